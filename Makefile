@@ -1,0 +1,71 @@
+# `make run` and `make test` need nothing but python3, make and a Debian-like system.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PYTHONUTF8 := 1
+
+.PHONY: help run test test-slow lint bench docs pictures browser lock clean
+.DEFAULT_GOAL := help
+
+help:  ## Show the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# One stamp a set of extras: `make run` installs no more than it needs.
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "drfh needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { rm -rf $(VENV); \
+	    echo "installing python3-venv"; apt-get update -qq && apt-get install -y -qq python3-venv && \
+	    $(PYTHON) -m venv $(VENV); }
+	@touch $@
+
+$(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/.python
+	@echo "setting up $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@$(BIN)/python -m drfh.warm
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.run
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	@touch $@
+
+$(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/.run
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@touch $@
+
+run: $(VENV)/.run  ## Set up, then take the guided tour
+	@$(BIN)/drfh tour
+
+browser:  ## Install Debian's chromium for the tests of pages, where that is possible
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } || \
+	    echo "no chromium and no way to install it: the tests of pages will be skipped"
+
+test: $(VENV)/.dev lint browser  ## Set up, lint, type-check, run all tests and build the docs
+	@$(BIN)/python -m pytest -m 'not slow' --cov --cov-report=term
+	@$(BIN)/mkdocs build --strict --quiet
+
+test-slow: $(VENV)/.dev  ## Checks that take minutes
+	@$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.dev  ## ruff and mypy --strict
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: $(VENV)/.bench  ## Us against cvxpy, scipy and OR-tools, as ratios
+	@$(BIN)/python benchmarks/allocate.py
+
+docs: $(VENV)/.dev  ## Build the documentation into site/
+	@$(BIN)/mkdocs build --strict
+
+pictures: $(VENV)/.dev  ## Draw the pictures of README and docs again
+	@$(BIN)/python docs/pictures.py
+
+lock: $(VENV)/.python  ## Pin the newest versions that fit pyproject.toml
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile --quiet --universal --all-extras --no-emit-index-url --no-header \
+	    --no-annotate --upgrade pyproject.toml -o constraints.txt
+
+clean:  ## Remove the environment and everything built
+	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

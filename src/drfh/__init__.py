@@ -1,0 +1,83 @@
+"""drfh: Dominant Resource Fairness on mixed clusters, exact and proven.
+
+The public names load on first use, so that importing the package costs nothing.
+
+Examples
+--------
+>>> import drfh
+>>> cluster = drfh.Cluster([
+...     drfh.Server({"cpu": 2, "memory": 12}, name="high-memory"),
+...     drfh.Server({"cpu": 12, "memory": 2}, name="high-cpu"),
+... ])
+>>> users = [
+...     drfh.User("ann", {"cpu": 0.2, "memory": 1}),
+...     drfh.User("bob", {"cpu": 1, "memory": 0.2}),
+... ]
+>>> allocation = drfh.allocate(cluster, users)
+>>> {name: round(tasks, 9) for name, tasks in allocation.tasks.items()}
+{'ann': 10.0, 'bob': 10.0}
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from drfh.allocation import Allocation
+    from drfh.certificate import Certificate
+    from drfh.cluster import Cluster, Server
+    from drfh.errors import DrfhError, InputError, SolverError, UnknownNameError
+    from drfh.files import Scenario, load_scenario, save_scenario
+    from drfh.mechanisms import MECHANISMS, allocate
+    from drfh.workload import User
+
+__version__ = "0.1.0"
+
+# Public name → the module that has it.
+_HOME = {
+    "MECHANISMS": "drfh.mechanisms",
+    "Allocation": "drfh.allocation",
+    "Certificate": "drfh.certificate",
+    "Cluster": "drfh.cluster",
+    "DrfhError": "drfh.errors",
+    "InputError": "drfh.errors",
+    "Scenario": "drfh.files",
+    "Server": "drfh.cluster",
+    "SolverError": "drfh.errors",
+    "UnknownNameError": "drfh.errors",
+    "User": "drfh.workload",
+    "allocate": "drfh.mechanisms",
+    "load_scenario": "drfh.files",
+    "save_scenario": "drfh.files",
+}
+
+__all__ = [
+    "MECHANISMS",
+    "Allocation",
+    "Certificate",
+    "Cluster",
+    "DrfhError",
+    "InputError",
+    "Scenario",
+    "Server",
+    "SolverError",
+    "UnknownNameError",
+    "User",
+    "__version__",
+    "allocate",
+    "load_scenario",
+    "save_scenario",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'drfh' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,146 @@
+"""Read a bounded text file, and write one whole or not at all."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import secrets
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from drfh.errors import InputError
+
+__all__ = ["LARGEST_FILE", "read_text", "shown_path", "write_text"]
+
+#: Larger files are refused before they are read.
+LARGEST_FILE = 64 * 2**20
+
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def shown_path(path: str) -> str:
+    r"""Return a path as one printable line.
+
+    Examples
+    --------
+    >>> print(shown_path("team.yaml"), shown_path("two\nlines"))
+    team.yaml 'two\nlines'
+    """
+    return path if path.isprintable() else ascii(path)
+
+
+def read_text(path: str, instead: Iterable[str] = ()) -> str:
+    """Return the text of a regular UTF-8 file of at most :data:`LARGEST_FILE` bytes.
+
+    Parameters
+    ----------
+    path
+        The file.
+    instead
+        Names that could have been meant if there is no such file.
+
+    Examples
+    --------
+    >>> read_text("pager-two-servers", ["paper-two-servers"])
+    Traceback (most recent call last):
+    drfh.errors.InputError: scenario must be a file or the name of a shipped scenario (did you \
+mean paper-two-servers?), got 'pager-two-servers'
+    """
+    data = _read_bytes(path, instead)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            "the file",
+            "must be text in UTF-8",
+            data[error.start : error.start + 1],
+            place=f"{shown_path(path)}, line {line}",
+        ) from None
+    if not text.strip():
+        raise InputError("the file", "must not be empty", place=shown_path(path))
+    return text
+
+
+def _read_bytes(path: str, instead: Iterable[str]) -> bytes:
+    try:
+        # Opening a pipe would wait for its writer; this does not, and nothing is read yet.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except (FileNotFoundError, NotADirectoryError):
+        near = difflib.get_close_matches(Path(path).stem, list(instead), n=1, cutoff=0.6)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        rule = f"must be a file or the name of a shipped scenario{hint}"
+        raise InputError("scenario", rule, path) from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+    try:
+        facts = os.fstat(descriptor)
+        for is_kind, kind in _KINDS:
+            if is_kind(facts.st_mode):
+                raise InputError("scenario", f"must be a regular file, not {kind}", path)
+        if facts.st_size > LARGEST_FILE:
+            raise _too_large(path, facts.st_size)
+        with open(descriptor, "rb", closefd=False) as file:
+            # A file can grow or hide its size, so the limit also holds for what is read.
+            data = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    finally:
+        os.close(descriptor)
+    if len(data) > LARGEST_FILE:
+        raise _too_large(path, len(data))
+    return data
+
+
+def _unreadable(path: str, error: Exception) -> InputError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return InputError("scenario", f"must be a readable file ({reason})", path)
+
+
+def _too_large(path: str, size: int) -> InputError:
+    rule = f"must be at most {LARGEST_FILE // 2**20} MiB, not {size / 2**20:,.0f} MiB"
+    return InputError("the file", rule, place=shown_path(path))
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a UTF-8 file: whole, or not at all.
+
+    Examples
+    --------
+    >>> write_text("no-such-folder/a.yaml", "")
+    Traceback (most recent call last):
+    drfh.errors.InputError: path must be writable (No such file or directory), got \
+'no-such-folder/a.yaml'
+    """
+    given = os.fspath(path)
+    try:
+        target = os.path.realpath(given)
+        if os.path.lexists(target) and not os.path.isfile(target):
+            raise InputError("path", "must be a regular file or a new one", given)
+        # In the same directory, so that the last step is one rename.
+        draft = os.path.join(os.path.dirname(target), f".drfh-{secrets.token_hex(8)}.tmp")
+        try:
+            with open(draft, "xb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileNotFoundError):
+                os.chmod(draft, stat.S_IMODE(os.stat(target).st_mode))
+            os.replace(draft, target)
+        finally:
+            with suppress(OSError):
+                os.unlink(draft)
+    except UnicodeEncodeError:
+        raise InputError("scenario", "must be text that UTF-8 can write to be saved") from None
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError("path", f"must be writable ({reason})", given) from None

@@ -1,0 +1,116 @@
+"""Everything drfh raises on purpose.
+
+::
+
+    DrfhError
+    ├── InputError (also ValueError)   the user's mistake: exit code 2
+    │   └── UnknownNameError           a name that is not there; carries the nearest one
+    └── SolverError                    ours: exit code 1
+
+An :class:`InputError` says four things in one line: the field, the rule, the value it got and
+the place (file and line, where there is one).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["DrfhError", "InputError", "SolverError", "UnknownNameError", "shown"]
+
+_LONGEST_VALUE = 60
+
+
+def shown(value: Any) -> str:
+    """Return a short one-line picture of `value` for a message.
+
+    Examples
+    --------
+    >>> shown("x" * 100)[:12]
+    "'xxxxxxxxxxx"
+    """
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+
+
+class DrfhError(Exception):
+    """Base of all errors that drfh raises on purpose."""
+
+    exit_code = 1
+
+
+class InputError(DrfhError, ValueError):
+    """The input breaks a rule.
+
+    Parameters
+    ----------
+    field
+        What the rule is about, such as ``users[0].demand.cpu``.
+    rule
+        The rule, as the end of a sentence: ``"must be a finite number ≥ 0"``.
+    value
+        What was found; left out of the message when not given.
+    place
+        File and line, or empty.
+
+    Examples
+    --------
+    >>> print(InputError("weight", "must be > 0", 0, place="team.yaml, line 4"))
+    team.yaml, line 4: weight must be > 0, got 0
+    """
+
+    exit_code = 2
+    _MISSING = object()
+
+    def __init__(self, field: str, rule: str, value: Any = _MISSING, *, place: str = "") -> None:
+        self.field = field
+        self.rule = rule
+        self.value = None if value is self._MISSING else value
+        self.place = place
+        self._got = "" if value is self._MISSING else f", got {shown(value)}"
+        super().__init__(field, rule)
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.place else ""
+        return f"{where}{self.field} {self.rule}{self._got}"
+
+    def within(self, prefix: str) -> InputError:
+        """Return the same error for a field inside `prefix`.
+
+        Examples
+        --------
+        >>> print(InputError("weight", "must be > 0", 0).within("users[3]"))
+        users[3].weight must be > 0, got 0
+        """
+        joint = "" if self.field.startswith("[") else "."
+        self.field = f"{prefix}{joint}{self.field}"
+        return self
+
+
+class UnknownNameError(InputError):
+    """A name that is not among the known ones.
+
+    Examples
+    --------
+    >>> print(UnknownNameError("mechanism", "per-sever-drf", ["drfh", "per-server-drf"]))
+    mechanism must be one of drfh, per-server-drf (did you mean per-server-drf?), got 'per-sever-drf'
+    """
+
+    def __init__(self, field: str, name: str, known: Iterable[str], *, place: str = "") -> None:
+        known = sorted(known)
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        self.nearest = near[0] if near else None
+        listed = ", ".join(known[:12]) + (", …" if len(known) > 12 else "")
+        hint = f" (did you mean {self.nearest}?)" if self.nearest else ""
+        super().__init__(field, f"must be one of {listed}{hint}", name, place=place)
+
+
+class SolverError(DrfhError):
+    """A solver failed where it must not: a defect of drfh, not of the input.
+
+    Examples
+    --------
+    >>> SolverError.exit_code
+    1
+    """

@@ -1,0 +1,139 @@
+"""One sentence on what limits a user, read off the prices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from drfh.problem import Floats, Ints, Problem
+
+if TYPE_CHECKING:
+    from drfh.allocation import Allocation
+
+__all__ = ["explain"]
+
+_NAMED = 3  # groups that a sentence names before it counts the rest
+_CHEAPEST = 1e-7
+_MATTERS = 0.05
+
+
+def explain(allocation: Allocation, user: int) -> str:
+    """Say what limits a user.
+
+    Parameters
+    ----------
+    allocation
+        The answer.
+    user
+        Position of the user.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server, User, allocate
+    >>> cluster = Cluster([Server({"cpu": 4}, name="small", count=12)])
+    >>> explain(allocate(cluster, [User("ann", {"cpu": 1}, tasks=5)]), 0)
+    'ann has all of its 5 tasks.'
+    """
+    problem = allocation.problem
+    name = problem.users[user].name
+    tasks = float(allocation.assignment.user_tasks[user])
+    if not problem.reachable[user]:
+        wanted = _joined([r for r, a in problem.users[user].demand.items() if a > 0])
+        return f"{name} gets nothing: no server that it may use has {wanted}."
+    if tasks >= problem.limit[user] * (1 - 1e-9):
+        return f"{name} has all of its {tasks:.6g} tasks."
+    share = float(allocation.share_vector[user])
+    dominant = problem.cluster.resources[int(np.argmax(problem.direction[user]))]
+    head = f"{name} stops at {tasks:.6g} tasks, {share:.1%} of the pool's {dominant}"
+    head = head.replace("%", " %")
+    if allocation.promised_tasks is not None:
+        promise = float(allocation.promised_tasks[user])
+        if tasks >= promise * (1 - 1e-9):
+            return f"{head}: all that the pooled mechanism promises."
+        head += f" ({promise:.6g} tasks were promised)"
+    reasons = _reasons(allocation, user)
+    if not reasons:
+        return f"{head}: {allocation.mechanism} gives it no more."
+    return f"{head}: {_joined(reasons)}."
+
+
+def _reasons(allocation: Allocation, user: int) -> list[str]:
+    """Return what is used up where, for the servers on which the user's next task costs least."""
+    problem = allocation.problem
+    certificate = allocation.certificate
+    if certificate is None:
+        return _full_resources(allocation, user)
+    prices = certificate.rounds[certificate.round_of(user)].prices
+    if prices is None:
+        return []
+    blocks = np.arange(len(problem.blocks))
+    usable = problem.can_use(np.full(len(blocks), user), blocks)
+    part = prices.of_blocks(problem) * problem.direction[user]
+    cost = part.sum(axis=1)
+    least = cost[usable].min()
+    near = usable & (cost <= least * (1 + _CHEAPEST))
+    runs = np.zeros(len(blocks), dtype=bool)
+    own = allocation.assignment.user == user
+    pools = np.unique(allocation.assignment.pool[own])
+    runs[np.isin(allocation.assignment.pools.of_block, pools)] = True
+    chosen = np.flatnonzero(near & runs if (near & runs).any() else near)
+    weight = problem.capacity[chosen].max(axis=1)
+    blame = part[chosen] / cost[chosen, None] * (weight / weight.sum())[:, None]
+    reasons = []
+    for r in np.argsort(-blame.sum(axis=0), kind="stable").tolist():
+        if blame[:, r].sum() < _MATTERS:
+            break
+        where = chosen[part[chosen, r] > _MATTERS * cost[chosen]]
+        reasons.append(
+            f"{problem.cluster.resources[r]} is used up on {_servers(problem, where)}"
+        )
+    return reasons
+
+
+def _full_resources(allocation: Allocation, user: int) -> list[str]:
+    """Without prices: which of the user's resources are full, on servers that it can use."""
+    problem = allocation.problem
+    blocks = np.arange(len(problem.blocks))
+    usable = problem.can_use(np.full(len(blocks), user), blocks)
+    pools = allocation.assignment.pools
+    used: Floats = allocation.assignment.pool_usage[pools.of_block] * pools.part[:, None]
+    raw = problem.cluster.capacity[problem.blocks.group] * problem.blocks.count[:, None]
+    need = problem.demand[user]
+    whole = allocation.divisible is not None
+    reasons = []
+    for r in np.flatnonzero(need > 0).tolist():
+        room = need[r] if whole else 1e-9 * raw[:, r]
+        full = np.flatnonzero(usable & (raw[:, r] - used[:, r] <= room))
+        if len(full):
+            state = "too short for one more task" if whole else "used up"
+            reasons.append(
+                f"{problem.cluster.resources[r]} is {state} on {_servers(problem, full)}"
+            )
+    return reasons
+
+
+def _servers(problem: Problem, blocks: Ints) -> str:
+    """Name a set of blocks: every server, or groups with their numbers of servers."""
+    cluster = problem.cluster
+    if len(blocks) == len(problem.blocks) and len(cluster) > 1:
+        return f"all {cluster.size:,} servers"
+    size = np.bincount(
+        problem.blocks.group[blocks], problem.blocks.count[blocks], minlength=len(cluster)
+    ).astype(np.int64)
+    groups = np.argsort(-size, kind="stable")[: np.count_nonzero(size)]
+    named = [
+        cluster.names[g]
+        if cluster.counts[g] == 1
+        else f"{'' if size[g] == cluster.counts[g] else f'{size[g]:,} of '}"
+        f"the {cluster.counts[g]:,} {cluster.names[g]} servers"
+        for g in groups[:_NAMED].tolist()
+    ]
+    rest = int(size[groups[_NAMED:]].sum())
+    if rest:
+        named.append(f"{rest:,} more server{'s' * (rest != 1)}")
+    return _joined(named)
+
+
+def _joined(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

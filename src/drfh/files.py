@@ -1,0 +1,348 @@
+"""Scenario files (YAML or JSON) ⇄ records."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+from drfh._checks import problems, warnings
+from drfh._disk import read_text, shown_path, write_text
+from drfh._scalars import dump, written
+from drfh._yaml import Document, parse
+from drfh.cluster import Cluster, Server, check_name
+from drfh.errors import InputError, UnknownNameError
+from drfh.resources import FrozenMap, format_quantity, parse_quantity
+from drfh.workload import User
+
+__all__ = [
+    "Scenario",
+    "check",
+    "load_scenario",
+    "save_scenario",
+    "scenario_schema",
+    "shipped_scenarios",
+    "shipped_text",
+]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A cluster, its users and what to do with them: what a scenario file holds.
+
+    Parameters
+    ----------
+    cluster
+        The servers.
+    users
+        Who shares them; at least one, with names that differ.
+    title, description
+        What this is and where it comes from.
+    mechanism
+        Name of a mechanism.
+    parameters
+        Its parameters: plain values by name. Lists become tuples.
+
+    Examples
+    --------
+    >>> scenario = Scenario(Cluster([Server({"cpu": 4})]), [User("ann", {"cpu": 1})])
+    >>> scenario.mechanism, len(scenario.users)
+    ('drfh', 1)
+    """
+
+    cluster: Cluster
+    users: tuple[User, ...]
+    title: str = ""
+    description: str = ""
+    mechanism: str = "drfh"
+    parameters: Mapping[str, Any] = field(default_factory=FrozenMap)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.cluster, Cluster):
+            raise InputError("cluster", "must be a drfh.Cluster", self.cluster)
+        users = tuple(self.users)
+        if not users:
+            raise InputError("users", "must have at least one entry")
+        first: dict[str, int] = {}
+        for position, user in enumerate(users):
+            if not isinstance(user, User):
+                raise InputError(f"users[{position}]", "must be a drfh.User", user)
+            if first.setdefault(user.name, position) != position:
+                rule = f"must be unique (users[{first[user.name]}] has it too)"
+                raise InputError(f"users[{position}].name", rule, user.name)
+        for name in ("title", "description"):
+            if not isinstance(getattr(self, name), str):
+                raise InputError(name, "must be text", getattr(self, name))
+        check_name(self.mechanism, "mechanism")
+        if not isinstance(self.parameters, Mapping):
+            raise InputError("parameters", "must map names to values", self.parameters)
+        object.__setattr__(self, "users", users)
+        object.__setattr__(self, "parameters", _frozen(self.parameters, "parameters"))
+
+
+def load_scenario(source: str | os.PathLike[str], *, strict: bool = False) -> Scenario:
+    """Read a scenario file, or one that comes with drfh.
+
+    Parameters
+    ----------
+    source
+        Path of a YAML or JSON file; if there is none, the name of a shipped scenario.
+    strict
+        Also refuse what no mechanism can run: a demand for a resource that no server has, or a
+        restriction that matches no server. Without it, a cluster can still be completed first.
+
+    Raises
+    ------
+    InputError
+        With file and line, for anything that is wrong with the file.
+
+    Examples
+    --------
+    >>> scenario = load_scenario("paper-two-servers")
+    >>> scenario.cluster
+    Cluster(2 servers in 2 groups: cpu 14, memory 14)
+    >>> [user.name for user in scenario.users]
+    ['ann', 'bob']
+    """
+    path = os.fspath(source)
+    if not isinstance(path, str) or not path:
+        raise InputError("scenario", "must be a path or the name of a shipped scenario", source)
+    shipped = _shipped_names()
+    if path in shipped and not os.path.lexists(path):
+        document = parse(shipped_text(path), f"{path}.yaml")
+    else:
+        document = parse(read_text(path, shipped), shown_path(path))
+    try:
+        scenario = _records(document)
+        if strict:
+            for problem in problems(scenario.cluster, scenario.users):
+                raise problem
+    except InputError as error:
+        raise error if error.place else document.at(error) from None
+    return scenario
+
+
+def _records(document: Document) -> Scenario:
+    from drfh._schema import validated
+
+    model = validated(document)
+    servers: list[Server] = []
+    for position, group in enumerate(model.cluster):
+        try:
+            servers.append(
+                Server(group.resources, name=group.name, count=group.count, labels=group.labels)
+            )
+        except InputError as error:
+            raise error.within(f"cluster[{position}]") from None
+    try:
+        cluster = Cluster(servers)
+    except InputError as error:
+        # The record calls its groups servers; the file calls them cluster.
+        if error.field.startswith("servers"):
+            error.field = "cluster" + error.field.removeprefix("servers")
+            raise
+        raise error.within("cluster") from None
+    users: list[User] = []
+    for position, user in enumerate(model.users):
+        try:
+            users.append(
+                User(
+                    user.name,
+                    user.demand,
+                    weight=user.weight,
+                    tasks=user.tasks,
+                    servers=_restriction(user.servers),
+                    parent=user.parent,
+                )
+            )
+        except InputError as error:
+            raise error.within(f"users[{position}]") from None
+    return Scenario(
+        cluster, tuple(users), model.title, model.description, model.mechanism, model.parameters
+    )
+
+
+def _restriction(value: Any) -> Any:
+    """Return a restriction with every name and label as the text that was written."""
+    if isinstance(value, list):
+        return [_term(term, f"servers[{position}]") for position, term in enumerate(value)]
+    return None if value is None else _term(value, "servers")
+
+
+def _term(value: Any, field: str) -> Any:
+    value = written(value)
+    if isinstance(value, dict):
+        return {key: _choices(choice, f"{field}.{key}") for key, choice in value.items()}
+    if not isinstance(value, str):
+        raise InputError(field, "must be the name of a server or group, or labels", value)
+    return value
+
+
+def _choices(value: Any, field: str) -> str | list[str]:
+    several = isinstance(value, list)
+    choices = [written(choice) for choice in (value if several else [value])]
+    if not choices or not all(isinstance(choice, str) for choice in choices):
+        raise InputError(field, "must be a label value or a list of them", value)
+    return choices if several else choices[0]
+
+
+def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
+    """Write a scenario file: JSON if the name ends in ``.json``, else YAML.
+
+    The file is written whole or not at all, and loading it gives an equal scenario.
+
+    Raises
+    ------
+    InputError
+        If a user is restricted by a predicate, which no file can hold, or the path is no good.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> scenario = load_scenario("paper-two-servers")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_scenario(scenario, f"{folder}/copy.yaml")
+    ...     load_scenario(f"{folder}/copy.yaml") == scenario
+    True
+    """
+    data = _to_dict(scenario)
+    if os.fspath(path).endswith(".json"):
+        try:
+            text = json.dumps(data, indent=2, allow_nan=False) + "\n"
+        except ValueError:
+            rule = "must be finite numbers to be saved as JSON"
+            raise InputError("parameters", rule, dict(scenario.parameters)) from None
+    else:
+        text = dump(data)
+    write_text(path, text)
+
+
+def _to_dict(scenario: Scenario) -> dict[str, Any]:
+    def amount(value: float) -> Any:
+        short = format_quantity(value)
+        if short.endswith("i") and parse_quantity(short) == value:
+            return short
+        return int(value) if value.is_integer() and value < 2**53 else value
+
+    def amounts(values: Mapping[str, float]) -> dict[str, Any]:
+        return {name: amount(value) for name, value in values.items()}
+
+    def group(server: Server) -> dict[str, Any]:
+        entry: dict[str, Any] = {"name": server.name, "count": server.count}
+        entry["resources"] = amounts(server.resources)
+        return {**entry, "labels": dict(server.labels)} if server.labels else entry
+
+    def user(position: int, user: User) -> dict[str, Any]:
+        entry: dict[str, Any] = {"name": user.name, "demand": amounts(user.demand)}
+        if user.weight != 1:
+            entry["weight"] = amount(user.weight)
+        if user.tasks is not None:
+            entry["tasks"] = amount(user.tasks)
+        if user.servers is not None:
+            entry["servers"] = _saved_restriction(user.servers, f"users[{position}].servers")
+        return entry if user.parent is None else {**entry, "parent": user.parent}
+
+    data: dict[str, Any] = {"title": scenario.title, "description": scenario.description}
+    data = {key: text for key, text in data.items() if text}
+    data["cluster"] = [group(server) for server in scenario.cluster.servers]
+    data["users"] = [user(position, entry) for position, entry in enumerate(scenario.users)]
+    if scenario.mechanism != "drfh":
+        data["mechanism"] = scenario.mechanism
+    if scenario.parameters:
+        data["parameters"] = _thawed(scenario.parameters)
+    return data
+
+
+def _saved_restriction(restriction: Any, field: str) -> Any:
+    saved: list[Any] = []
+    for term in restriction:
+        if isinstance(term, str):
+            saved.append(term)
+        elif isinstance(term, Mapping):
+            saved.append({k: v[0] if len(v) == 1 else list(v) for k, v in term.items()})
+        else:
+            raise InputError(field, "must be names or labels to be saved, not a predicate", term)
+    return saved[0] if len(saved) == 1 else saved
+
+
+def _frozen(value: Any, field: str) -> Any:
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise InputError(field, "must have keys that are text", key)
+        return FrozenMap({k: _frozen(v, f"{field}.{k}") for k, v in value.items()})
+    if isinstance(value, (list, tuple)):
+        return tuple(_frozen(entry, f"{field}[{i}]") for i, entry in enumerate(value))
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    raise InputError(field, "must be a plain value: text, number, list or mapping", value)
+
+
+def _thawed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _thawed(entry) for key, entry in value.items()}
+    return [_thawed(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+def check(scenario: Scenario) -> list[str]:
+    """Return what looks wrong: lines that start with ``error:`` or ``warning:``.
+
+    An error is what every mechanism refuses; a warning is allowed but odd.
+
+    Examples
+    --------
+    >>> check(load_scenario("paper-two-servers"))
+    []
+    >>> cluster = Cluster([Server({"cpu": 4, "gpu": 1})])
+    >>> check(Scenario(cluster, (User("ann", {"cpu": 1}),)))
+    ['warning: resource gpu: no user demands it']
+    """
+    wrong = [f"error: {problem}" for problem in problems(scenario.cluster, scenario.users)]
+    return wrong + [f"warning: {odd}" for odd in warnings(scenario.cluster, scenario.users)]
+
+
+def scenario_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a scenario file, for editors.
+
+    Examples
+    --------
+    >>> sorted(scenario_schema()["properties"])
+    ['cluster', 'description', 'mechanism', 'parameters', 'title', 'users']
+    """
+    from drfh._schema import json_schema
+
+    return json_schema()
+
+
+def _shipped_names() -> list[str]:
+    folder = resources.files("drfh") / "scenarios"
+    names = (entry.name for entry in folder.iterdir())
+    return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
+
+
+def shipped_scenarios() -> dict[str, str]:
+    """Return the name and title of every scenario that comes with drfh.
+
+    Examples
+    --------
+    >>> shipped_scenarios()["nsdi11-single-server"]
+    'Two users on one server of 9 CPUs and 18 GB'
+    """
+    return {name: parse(shipped_text(name), name).root["title"] for name in _shipped_names()}
+
+
+def shipped_text(name: str) -> str:
+    """Return the file of a shipped scenario.
+
+    Examples
+    --------
+    >>> shipped_text("paper-two-servers").splitlines()[0]
+    'title: Two servers, two users'
+    """
+    names = _shipped_names()
+    if name not in names:
+        raise UnknownNameError("scenario", name, names)
+    return (resources.files("drfh") / "scenarios" / f"{name}.yaml").read_text("utf-8")

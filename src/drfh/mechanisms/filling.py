@@ -1,0 +1,150 @@
+"""Whole tasks: progressive filling with Best-Fit from the empty cluster.
+
+Wang, Li, Liang (INFOCOM 2014), section V: the user with the lowest global dominant share goes
+next, on the server whose free resources look most like its task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from drfh.errors import InputError
+from drfh.kernels import fast
+from drfh.kernels.fill import fill_best_fit
+from drfh.placement import Placement, Pools
+from drfh.problem import Blocks, Bools, Floats, Ints, Problem
+from drfh.resources import integer_unit
+
+__all__ = ["fill_whole_tasks", "fits_some_server"]
+
+_ENDLESS = 2**62
+_MOST_TASKS = 200_000_000
+_ROOM = 1 << 16  # tasks between two reports of progress
+
+
+def _in_units(problem: Problem) -> tuple[Ints, Ints, Floats]:
+    """Return demand and capacity of single servers of each block in integers, and totals."""
+    capacity = problem.cluster.capacity[problem.blocks.group]
+    columns = [
+        integer_unit(
+            np.concatenate((capacity[:, r], problem.demand[:, r])),
+            float(problem.cluster.totals[r]),
+        )
+        for r in range(capacity.shape[1])
+    ]
+    unit = np.array(columns)
+    need = np.rint(problem.demand / unit).astype(np.int64)
+    lost = np.argwhere((need == 0) & (problem.demand > 0))
+    if len(lost):
+        user, resource = lost[0].tolist()
+        raise InputError(
+            f"demand.{problem.cluster.resources[resource]} of {problem.users[user].name}",
+            "must be at least about 1e-13 of the pool when tasks are whole",
+            float(problem.demand[user, resource]),
+        )
+    room = np.rint(capacity / unit).astype(np.int64)
+    total = (room * problem.blocks.count[:, None]).sum(axis=0).astype(np.float64)
+    return need, room, total
+
+
+def _allowed(problem: Problem) -> Bools:
+    usable = problem.usable_on(np.arange(len(problem.blocks)))
+    if usable is None:
+        return np.ones((len(problem.users), len(problem.blocks)), dtype=bool)
+    return usable
+
+
+def fits_some_server(problem: Problem) -> Bools:
+    """Return whether one whole task of each user fits on some empty server it may use."""
+    need, room, _ = _in_units(problem)
+    allowed = _allowed(problem)
+    fits = np.zeros(len(need), dtype=bool)
+    for user in range(len(need)):
+        fits[user] = ((room >= need[user]).all(axis=1) & allowed[user]).any()
+    return fits
+
+
+def fill_whole_tasks(
+    problem: Problem,
+    *,
+    reference: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Placement:
+    """Return the placement that progressive filling with Best-Fit ends with.
+
+    Parameters
+    ----------
+    problem
+        Cluster and users.
+    reference
+        Resource that H divides by: ``cpu`` if there is one, else the first, by default. A task
+        that does not need it uses the first resource that it does need.
+    progress
+        Called with the number of tasks placed so far.
+    """
+    names = problem.cluster.resources
+    if reference is not None and reference not in names:
+        raise InputError("reference", f"must be one of {', '.join(names)}", reference)
+    chosen = names.index(reference or ("cpu" if "cpu" in names else names[0]))
+    need, room, total = _in_units(problem)
+    m = need.shape[1]
+    share = need / np.where(total > 0, total, 1.0)
+    ref = np.where(need[:, chosen] > 0, chosen, np.argmax(need > 0, axis=1)).astype(np.int64)
+    ratio = share / share[np.arange(len(need)), ref][:, None]
+    left = np.where(np.isinf(problem.limit), _ENDLESS, np.floor(problem.limit + 1e-9))
+    left = np.minimum(left, _ENDLESS).astype(np.int64)
+    _check_size(problem, share, left)
+    blocks = problem.blocks
+    size = int(blocks.count.sum())
+    first = np.concatenate(([0], np.cumsum(blocks.count)[:-1])).astype(np.int64)
+    user, server = np.empty(_ROOM, dtype=np.int64), np.empty(_ROOM, dtype=np.int64)
+    state = [
+        need, ratio, ref, problem.weight, left, np.zeros(len(need)),
+        np.zeros(len(need), dtype=np.int64), _allowed(problem), total,
+        np.repeat(room, blocks.count, axis=0), first, blocks.count,
+        np.zeros(len(first), dtype=np.int64), np.empty(size + 1, dtype=np.int64),
+        np.empty(size + 1, dtype=np.int64), np.zeros(1, dtype=np.int64), user, server,
+    ]  # fmt: skip
+    guess = min(float((1 / share.max(axis=1)).max()), float(left.astype(np.float64).sum()))
+    kernel = fast(fill_best_fit, steps=guess * m * (len(need) + len(first)))
+    counts: dict[int, int] = {}
+    done, written = 0, _ROOM
+    while written == _ROOM:
+        written = kernel(*state)
+        done += written
+        keys, times = np.unique(server[:written] * len(need) + user[:written], return_counts=True)
+        for key, number in zip(keys.tolist(), times.tolist(), strict=True):
+            counts[key] = counts.get(key, 0) + number
+        if progress is not None:
+            progress(done)
+    single = _single_servers(problem)
+    keys = np.fromiter(counts.keys(), np.int64, count=len(counts))
+    tasks = np.fromiter(counts.values(), np.float64, count=len(counts))
+    order = np.argsort(keys)
+    pool, who = keys[order] // len(need), keys[order] % len(need)
+    return Placement(single, who, pool, tasks[order], Pools.single(size))
+
+
+def _check_size(problem: Problem, share: Floats, left: Ints) -> None:
+    most = float(np.minimum(1 / share.max(axis=1), left.astype(np.float64)).sum())
+    if most > _MOST_TASKS:
+        smallest = problem.users[int(np.argmin(share.max(axis=1)))].name
+        raise InputError(
+            f"tasks of {smallest}",
+            f"must not be so small that more than {_MOST_TASKS:,} whole tasks may be placed "
+            "(leave out whole_tasks for the divisible answer)",
+        )
+
+
+def _single_servers(problem: Problem) -> Problem:
+    """Return the same problem with every server a block of its own."""
+    blocks = problem.blocks
+    row = np.repeat(np.arange(len(blocks)), blocks.count)
+    start = np.concatenate(([0], np.cumsum(blocks.count)[:-1]))
+    inside = np.arange(len(row)) - start[row] + blocks.first[row]
+    split = Blocks(blocks.group[row], inside, np.ones(len(row), dtype=np.int64))
+    eligible = None if problem.eligible is None else problem.eligible[:, row]
+    return replace(problem, blocks=split, eligible=eligible)

@@ -1,0 +1,1 @@
+"""Solver parts shared by the mechanisms."""

@@ -1,0 +1,78 @@
+"""Leximin by rounds: raise everyone together, freeze those the prices stop, go on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from drfh.certificate import Certificate, Prices, Round
+from drfh.mechanisms.solvers.oracle import Oracle
+from drfh.placement import Placement
+from drfh.problem import Bools, Floats, Problem
+
+__all__ = ["leximin"]
+
+# A user counts as stopped if, the others held, the prices leave it no more than this. Prices of
+# an interior point are never exactly 0; those that should be must not freeze anybody.
+_ROOM_ALONE = 1e-4
+
+
+def leximin(
+    problem: Problem,
+    oracle: Oracle,
+    *,
+    entitlement: Floats | None = None,
+    cap: Floats | None = None,
+) -> tuple[Placement, Certificate]:
+    """Return the leximin allocation of levels, share / entitlement, and its proof.
+
+    Only levels are frozen between rounds, never placements: where the tasks of a frozen user run
+    is decided anew each time.
+
+    Parameters
+    ----------
+    problem
+        Cluster and users.
+    oracle
+        Solver for a round.
+    entitlement
+        Share that makes a level of 1; the weights by default.
+    cap
+        Most share of each user; all its tasks by default.
+    """
+    entitlement = problem.weight if entitlement is None else entitlement
+    cap = problem.share_limit if cap is None else cap
+    fixed = np.zeros(len(problem.users))
+    active = np.ones(len(fixed), dtype=bool)
+    rounds: list[Round] = []
+    if not cap.all():
+        nothing = np.flatnonzero(cap <= 0)
+        active[nothing] = False
+        rounds.append(Round(nothing, 0.0, None))
+    while active.any():
+        rising = np.where(active, entitlement, 0.0)
+        cut = oracle.raise_level(fixed, rising, cap)
+        if cut.prices is None:
+            stopped = active.copy()
+            fixed[stopped] = cap[stopped]
+        else:
+            share = np.minimum(rising * cut.level, cap)
+            share[~active] = fixed[~active]
+            stopped = active & (
+                _stopped(problem, cut.prices, share, active) | (cap <= rising * cut.level)
+            )
+            fixed[stopped] = share[stopped]
+        rounds.append(Round(np.flatnonzero(stopped), cut.level, cut.prices))
+        active &= ~stopped
+    placement = oracle.place(fixed)
+    return placement, Certificate.of(placement, rounds, entitlement=entitlement, cap=cap)
+
+
+def _stopped(problem: Problem, prices: Prices, share: Floats, active: Bools) -> Bools:
+    """Return who cannot rise alone: what the prices leave unspent is too little for it."""
+    spent = prices.of_users(problem) * share
+    unspent = prices.value(problem) - float(spent.sum())
+    stopped: Bools = (spent > 0) & (spent * _ROOM_ALONE >= unspent)
+    if not (stopped & active).any():
+        # The certificate will show how good this is; going on is better than stopping here.
+        stopped = spent == spent[active].max()
+    return stopped

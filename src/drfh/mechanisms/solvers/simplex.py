@@ -1,0 +1,143 @@
+"""Rounds by HiGHS's simplex method on the whole model: exact vertices, for moderate sizes."""
+
+from __future__ import annotations
+
+import math
+
+import highspy
+import numpy as np
+
+from drfh.certificate import TablePrices
+from drfh.errors import SolverError
+from drfh.mechanisms.solvers.classes import Classes
+from drfh.mechanisms.solvers.oracle import NOTHING_STOPS, Cut
+from drfh.placement import Placement
+from drfh.problem import Floats, Ints
+
+__all__ = ["Simplex"]
+
+_FEASIBILITY = 1e-10  # the smallest that HiGHS accepts
+_SMALLEST_COEFFICIENT = 1e-12
+_WELL_SCALED = (0.3, 3.0)
+
+
+class Simplex:
+    """Every pair of user class and server class is a column.
+
+    Columns are scaled so that 1 means the whole server, rows so that 1 means a full server or a
+    fully served user, and the level so that it comes out near 1: then absolute tolerances are
+    relative ones, however uneven servers and users are.
+    """
+
+    def __init__(self, classes: Classes) -> None:
+        self._classes = classes
+        d, c = classes.direction, classes.capacity
+        self._user, self._server = np.nonzero(classes.usable)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            alone = np.where(d[self._user] > 0, c[self._server] / d[self._user], math.inf)
+            self._alone: Floats = alone.min(axis=1)  # share of the user if it had the server
+            load = d[self._user] * self._alone[:, None] / c[self._server]
+        self._load = np.where(d[self._user] > 0, np.minimum(load, 1.0), 0.0)
+        self._amount = np.zeros(len(self._user))
+        self._basis: highspy.HighsBasis | None = None
+
+    def raise_level(self, fixed: Floats, rising: Floats, cap: Floats) -> Cut:
+        """Return the highest level and the prices that bound it."""
+        held, moving = fixed.copy(), rising.copy()
+        level = 0.0
+        while True:
+            level, table = self._maximise(held, moving, level)
+            # A user that has enough at this level does at any higher one; ask for no more.
+            enough = (moving > 0) & (cap <= moving * level * (1 + 1e-13))
+            if not enough.any():
+                classes = self._classes
+                return Cut(level, TablePrices(classes.full_prices(table), classes.server_class))
+            held[enough] = cap[enough]
+            moving[enough] = 0.0
+            if not moving.any():
+                return NOTHING_STOPS
+
+    def _maximise(self, held: Floats, moving: Floats, guess: float) -> tuple[float, Floats]:
+        """Return the largest t such that ``held + t * moving`` fits, and prices by class."""
+        classes = self._classes
+        fixed, rising = classes.sum_users(held), classes.sum_users(moving)
+        if guess <= 0:
+            spent = classes.direction.T @ fixed
+            rate = classes.direction.T @ rising
+            worth = classes.capacity.sum(axis=0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                bound = np.where(rate > 0, np.maximum(worth - spent, 1e-6 * worth) / rate, math.inf)
+            guess = float(bound.min())
+        for _ in range(12):
+            factor, table = self._solve(fixed, rising * guess)
+            guess *= max(factor, 1e-9)
+            if _WELL_SCALED[0] <= factor <= _WELL_SCALED[1]:
+                break
+        return guess, table
+
+    def _solve(self, fixed: Floats, rising: Floats) -> tuple[float, Floats]:
+        """Return the largest f such that ``fixed + f * rising`` fits, and prices by class."""
+        classes = self._classes
+        n, k = classes.usable.shape
+        m = classes.direction.shape[1]
+        scale = fixed + rising
+        scale[scale <= 0] = 1.0
+        columns = len(self._user)
+        # Entries column by column: m loads on the server, then the part of the user's need.
+        rows = np.empty((columns, m + 1), dtype=np.int32)
+        rows[:, :m] = self._server[:, None] * m + np.arange(m)
+        rows[:, m] = k * m + self._user
+        values = np.empty((columns, m + 1))
+        values[:, :m] = self._load
+        values[:, m] = self._alone / scale[self._user]
+        keep = values > _SMALLEST_COEFFICIENT
+        movers = np.flatnonzero(rising > 0)
+        start = np.concatenate(([0], np.cumsum(keep.sum(axis=1)))).astype(np.int32)
+        lp = highspy.HighsLp()
+        lp.num_col_ = columns + 1
+        lp.num_row_ = k * m + n
+        lp.col_cost_ = np.concatenate((np.zeros(columns), [-1.0]))
+        lp.col_lower_ = np.zeros(columns + 1)
+        lp.col_upper_ = np.full(columns + 1, highspy.kHighsInf)
+        lp.row_lower_ = np.concatenate((np.full(k * m, -highspy.kHighsInf), fixed / scale))
+        lp.row_upper_ = np.concatenate((np.ones(k * m), np.full(n, highspy.kHighsInf)))
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        lp.a_matrix_.start_ = np.append(start, start[-1] + len(movers)).astype(np.int32)
+        lp.a_matrix_.index_ = np.concatenate((rows[keep], k * m + movers)).astype(np.int32)
+        lp.a_matrix_.value_ = np.concatenate((values[keep], -rising[movers] / scale[movers]))
+        model = highspy.Highs()
+        model.silent()
+        for option, value in (
+            ("solver", "simplex"),
+            ("primal_feasibility_tolerance", _FEASIBILITY),
+            ("dual_feasibility_tolerance", _FEASIBILITY),
+            ("small_matrix_value", _SMALLEST_COEFFICIENT),
+        ):
+            model.setOptionValue(option, value)
+        model.passModel(lp)
+        if self._basis is not None:
+            model.setBasis(self._basis)
+        model.run()
+        status = model.getModelStatus()
+        if status != highspy.HighsModelStatus.kOptimal:
+            # A basis from before can mislead the simplex method; the model itself is feasible.
+            model.clearSolver()
+            model.run()
+            status = model.getModelStatus()
+        if status != highspy.HighsModelStatus.kOptimal:
+            raise SolverError(f"HiGHS stopped with status {model.modelStatusToString(status)}")
+        self._basis = model.getBasis()
+        solution = model.getSolution()
+        value = np.maximum(np.array(solution.col_value), 0.0)
+        self._amount = value[:-1] * self._alone
+        dual = np.maximum(-np.array(solution.row_dual)[: k * m].reshape(k, m), 0.0)
+        with np.errstate(divide="ignore"):
+            prices = np.where(classes.capacity > 0, dual / classes.capacity, 0.0)
+        return float(value[-1]), prices
+
+    def place(self, share: Floats) -> Placement:
+        """Return the placement of the last round's solution."""
+        used: Ints = np.flatnonzero(self._amount > 0)
+        return self._classes.place(
+            share, self._user[used], self._server[used], self._amount[used]
+        )

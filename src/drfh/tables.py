@@ -1,0 +1,209 @@
+"""Allocations as tables and as plain data."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars
+
+from drfh.errors import InputError
+
+if TYPE_CHECKING:
+    from drfh.allocation import Allocation
+
+__all__ = ["group_table", "placement_table", "price_table", "to_dict", "user_table"]
+
+_MOST_ROWS = 100_000_000
+
+
+def user_table(allocation: Allocation) -> polars.DataFrame:
+    """Return a row a user.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server, User, allocate
+    >>> allocation = allocate(Cluster([Server({"cpu": 4})]), [User("ann", {"cpu": 1})])
+    >>> user_table(allocation).row(0, named=True)["tasks"]
+    4.0
+    """
+    problem = allocation.problem
+    resources = np.array(problem.cluster.resources)
+    columns: dict[str, Any] = {
+        "user": problem.names(),
+        "weight": problem.weight,
+        "limit": [None if math.isinf(t) else t for t in problem.limit.tolist()],
+        "tasks": allocation.assignment.user_tasks,
+        "share": allocation.share_vector,
+        "level": allocation.share_vector / problem.weight,
+        "dominant": resources[np.argmax(problem.direction, axis=1)].tolist(),
+    }
+    if allocation.promised_tasks is not None:
+        columns["promised"] = allocation.promised_tasks
+    if allocation.divisible is not None:
+        columns["divisible"] = allocation.divisible.assignment.user_tasks
+    return polars.DataFrame(columns)
+
+
+def group_table(allocation: Allocation) -> polars.DataFrame:
+    """Return a row for each server group: how many servers, and the used part of each resource.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server, User, allocate
+    >>> allocation = allocate(Cluster([Server({"cpu": 4}, count=2)]), [User("a", {"cpu": 1})])
+    >>> group_table(allocation).rows()
+    [('server-1', 2, 1.0)]
+    """
+    cluster = allocation.problem.cluster
+    capacity = cluster.capacity * cluster.counts[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        used = allocation.assignment.group_usage / capacity
+    columns: dict[str, Any] = {"group": list(cluster.names), "servers": cluster.counts}
+    for r, resource in enumerate(cluster.resources):
+        columns[resource] = [None if math.isnan(u) else u for u in used[:, r].tolist()]
+    return polars.DataFrame(columns)
+
+
+def placement_table(allocation: Allocation, *, expand: bool = False) -> polars.DataFrame:
+    """Return who runs where, by group or (`expand`) by single server.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server, User, allocate
+    >>> cluster = Cluster([Server({"cpu": 4}, name="node", count=2)])
+    >>> placement_table(allocate(cluster, [User("a", {"cpu": 1})]), expand=True).rows()
+    [('a', 'node/0', 4.0), ('a', 'node/1', 4.0)]
+    """
+    problem, assignment = allocation.problem, allocation.assignment
+    cluster, blocks = problem.cluster, problem.blocks
+    entries = np.bincount(assignment.pool, minlength=assignment.pools.size)
+    rows = entries[assignment.pools.of_block] * (blocks.count if expand else 1)
+    if rows.sum() > _MOST_ROWS:
+        raise InputError("placement", f"must have at most {_MOST_ROWS:,} rows", int(rows.sum()))
+    block, user, tasks = assignment.entries_of(np.arange(len(blocks)))
+    names = np.array(problem.names(), dtype=object)
+    if not expand:
+        frame = polars.DataFrame(
+            {"user": user, "group": blocks.group[block], "tasks": tasks}
+        )
+        if len(blocks) != len(cluster):
+            frame = frame.group_by("user", "group", maintain_order=True).agg(
+                polars.col("tasks").sum()
+            )
+        groups = np.array(cluster.names, dtype=object)
+        return frame.with_columns(
+            polars.Series("user", names[frame["user"].to_numpy()].tolist(), polars.String),
+            polars.Series("group", groups[frame["group"].to_numpy()].tolist(), polars.String),
+        )
+    # Whole blocks, server by server: every server of a block runs the same.
+    each = tasks / blocks.count[block]
+    edges = np.searchsorted(block, np.arange(len(blocks) + 1))
+    copies = np.repeat(np.arange(len(blocks)), blocks.count)
+    start = np.concatenate(([0], np.cumsum(blocks.count)[:-1]))
+    inside = np.arange(len(copies)) - start[copies] + blocks.first[copies]
+    length = (edges[1:] - edges[:-1])[copies]
+    entry = np.repeat(edges[copies] - (np.cumsum(length) - length), length)
+    entry += np.arange(len(entry))
+    server = [
+        cluster.server_name(group, index)
+        for group, index in zip(blocks.group[copies].tolist(), inside.tolist(), strict=True)
+    ]
+    return polars.DataFrame(
+        {
+            "user": polars.Series(names[user[entry]].tolist(), dtype=polars.String),
+            "server": polars.Series(np.repeat(np.array(server, dtype=object), length).tolist(),
+                                    dtype=polars.String),
+            "tasks": each[entry],
+        }
+    )
+
+
+def price_table(allocation: Allocation) -> polars.DataFrame:
+    """Return the prices of the certificate: a row for each round, server group and resource.
+
+    Prices are per share of the pool; a group whose servers are told apart by a restriction has
+    the mean of theirs.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server, User, allocate
+    >>> allocation = allocate(Cluster([Server({"cpu": 4})]), [User("a", {"cpu": 1})])
+    >>> price_table(allocation).rows()
+    [(1, 'server-1', 'cpu', 1.0)]
+    """
+    problem = allocation.problem
+    cluster, blocks = problem.cluster, problem.blocks
+    frames = []
+    rounds = allocation.certificate.rounds if allocation.certificate else ()
+    for number, r in enumerate(rounds, start=1):
+        if r.prices is None:
+            continue
+        table = np.zeros((len(cluster), len(cluster.resources)))
+        np.add.at(table, blocks.group, r.prices.of_blocks(problem) * blocks.count[:, None])
+        table /= cluster.counts[:, None]
+        frames.append(
+            polars.DataFrame(
+                {
+                    "round": np.full(table.size, number),
+                    "group": np.repeat(np.array(cluster.names, dtype=object), table.shape[1])
+                    .tolist(),
+                    "resource": list(cluster.resources) * len(cluster),
+                    "price": table.ravel(),
+                }
+            )
+        )
+    if not frames:
+        schema = {"round": polars.Int64, "group": polars.String, "resource": polars.String,
+                  "price": polars.Float64}
+        return polars.DataFrame(schema=schema)
+    return polars.concat(frames)
+
+
+def to_dict(allocation: Allocation) -> dict[str, Any]:
+    """Return the allocation as plain data: users, groups, placement by group, certificate.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server, User, allocate
+    >>> allocation = allocate(Cluster([Server({"cpu": 4})]), [User("a", {"cpu": 1})])
+    >>> to_dict(allocation)["users"][0]["tasks"]
+    4.0
+    """
+    problem = allocation.problem
+    names = problem.names()
+    result: dict[str, Any] = {
+        "mechanism": allocation.mechanism,
+        "method": allocation.method,
+        "seconds": allocation.seconds,
+        "servers": problem.cluster.size,
+        "utilisation": allocation.utilisation,
+        "users": user_table(allocation).to_dicts(),
+        "groups": group_table(allocation).to_dicts(),
+        "placement": placement_table(allocation).to_dicts(),
+    }
+    for row, user in zip(result["users"], names, strict=True):
+        row["why"] = allocation.explain(user)
+    if allocation.certificate is not None:
+        certificate = allocation.certificate
+        result["certificate"] = {
+            "gap": certificate.gap,
+            "tolerance": certificate.tolerance,
+            "closed": certificate.closed,
+            "rounds": [
+                {
+                    "level": None if math.isinf(r.level) else r.level,
+                    "bound": None if math.isinf(r.bound) else r.bound,
+                    "gap": r.gap,
+                    "users": [names[i] for i in r.users.tolist()],
+                }
+                for r in certificate.rounds
+            ],
+        }
+    if allocation.divisible is not None:
+        result["loss"] = allocation.loss
+        result["divisible"] = to_dict(allocation.divisible)
+    if allocation.notes:
+        result["notes"] = list(allocation.notes)
+    return result

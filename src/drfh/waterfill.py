@@ -1,0 +1,65 @@
+"""Water-filling: the level at which weighted, capped users use up a budget."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["water_level"]
+
+
+def water_level(
+    price: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    cap: NDArray[np.float64],
+    budget: float,
+) -> float:
+    """Return the largest t with ``sum(price * minimum(weight * t, cap)) <= budget``.
+
+    Parameters
+    ----------
+    price
+        What one unit of each user costs, ≥ 0.
+    weight
+        Weights, ≥ 0 (0: the user takes no part).
+    cap
+        The most that each may have; inf for no cap.
+    budget
+        What may be spent.
+
+    Returns
+    -------
+    float
+        The level; inf if everyone fits at its cap, 0 if nothing can be spent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> water_level(np.ones(3), np.ones(3), np.array([1.0, np.inf, np.inf]), 6.0)
+    2.5
+    """
+    cost = price * weight
+    total = float(cost.sum())
+    if total <= 0:
+        return math.inf
+    if budget <= 0:
+        return 0.0
+    if not np.isfinite(cap).any():
+        return budget / total
+    paying = cost > 0
+    cost, cap, weight, price = cost[paying], cap[paying], weight[paying], price[paying]
+    stop = cap / weight  # the level at which each user has enough
+    order = np.argsort(stop, kind="stable")
+    stop, cost = stop[order], cost[order]
+    full = np.where(np.isfinite(stop), price[order] * cap[order], 0.0)
+    spent_full = np.concatenate(([0.0], np.cumsum(full)))  # by the users before each
+    rising = np.concatenate((np.cumsum(cost[::-1])[::-1], [0.0]))  # rate of it and those after
+    with np.errstate(invalid="ignore"):
+        spent = spent_full[:-1] + stop * rising[:-1]
+    over = np.flatnonzero(~(spent <= budget))
+    if len(over) == 0:
+        return math.inf
+    first = int(over[0])
+    return max(0.0, (budget - float(spent_full[first])) / float(rising[first]))

@@ -1,0 +1,166 @@
+"""The users: what one task of each needs, how many it has, and where they may run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drfh.cluster import Cluster, Server, check_name
+from drfh.errors import InputError
+from drfh.resources import FrozenMap, parse_amounts, parse_quantity
+
+__all__ = ["Restriction", "User", "eligible_servers"]
+
+#: One term of a restriction: a group or server name, labels, or (Python only) a predicate.
+Term: TypeAlias = str | Mapping[str, Any] | Callable[[Server], bool]
+Restriction: TypeAlias = Term | Sequence[Term]
+
+# One tuple object for each set of resource names, so that many users share and compare it fast.
+_NAMES: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Somebody who runs tasks of one shape.
+
+    Parameters
+    ----------
+    name
+        Unique among the users of a problem.
+    demand
+        What one task needs, by resource name. What is not mentioned is 0; at least one is > 0.
+    weight
+        Entitlement relative to other users, > 0.
+    tasks
+        How many tasks there are; None for no end.
+    servers
+        Where tasks may run: the name of a group or server, labels (a mapping; a list of values
+        means any of them), a predicate on :class:`Server`, or a list of these of which one must
+        hold. None for everywhere.
+    parent
+        Name of the group of users above, for hierarchical mechanisms.
+
+    Examples
+    --------
+    >>> User("ann", {"cpu": "200m", "memory": 1})
+    User('ann', {'cpu': 0.2, 'memory': 1.0})
+    >>> User("bob", {"gpu": 1}, weight=2, tasks=10, servers={"gpu": ["a100", "h100"]}).tasks
+    10.0
+    """
+
+    name: str
+    demand: Mapping[str, float]
+    weight: float = field(default=1.0, kw_only=True)
+    tasks: float | None = field(default=None, kw_only=True)
+    servers: Restriction | None = field(default=None, kw_only=True)
+    parent: str | None = field(default=None, kw_only=True)
+    # The same numbers, ready to be gathered into an array: weight, tasks, then the demand.
+    row: tuple[float, ...] = field(init=False, repr=False, compare=False)
+    needs: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "name")
+        demand = parse_amounts(self.demand, "demand")
+        if not any(demand.values()):
+            raise InputError(
+                "demand", "must have at least one amount > 0 (else its tasks never end)",
+                dict(demand),
+            )
+        weight = parse_quantity(self.weight, "weight")
+        if weight <= 0:
+            raise InputError("weight", "must be > 0", self.weight)
+        tasks = None if self.tasks is None else parse_quantity(self.tasks, "tasks")
+        check_name(self.parent, "parent", optional=True)
+        names = tuple(demand)
+        set_ = object.__setattr__
+        set_(self, "demand", demand)
+        set_(self, "weight", weight)
+        set_(self, "tasks", tasks)
+        set_(self, "servers", None if self.servers is None else _terms(self.servers))
+        set_(self, "needs", _NAMES.setdefault(names, names))
+        set_(self, "row", (weight, np.inf if tasks is None else tasks, *demand.values()))
+
+    def __repr__(self) -> str:
+        parts = [repr(self.name), repr(self.demand)]
+        if self.weight != 1:
+            parts.append(f"weight={self.weight!r}")
+        for name in ("tasks", "servers", "parent"):
+            if getattr(self, name) is not None:
+                parts.append(f"{name}={getattr(self, name)!r}")
+        return f"User({', '.join(parts)})"
+
+
+def _terms(restriction: Any) -> tuple[Term, ...]:
+    single = isinstance(restriction, (str, Mapping)) or callable(restriction)
+    listed = [restriction] if single else restriction
+    if not isinstance(listed, Sequence) or not listed:
+        raise InputError("servers", "must name servers or labels, or be left out", restriction)
+    terms: list[Term] = []
+    for term in listed:
+        if isinstance(term, Mapping) and term:
+            terms.append(
+                FrozenMap(
+                    {
+                        str(key): (str(value),)
+                        if isinstance(value, (str, int, float))
+                        else tuple(str(choice) for choice in value)
+                        for key, value in term.items()
+                    }
+                )
+            )
+        elif (isinstance(term, str) and term) or callable(term):
+            terms.append(term)
+        else:
+            raise InputError("servers", "must be made of names, labels or predicates", term)
+    return tuple(terms)
+
+
+def eligible_servers(
+    user: User, cluster: Cluster
+) -> tuple[NDArray[np.bool_], dict[int, set[int]]]:
+    """Resolve the restriction of a user.
+
+    Returns
+    -------
+    groups
+        For each group, whether all its servers may be used.
+    singles
+        For groups of which only some servers may be used, their indices.
+
+    Examples
+    --------
+    >>> cluster = Cluster([Server({"cpu": 1}, name="a", count=9), Server({"cpu": 2}, name="b")])
+    >>> eligible_servers(User("u", {"cpu": 1}, servers=["b", "a/3"]), cluster)
+    (array([False,  True]), {0: {3}})
+    """
+    groups = np.zeros(len(cluster), dtype=bool)
+    singles: dict[int, set[int]] = {}
+    for term in user.servers or ():  # type: ignore[union-attr]
+        if isinstance(term, str):
+            found = cluster.find_server(term)
+            if found is None:
+                raise InputError(
+                    f"servers of {user.name}", "must name a server or a group of the cluster", term
+                )
+            group, index = found
+            if index is None:
+                groups[group] = True
+            else:
+                singles.setdefault(group, set()).add(index)
+        elif isinstance(term, Mapping):
+            groups |= np.array(
+                [
+                    all(server.labels.get(key) in choices for key, choices in term.items())
+                    for server in cluster.servers
+                ]
+            )
+        else:
+            groups |= np.array([bool(term(server)) for server in cluster.servers])
+    singles = {group: picked for group, picked in singles.items() if not groups[group]}
+    if not groups.any() and not singles:
+        raise InputError(f"servers of {user.name}", "must match at least one server", user.servers)
+    return groups, singles
