@@ -38,7 +38,7 @@ def problems(cluster: Cluster, users: Sequence[User]) -> Iterator[InputError]:
     for position, user in enumerate(users):
         for resource, amount in user.demand.items():
             if amount > 0 and resource not in had:
-                near = difflib.get_close_matches(resource, had, n=1, cutoff=0.5)
+                near = difflib.get_close_matches(resource, had, n=1, cutoff=0.7)
                 hint = f"did you mean {near[0]}?" if near else f"these are {', '.join(had)}"
                 rule = f"must be a resource that some server has ({hint})"
                 yield InputError(f"users[{position}].demand.{resource}", rule, amount)

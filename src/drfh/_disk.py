@@ -17,6 +17,7 @@ __all__ = ["LARGEST_FILE", "read_text", "shown_path", "write_text"]
 #: Larger files are refused before they are read.
 LARGEST_FILE = 64 * 2**20
 
+_LONGEST_PATH = 200
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a pipe"),
@@ -33,7 +34,8 @@ def shown_path(path: str) -> str:
     >>> print(shown_path("team.yaml"), shown_path("two\nlines"))
     team.yaml 'two\nlines'
     """
-    return path if path.isprintable() else ascii(path)
+    line = path if path.isprintable() else ascii(path)
+    return line if len(line) <= _LONGEST_PATH else "…" + line[1 - _LONGEST_PATH :]
 
 
 def read_text(path: str, instead: Iterable[str] = ()) -> str:
@@ -50,8 +52,8 @@ def read_text(path: str, instead: Iterable[str] = ()) -> str:
     --------
     >>> read_text("pager-two-servers", ["paper-two-servers"])
     Traceback (most recent call last):
-    drfh.errors.InputError: scenario must be a file or the name of a shipped scenario (did you \
-mean paper-two-servers?), got 'pager-two-servers'
+    drfh.errors.InputError: pager-two-servers: the file must exist, or be a shipped scenario (did \
+you mean paper-two-servers?)
     """
     data = _read_bytes(path, instead)
     try:
@@ -65,7 +67,7 @@ mean paper-two-servers?), got 'pager-two-servers'
             place=f"{shown_path(path)}, line {line}",
         ) from None
     if not text.strip():
-        raise InputError("the file", "must not be empty", place=shown_path(path))
+        raise _bad_file(path, "must not be empty")
     return text
 
 
@@ -76,15 +78,14 @@ def _read_bytes(path: str, instead: Iterable[str]) -> bytes:
     except (FileNotFoundError, NotADirectoryError):
         near = difflib.get_close_matches(Path(path).stem, list(instead), n=1, cutoff=0.6)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        rule = f"must be a file or the name of a shipped scenario{hint}"
-        raise InputError("scenario", rule, path) from None
+        raise _bad_file(path, f"must exist, or be a shipped scenario{hint}") from None
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
     try:
         facts = os.fstat(descriptor)
         for is_kind, kind in _KINDS:
             if is_kind(facts.st_mode):
-                raise InputError("scenario", f"must be a regular file, not {kind}", path)
+                raise _bad_file(path, f"must be a regular file, not {kind}")
         if facts.st_size > LARGEST_FILE:
             raise _too_large(path, facts.st_size)
         with open(descriptor, "rb", closefd=False) as file:
@@ -101,11 +102,15 @@ def _read_bytes(path: str, instead: Iterable[str]) -> bytes:
 
 def _unreadable(path: str, error: Exception) -> InputError:
     reason = getattr(error, "strerror", None) or str(error)
-    return InputError("scenario", f"must be a readable file ({reason})", path)
+    return _bad_file(path, f"must be readable ({reason})")
 
 
 def _too_large(path: str, size: int) -> InputError:
-    rule = f"must be at most {LARGEST_FILE // 2**20} MiB, not {size / 2**20:,.0f} MiB"
+    limit = LARGEST_FILE // 2**20
+    return _bad_file(path, f"must be at most {limit} MiB, not {size / 2**20:,.0f} MiB")
+
+
+def _bad_file(path: str, rule: str) -> InputError:
     return InputError("the file", rule, place=shown_path(path))
 
 
@@ -137,8 +142,6 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         finally:
             with suppress(OSError):
                 os.unlink(draft)
-    except UnicodeEncodeError:
-        raise InputError("scenario", "must be text that UTF-8 can write to be saved") from None
     except InputError:
         raise
     except (OSError, ValueError) as error:

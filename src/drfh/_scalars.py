@@ -22,6 +22,7 @@ _INTEGER = re.compile(r"[-+]?[0-9]+")
 _BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NUMBER_STARTS = frozenset("-+.0123456789")
+_BREAKS = re.compile("[\x85\u2028\u2029]")
 # Python refuses to read integers of more than 4,300 digits.
 _LONGEST_INTEGER = 400
 
@@ -94,10 +95,16 @@ class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        # Quotes of one kind keep these, and reading then folds them into spaces.
+        style = '"' if _BREAKS.search(data) else None
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
 
 
+_Dumper.add_representer(str, _Dumper.represent_str)
 for _pattern in (_FLOAT, _BASED):
     _Dumper.add_implicit_resolver(
         "tag:yaml.org,2002:float", re.compile(f"(?:{_pattern.pattern})$"), sorted(_NUMBER_STARTS)

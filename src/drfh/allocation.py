@@ -109,10 +109,11 @@ class Allocation:
     @property
     def loss(self) -> float | None:
         """Whole tasks: 1 − min_i (level_i / divisible level_i); None for divisible ones."""
-        worst = self._worst_off()
+        worst = self.worst_off()
         return None if worst is None else worst[1]
 
-    def _worst_off(self) -> tuple[str, float] | None:
+    def worst_off(self) -> tuple[str, float] | None:
+        """Whole tasks: who loses most against the divisible optimum, and how much."""
         if self.divisible is None:
             return None
         best = self.divisible.share_vector

@@ -42,16 +42,16 @@ def explain(allocation: Allocation, user: int) -> str:
         wanted = _joined([r for r, a in problem.users[user].demand.items() if a > 0])
         return f"{name} gets nothing: no server that it may use has {wanted}."
     if tasks >= problem.limit[user] * (1 - 1e-9):
-        return f"{name} has all of its {tasks:.6g} tasks."
+        return f"{name} has all of its {_some_tasks(tasks)}."
     share = float(allocation.share_vector[user])
     dominant = problem.cluster.resources[int(np.argmax(problem.direction[user]))]
-    head = f"{name} stops at {tasks:.6g} tasks, {share:.1%} of the pool's {dominant}"
+    head = f"{name} stops at {_some_tasks(tasks)}, {share:.1%} of the pool's {dominant}"
     head = head.replace("%", " %")
     if allocation.promised_tasks is not None:
         promise = float(allocation.promised_tasks[user])
         if tasks >= promise * (1 - 1e-9):
             return f"{head}: all that the pooled mechanism promises."
-        head += f" ({promise:.6g} tasks were promised)"
+        head += f" ({_some_tasks(promise)} promised)"
     reasons = _reasons(allocation, user)
     if not reasons:
         return f"{head}: {allocation.mechanism} gives it no more."
@@ -133,6 +133,10 @@ def _servers(problem: Problem, blocks: Ints) -> str:
     if rest:
         named.append(f"{rest:,} more server{'s' * (rest != 1)}")
     return _joined(named)
+
+
+def _some_tasks(tasks: float) -> str:
+    return "1 task" if tasks == 1 else f"{tasks:,.6g} tasks"
 
 
 def _joined(words: list[str]) -> str:

@@ -91,8 +91,8 @@ def load_scenario(source: str | os.PathLike[str], *, strict: bool = False) -> Sc
     source
         Path of a YAML or JSON file; if there is none, the name of a shipped scenario.
     strict
-        Also refuse what no mechanism can run: a demand for a resource that no server has, or a
-        restriction that matches no server. Without it, a cluster can still be completed first.
+        Also refuse what no mechanism can run: a demand for a resource that no server has, a
+        restriction that matches no server. Without it, the cluster may be completed first.
 
     Raises
     ------
@@ -143,8 +143,9 @@ def _records(document: Document) -> Scenario:
         # The record calls its groups servers; the file calls them cluster.
         if error.field.startswith("servers"):
             error.field = "cluster" + error.field.removeprefix("servers")
-            raise
-        raise error.within("cluster") from None
+        else:
+            error.place = f"{document.place}, line {document.line('cluster')}"
+        raise
     users: list[User] = []
     for position, user in enumerate(model.users):
         try:
@@ -209,6 +210,11 @@ def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
     True
     """
     data = _to_dict(scenario)
+    try:
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        rule = "must have only characters that UTF-8 can write to be saved"
+        raise InputError("scenario", rule, error.object[error.start : error.end]) from None
     if os.fspath(path).endswith(".json"):
         try:
             text = json.dumps(data, indent=2, allow_nan=False) + "\n"
@@ -245,8 +251,8 @@ def _to_dict(scenario: Scenario) -> dict[str, Any]:
             entry["servers"] = _saved_restriction(user.servers, f"users[{position}].servers")
         return entry if user.parent is None else {**entry, "parent": user.parent}
 
-    data: dict[str, Any] = {"title": scenario.title, "description": scenario.description}
-    data = {key: text for key, text in data.items() if text}
+    texts = {"title": scenario.title, "description": scenario.description}
+    data: dict[str, Any] = {key: text for key, text in texts.items() if text}
     data["cluster"] = [group(server) for server in scenario.cluster.servers]
     data["users"] = [user(position, entry) for position, entry in enumerate(scenario.users)]
     if scenario.mechanism != "drfh":

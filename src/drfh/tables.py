@@ -33,7 +33,9 @@ def user_table(allocation: Allocation) -> polars.DataFrame:
     columns: dict[str, Any] = {
         "user": problem.names(),
         "weight": problem.weight,
-        "limit": [None if math.isinf(t) else t for t in problem.limit.tolist()],
+        "limit": polars.Series(
+            [None if math.isinf(t) else t for t in problem.limit.tolist()], dtype=polars.Float64
+        ),
         "tasks": allocation.assignment.user_tasks,
         "share": allocation.share_vector,
         "level": allocation.share_vector / problem.weight,
@@ -62,7 +64,8 @@ def group_table(allocation: Allocation) -> polars.DataFrame:
         used = allocation.assignment.group_usage / capacity
     columns: dict[str, Any] = {"group": list(cluster.names), "servers": cluster.counts}
     for r, resource in enumerate(cluster.resources):
-        columns[resource] = [None if math.isnan(u) else u for u in used[:, r].tolist()]
+        part = [None if math.isnan(u) else u for u in used[:, r].tolist()]
+        columns[resource] = polars.Series(part, dtype=polars.Float64)
     return polars.DataFrame(columns)
 
 

@@ -56,7 +56,6 @@ def price_servers(
     d: npt.NDArray[np.float64],
     c: npt.NDArray[np.float64],
     mu: npt.NDArray[np.float64],
-    usable: npt.NDArray[np.bool_],
     pivots: int,
     prices: npt.NDArray[np.float64],
 ) -> None:
@@ -74,9 +73,7 @@ def price_servers(
     c
         Capacities, shape (k, m).
     mu
-        Users' prices, shape (n,).
-    usable
-        Which user may use which server, shape (k, n), or shape (0, 0) if all may use all.
+        Users' prices as each server sees them, shape (k, n); negative keeps a user out.
     pivots
         Most pivots per server.
     prices
@@ -86,8 +83,7 @@ def price_servers(
     --------
     >>> prices = np.empty((1, 2))
     >>> d = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> free = np.empty((0, 0), dtype=bool)
-    >>> price_servers(d, np.array([[3.0, 3.0]]), np.array([3.0, 3.0]), free, 9, prices)
+    >>> price_servers(d, np.array([[3.0, 3.0]]), np.array([[3.0, 3.0]]), 9, prices)
     >>> prices.round(12).tolist()
     [[2.0, 2.0]]
     """
@@ -96,7 +92,6 @@ def price_servers(
     worth = np.zeros(m)
     amount = np.zeros(m)
     move = np.zeros(m)
-    restricted = usable.shape[0] > 0
     for server in range(c.shape[0]):
         # The first basis is the slacks: an empty server and free resources.
         for r in range(m):
@@ -110,9 +105,7 @@ def price_servers(
             best = 1e-9
             enter = -1
             for i in range(n):
-                if restricted and not usable[server, i]:
-                    continue
-                gain = mu[i]
+                gain = mu[server, i]
                 for r in range(m):
                     gain -= prices[server, r] * d[i, r]
                 if gain > best:
@@ -139,7 +132,7 @@ def price_servers(
                     leave = r
             if leave < 0:
                 break
-            worth[leave] = mu[enter] if enter < n else 0.0
+            worth[leave] = mu[server, enter] if enter < n else 0.0
             for q in range(m):
                 inverse[leave, q] /= move[leave]
             for r in range(m):

@@ -31,10 +31,13 @@ COARSE_RUNGS = (1e-2, 1e-3)
 # Candidates per server, and servers per user, in the first choice.
 PER_SERVER, PER_USER = 24, 12
 CYCLED = 6
+TAU = 0.03
 MARGIN = 0.05
 BALANCE = 10
 M1=30
 M2=0.3
+M3=0.01
+SHRINKX=0
 # Most underpriced pairs to add per server and round.
 ADDED = 8
 # Gaps on the chosen columns at which the prices are good enough to look for more columns.
@@ -203,28 +206,26 @@ def _guided(problem: _Problem) -> tuple[_State, int]:
 
 def _first_choice(problem: _Problem, mu: Floats) -> tuple[Ints, Floats]:
     """Return promising columns given the users' prices, and the servers' prices they imply."""
-    n, k = problem.d.shape[0], problem.c.shape[1]
-    usable = np.empty((0, 0), dtype=bool) if problem.usable is None else problem.usable
-    prices = np.empty((k, problem.d.shape[1]))
-    kernel = fast(price_servers, steps=10.0 * n * k * problem.d.shape[1])
-    kernel(problem.d, np.ascontiguousarray(problem.c.T), mu, usable, 60, prices)
-    p = np.ascontiguousarray(prices.T)
+    n, m = problem.d.shape
+    k = problem.c.shape[1]
+    prices = np.empty((k, m))
+    kernel = fast(price_servers, steps=10.0 * n * k * m)
+    noise = np.random.default_rng(1)
     chosen = []
-    low = np.full((PER_USER, n), np.inf)
-    where = np.zeros((PER_USER, n), dtype=np.int64)
+    take = min(PER_SERVER, n)
     for some in problem.chunks():
-        cost = problem.reduced(p, mu, some)
-        rows = np.arange(some.start, some.start + cost.shape[0])
-        best = np.argpartition(cost, min(PER_SERVER, n) - 1, axis=1)[:, :PER_SERVER]
-        finite = np.isfinite(np.take_along_axis(cost, best, axis=1))
-        chosen.append((rows[:, None] * n + best)[finite])
-        # Each user's best servers so far, so that no user is left with too few.
-        both = np.vstack((low, cost))
-        place = np.vstack((where, np.broadcast_to(rows[:, None], cost.shape)))
-        best = np.argpartition(both, PER_USER - 1, axis=0)[:PER_USER]
-        low = np.take_along_axis(both, best, axis=0)
-        where = np.take_along_axis(place, best, axis=0)
-    chosen.append((where * n + np.arange(n))[np.isfinite(low)])
+        c = np.ascontiguousarray(problem.c[:, some].T)
+        # Large problems have many equally good answers; each server sees the users through
+        # its own small distortion, so that the choice spreads over all users.
+        seen = mu * (1.0 + TAU * noise.random((c.shape[0], n)))
+        if problem.usable is not None:
+            seen[~problem.usable[some]] = -1.0
+        kernel(problem.d, c, seen, 60, prices[some])
+        cost = prices[some] @ problem.d.T - seen
+        best = np.argpartition(cost, take - 1, axis=1)[:, :take]
+        rows = np.arange(some.start, some.start + c.shape[0])
+        chosen.append((rows[:, None] * n + best)[np.take_along_axis(seen, best, axis=1) > 0])
+    p = np.ascontiguousarray(prices.T)
     # A share of every kind of server for everybody keeps the first prices sane.
     turn = np.arange(k * min(CYCLED, n))
     cycled = turn // min(CYCLED, n) * n + turn % n
@@ -290,7 +291,20 @@ def _carry(problem: _Problem, state: _State, keys: Ints) -> Iterate:
     x[known] = old.x
     z[known] = old.z + (cost*columns.spread(short))[known]
     x[fresh] = M2 * mean / z[fresh]
-    return Iterate(x, old.s.copy(), old.theta, p, old.mu.copy(), z)
+    total = columns.per_user(x * ~fresh)
+    more = columns.per_user(x * fresh)
+    x[fresh] *= np.minimum(1, M3 * total / np.maximum(more, 1e-300))[columns.user[fresh]]
+    x *= (total/columns.per_user(x))[columns.user]
+    s, theta = old.s.copy(), old.theta
+    if SHRINKX:
+        live = problem.c > 0
+        load = columns.load(x)
+        f = min(1.0, float(((problem.c - SHRINKX*s) / load)[live].min()))
+        x *= f
+        theta *= f
+        s = np.where(live, problem.c - f*load, 1.0)
+        s = np.where(live, np.maximum(s, SHRINKX*old.s),1.0)
+    return Iterate(x, s, theta, p, old.mu.copy(), z)
 
 
 def _negligible(columns: Columns, x: Floats, tolerance: float) -> Flags:

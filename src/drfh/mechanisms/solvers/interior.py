@@ -28,6 +28,7 @@ DENSE = 0.2
 DENSE_ENTRIES = 20_000_000
 BLOCK = 64
 NC=2
+KG=10
 DA=0.1
 BL=0.1
 BU=10
@@ -386,7 +387,7 @@ def improve(
             far, deep = _lengths(at, other, live)
             if min(far,1) + min(deep,1) < min(primal,1) + min(dual,1) + .01: break
             step, primal, dual = other, far, deep
-        keep = max(0.9, 1.0 - 0.1 * min(1.0, gap))
+        keep = max(0.9, 1.0 - KG * min(1.0, gap))
         primal, dual = min(1.0, keep * primal), min(1.0, keep * dual)
         import os
         if os.environ.get('DBG')=='2':

@@ -131,7 +131,7 @@ class Simplex:
         value = np.maximum(np.array(solution.col_value), 0.0)
         self._amount = value[:-1] * self._alone
         dual = np.maximum(-np.array(solution.row_dual)[: k * m].reshape(k, m), 0.0)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             prices = np.where(classes.capacity > 0, dual / classes.capacity, 0.0)
         return float(value[-1]), prices
 

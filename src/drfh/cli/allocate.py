@@ -1,0 +1,185 @@
+"""``drfh allocate``: the exact allocation of a scenario, and what-if."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from drfh.cli.output import console, print_json
+from drfh.errors import InputError
+
+if TYPE_CHECKING:
+    from drfh.allocation import Allocation
+    from drfh.files import Scenario
+
+__all__ = ["allocate"]
+
+_SUFFIXES = (".json", ".csv", ".parquet")
+
+
+def allocate(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A YAML or JSON file, or a shipped scenario.")
+    ],
+    mechanism: Annotated[
+        str | None, typer.Option(help="Use this mechanism instead of the file's.")
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="Force a solver: closed-form, single-pool, simplex, interior-point."),
+    ] = None,
+    whole_tasks: Annotated[
+        bool, typer.Option("--whole-tasks", help="Fill with whole tasks (Best-Fit); show the loss.")
+    ] = False,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SERVERS", help="What if: add, such as '10x cpu=8,memory=512Gi'."),
+    ] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option(metavar="NAME[:COUNT]", help="What if: remove servers.")
+    ] = None,
+    weight: Annotated[
+        list[str] | None, typer.Option(metavar="USER=W", help="What if: another weight.")
+    ] = None,
+    demand: Annotated[
+        list[str] | None,
+        typer.Option(metavar="USER:RES=AMOUNT", help="What if: another demand."),
+    ] = None,
+    explain: Annotated[
+        str | None, typer.Option(metavar="USER", help="Say in a sentence what limits a user.")
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check placement and prices from scratch.")
+    ] = False,
+    placement: Annotated[
+        bool, typer.Option("--placement", help="Print who runs where, by server group.")
+    ] = False,
+    expand: Annotated[
+        bool, typer.Option("--expand", help="With --placement: single servers.")
+    ] = False,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="Print all users and groups, however many.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write to a .json, .csv or .parquet file.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw to an .html, .svg, .png or .pdf file.")
+    ] = None,
+) -> None:
+    """Share a cluster among its users, exactly, with a proof.
+
+    Shows the tasks and the dominant share of each user, how full each group of servers is, and
+    the relative gap to the optimum. With --add, --remove, --weight or --demand it shows before
+    and after.
+
+    Examples:
+
+      drfh allocate paper-two-servers
+
+      drfh allocate team.yaml --add "10x cpu=8,memory=512Gi" --weight ann=2
+
+      drfh allocate team.yaml --plot team.html --save team.json
+    """
+    from drfh.cli import allocation_text as text
+    from drfh.files import load_scenario
+    from drfh.whatif import changed
+
+    if as_json and as_csv:
+        raise InputError("--json", "must not be used together with --csv")
+    if save is not None and save.suffix not in _SUFFIXES:
+        raise InputError("--save", f"must end in one of {', '.join(_SUFFIXES)}", str(save))
+    scenario = load_scenario(file)
+    options = {"mechanism": mechanism, "method": method, "whole_tasks": whole_tasks}
+    before = None
+    if add or remove or weight or demand:
+        before = _solve(scenario, **options)
+        scenario = changed(
+            scenario, add=add or (), remove=remove or (), weight=weight or (), demand=demand or ()
+        )
+    allocation = _solve(scenario, **options)
+    checked = allocation.verify() if verify else None
+    if plot is not None:
+        from drfh.report.allocation import save_chart
+
+        save_chart(allocation, plot, title=scenario.title)
+    if save is not None:
+        _save(save, allocation, before, placement=placement, expand=expand)
+    if as_json:
+        print_json(_data(allocation, before, expand=placement and expand))
+    elif as_csv:
+        typer.echo(_table(allocation, placement, expand).write_csv(), nl=False)
+    elif explain is not None:
+        typer.echo(allocation.explain(explain))
+    elif placement:
+        text.print_placement(allocation, expand=expand, everyone=everyone)
+    elif before is not None:
+        text.print_change(before, allocation, scenario.title, everyone=everyone)
+    else:
+        text.print_allocation(allocation, scenario.title, everyone=everyone)
+    if checked is not None:
+        console(stderr=as_json or as_csv).print(str(checked))
+        if not checked:
+            raise typer.Exit(1)
+
+
+def _solve(
+    scenario: Scenario, *, mechanism: str | None, method: str | None, whole_tasks: bool
+) -> Allocation:
+    from drfh.mechanisms import allocate as solve
+
+    name = mechanism or scenario.mechanism
+    parameters = dict(scenario.parameters) if name == scenario.mechanism else {}
+    if method is not None:
+        parameters["method"] = method
+    out = console(stderr=True)
+    status = out.status("solving") if out.is_terminal else nullcontext()
+    with status as shown:
+        if shown is not None and name == "drfh":
+            parameters["progress"] = lambda gap: shown.update(f"solving: gap {gap:.1e}")
+        return solve(
+            scenario.cluster,
+            scenario.users,
+            mechanism=name,
+            whole_tasks=whole_tasks,
+            **parameters,
+        )
+
+
+def _data(allocation: Allocation, before: Allocation | None, *, expand: bool) -> dict[str, Any]:
+    data = allocation.to_dict()
+    if expand:
+        data["placement"] = allocation.placement(expand=True).to_dicts()
+    if before is not None:
+        data["before"] = before.to_dict()
+    return data
+
+
+def _table(allocation: Allocation, placement: bool, expand: bool) -> Any:
+    return allocation.placement(expand=expand) if placement else allocation.user_table()
+
+
+def _save(
+    path: Path, allocation: Allocation, before: Allocation | None, *, placement: bool, expand: bool
+) -> None:
+    from drfh.disk import write_whole
+
+    if path.suffix == ".json":
+        data = _data(allocation, before, expand=placement and expand)
+        write_whole(path, json.dumps(data, indent=2, ensure_ascii=False).encode())
+        return
+    frame = _table(allocation, placement, expand)
+    if path.suffix == ".csv":
+        write_whole(path, frame.write_csv().encode())
+        return
+    from io import BytesIO
+
+    buffer = BytesIO()
+    frame.write_parquet(buffer)
+    write_whole(path, buffer.getvalue())

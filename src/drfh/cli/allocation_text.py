@@ -1,0 +1,170 @@
+"""Allocations as text: tables with small bars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from drfh.cli.output import bar, console, percent, some, table
+
+if TYPE_CHECKING:
+    from drfh.allocation import Allocation
+
+__all__ = ["print_allocation", "print_change", "print_placement"]
+
+_MOST_ROWS = 24
+_NUMBERS = ("weight", "tasks", "of", "share", "divisible", "promised", "servers", "before",
+            "after", "change")  # fmt: skip
+
+
+def _number(value: float | None) -> str:
+    return "∞" if value is None else f"{value:,.6g}"
+
+
+def _rest(total: int, shown: int, thing: str) -> str:
+    return f"… and {some(total - shown, thing)} more (--all shows them, --csv and --json have them)"
+
+
+def print_allocation(allocation: Allocation, title: str = "", *, everyone: bool = False) -> None:
+    """Print users, server groups and the proof."""
+    out = console()
+    if title:
+        out.print(title, style="bold")
+    out.print(repr(allocation.problem.cluster)[8:-1])
+    out.print()
+    _print_users(out, allocation, everyone)
+    _print_groups(out, allocation, everyone)
+    _print_proof(out, allocation)
+
+
+def _print_users(out: Any, allocation: Allocation, everyone: bool) -> None:
+    frame = allocation.user_table()
+    columns = ["user", "weight", "tasks"]
+    limited = frame["limit"].null_count() < len(frame)
+    columns += ["of"] * limited
+    columns += [name for name in ("promised", "divisible") if name in frame.columns]
+    columns += ["share", "", "of its"]
+    columns += ["why not more"] * (len(frame) <= _MOST_ROWS)
+    grid = table(*columns, right=_NUMBERS)
+    shown = frame if everyone else frame.head(_MOST_ROWS)
+    for row in shown.iter_rows(named=True):
+        cells = [row["user"], f"{row['weight']:g}", _number(row["tasks"])]
+        cells += [_number(row["limit"])] * limited
+        cells += [_number(row[name]) for name in ("promised", "divisible") if name in row]
+        cells += [percent(row["share"]), bar(row["share"]), row["dominant"]]
+        if "why not more" in columns:
+            why = allocation.explain(row["user"]).rstrip(".")
+            cells.append(why.partition(": ")[2] or why.partition(" ")[2])
+        grid.add_row(*cells)
+    out.print(grid)
+    if len(shown) < len(frame):
+        out.print(_rest(len(frame), len(shown), "user"))
+
+
+def _print_groups(out: Any, allocation: Allocation, everyone: bool) -> None:
+    frame = allocation.group_table()
+    resources = allocation.problem.cluster.resources
+    headers: list[str] = []
+    for resource in resources:
+        headers += [resource, ""]
+    grid = table("group", "servers", *headers, right=(*_NUMBERS, *resources))
+    shown = frame if everyone else frame.head(_MOST_ROWS)
+    for row in shown.iter_rows(named=True):
+        cells = [row["group"], f"{row['servers']:,}"]
+        for resource in resources:
+            cells += [percent(row[resource]), bar(row[resource] or 0.0, 6)]
+        grid.add_row(*cells)
+    if len(frame) > 1:
+        grid.add_section()
+        cells = ["all", f"{allocation.problem.cluster.size:,}"]
+        for used in allocation.utilisation.values():
+            cells += [percent(used), bar(used, 6)]
+        grid.add_row(*cells)
+    out.print(grid)
+    if len(shown) < len(frame):
+        out.print(_rest(len(frame), len(shown), "group"))
+
+
+def _print_proof(out: Any, allocation: Allocation) -> None:
+    time = f"{1000 * allocation.seconds:,.1f} ms"
+    head = f"{allocation.mechanism}, {allocation.method}, {time}"
+    certificate = allocation.certificate
+    if certificate is not None:
+        rounds = some(len(certificate.rounds), "round")
+        if certificate.closed:
+            out.print(f"{head}: optimal, relative gap {certificate.gap:.1e}, {rounds}")
+        else:
+            out.print(
+                f"{head}: NOT proven optimal, relative gap {certificate.gap:.1e} is above "
+                f"{certificate.tolerance:.0e}, {rounds}",
+                style="bold red",
+            )
+    elif allocation.loss is not None:
+        name, loss = allocation.worst_off() or ("", 0.0)
+        out.print(f"{head}: loses {percent(loss)} against divisible tasks ({name} is worst off)")
+    else:
+        out.print(head)
+    for note in allocation.notes:
+        out.print(f"note: {note}", style="yellow")
+
+
+def print_change(
+    before: Allocation, after: Allocation, title: str = "", *, everyone: bool = False
+) -> None:
+    """Print what a change does to every user and to the pool."""
+    out = console()
+    if title:
+        out.print(title, style="bold")
+    out.print(f"before: {repr(before.problem.cluster)[8:-1]}")
+    out.print(f"after:  {repr(after.problem.cluster)[8:-1]}")
+    out.print()
+    grid = table("user", "tasks before", "tasks after", "change", "share before", "share after",
+                 right=("tasks before", "tasks after", "change", "share before", "share after"))  # fmt: skip
+    rows = list(
+        zip(
+            after.problem.names(),
+            before.tasks.values(),
+            after.tasks.values(),
+            before.shares.values(),
+            after.shares.values(),
+            strict=True,
+        )
+    )
+    if not everyone:
+        # The largest changes first when not all can be shown.
+        if len(rows) > _MOST_ROWS:
+            rows.sort(key=lambda row: -abs(row[2] - row[1]) / max(row[1], row[2], 1e-300))
+        rows = rows[:_MOST_ROWS]
+    for name, old, new, old_share, new_share in rows:
+        style = "green" if new > old * (1 + 1e-9) else "red" if new < old * (1 - 1e-9) else None
+        grid.add_row(name, _number(old), _number(new), _relative(old, new), percent(old_share),
+                     percent(new_share), style=style)  # fmt: skip
+    out.print(grid)
+    if len(rows) < len(after.problem.users):
+        out.print(_rest(len(after.problem.users), len(rows), "user"))
+    use = table("resource", "used before", "used after", right=("used before", "used after"))
+    old_use, new_use = before.utilisation, after.utilisation
+    for resource in dict.fromkeys((*old_use, *new_use)):
+        use.add_row(resource, percent(old_use.get(resource)), percent(new_use.get(resource)))
+    out.print(use)
+    _print_proof(out, after)
+
+
+def _relative(old: float, new: float) -> str:
+    if old == 0:
+        return "new" if new > 0 else "–"
+    change = new / old - 1
+    return "–" if abs(change) < 5e-10 else f"{100 * change:+.1f} %"
+
+
+def print_placement(allocation: Allocation, *, expand: bool, everyone: bool) -> None:
+    """Print who runs where."""
+    out = console()
+    frame = allocation.placement(expand=expand)
+    place = "server" if expand else "group"
+    grid = table("user", place, "tasks", right=_NUMBERS)
+    shown = frame if everyone else frame.head(4 * _MOST_ROWS)
+    for user, where, tasks in shown.iter_rows():
+        grid.add_row(user, where, _number(tasks))
+    out.print(grid)
+    if len(shown) < len(frame):
+        out.print(_rest(len(frame), len(shown), "row"))

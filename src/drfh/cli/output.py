@@ -1,0 +1,74 @@
+"""What the verbs share: consoles, tables, bars, JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+
+__all__ = ["bar", "console", "percent", "print_json", "some", "table"]
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def console(*, stderr: bool = False) -> Any:
+    """Return a console that prints names as they are and never cuts a line in a pipe."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+def table(*columns: str, right: tuple[str, ...] = ()) -> Any:
+    """Return an empty table; columns in `right` hold numbers."""
+    from rich import box
+    from rich.table import Table
+
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        if column in right:
+            result.add_column(column, justify="right", no_wrap=True)
+        else:
+            result.add_column(column)
+    return result
+
+
+def bar(part: float, width: int = 10) -> str:
+    """Return a small bar for a number from 0 to 1.
+
+    Examples
+    --------
+    >>> bar(0.5, 4), bar(1.0, 4)
+    ('██  ', '████')
+    """
+    filled = min(max(part, 0.0), 1.0) * width
+    whole = int(filled + 1e-9)
+    rest = _EIGHTHS[int((filled - whole) * 8 + 0.5)] if whole < width else ""
+    return f"{'█' * whole}{rest.strip()}".ljust(width)
+
+
+def percent(part: float | None) -> str:
+    """Return a part as percent.
+
+    Examples
+    --------
+    >>> percent(0.7142), percent(None)
+    ('71.4 %', '–')
+    """
+    return "–" if part is None else f"{100 * part:.1f} %"
+
+
+def some(number: int, thing: str) -> str:
+    """Return a number of things.
+
+    Examples
+    --------
+    >>> some(1, "user"), some(12583, "server")
+    ('1 user', '12,583 servers')
+    """
+    return f"{number:,} {thing}{'s' * (number != 1)}"
+
+
+def print_json(data: Any) -> None:
+    """Print data as JSON."""
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))

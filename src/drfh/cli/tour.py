@@ -1,0 +1,91 @@
+"""``drfh tour``: three clusters in a minute."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from drfh.cli.output import bar, console, percent, print_json, table
+
+__all__ = ["tour"]
+
+
+def tour(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Take a tour: the paper's example, Google's cluster, a cluster with GPUs.
+
+    Example: drfh tour
+    """
+    from drfh.cli.allocation_text import print_allocation
+    from drfh.files import load_scenario
+    from drfh.mechanisms import allocate
+
+    stops = ("paper-two-servers", "google-2011", "gpu-cluster")
+    scenarios = {name: load_scenario(name) for name in stops}
+    answers = {name: allocate(s.cluster, s.users) for name, s in scenarios.items()}
+    if as_json:
+        print_json({name: answer.to_dict() for name, answer in answers.items()})
+        return
+    out = console()
+    _heading(out, "1. Why one big pool is not enough")
+    _print_paper_example(out)
+    for number, name in enumerate(stops[1:], start=2):
+        _heading(out, f"{number}. drfh allocate {name}")
+        print_allocation(answers[name], scenarios[name].title)
+    _heading(out, "Your turn")
+    for command, what in (
+        ("drfh scenario show gpu-cluster > mine.yaml", "a file to start from"),
+        ("drfh allocate mine.yaml --plot mine.html", "the answer, as a page"),
+        ('drfh allocate mine.yaml --add "10x cpu=64,memory=1Ti"', "what if?"),
+        ("drfh allocate mine.yaml --explain training", "what limits a team"),
+    ):
+        out.print(f"  {command:<58} {what}")
+
+
+def _heading(out: Any, text: str) -> None:
+    out.print()
+    out.print(text, style="bold cyan")
+    out.print()
+
+
+def _print_paper_example(out: Any) -> None:
+    from drfh.files import load_scenario
+    from drfh.mechanisms import allocate
+
+    scenario = load_scenario("paper-two-servers")
+    for server in scenario.cluster.servers:
+        have = ", ".join(f"{r} {a:g}" for r, a in server.resources.items())
+        out.print(f"  server {server.name:<12} {have}")
+    for user in scenario.users:
+        need = ", ".join(f"{r} {a:g}" for r, a in user.demand.items())
+        out.print(f"  user   {user.name:<12} {need} for each task")
+    names = [user.name for user in scenario.users]
+    resources = list(scenario.cluster.resources)
+    numbers = [f"tasks of {name}" for name in names]
+    header: list[str] = []
+    for resource in resources:
+        header += [f"{resource} used", ""]
+    grid = table("mechanism", *numbers, *header, right=(*numbers, *header[::2]))
+    for mechanism, label in (
+        ("per-server-drf", "DRF on each server by itself"),
+        ("drf", "DRF on the pool, promised"),
+        ("drf", "DRF on the pool, placeable"),
+        ("drfh", "DRFH"),
+    ):
+        answer = allocate(scenario.cluster, scenario.users, mechanism=mechanism)
+        promise = label.endswith("promised") and answer.promised is not None
+        tasks = answer.promised if promise else answer.tasks
+        cells = [label, *(f"{tasks[name]:.4g}" for name in names)] if tasks else [label]
+        for resource in resources:
+            used = answer.utilisation[resource]
+            cells += ["", ""] if promise else [percent(used), bar(used, 8)]
+        grid.add_row(*cells, style="bold" if label == "DRFH" else None)
+    out.print(grid)
+    answer = allocate(scenario.cluster, scenario.users)
+    for name in names:
+        out.print(f"  {answer.explain(name)}")
+    gap = answer.certificate.gap if answer.certificate else 0.0
+    out.print(f"  Proof: prices with a relative gap of {gap:.1e}; checked from scratch: "
+              f"{'ok' if answer.verify() else 'FAILED'}.")  # fmt: skip

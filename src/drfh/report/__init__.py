@@ -1,0 +1,1 @@
+"""Figures and offline pages: they show numbers and compute none."""

@@ -1,0 +1,175 @@
+"""The picture of an allocation: how full every server group is, and with whose tasks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import altair
+import numpy as np
+import polars
+
+from drfh.disk import write_whole
+from drfh.errors import InputError
+from drfh.report.page import figure_bytes, offline_page
+
+if TYPE_CHECKING:
+    from drfh.allocation import Allocation
+
+__all__ = ["allocation_chart", "save_chart", "usage_table"]
+
+_MOST_USERS = 10
+_MOST_GROUPS = 16
+_SUFFIXES = (".html", ".svg", ".png", ".pdf")
+_OTHERS = "other users"
+_REST = "other groups"
+
+
+def usage_table(allocation: Allocation) -> polars.DataFrame:
+    """Return the used part of each resource of each group, by user.
+
+    Beyond ten users the ones with small shares are joined, and beyond sixteen groups the small
+    groups.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server, User, allocate
+    >>> cluster = Cluster([Server({"cpu": 4}, name="node")])
+    >>> usage_table(allocate(cluster, [User("ann", {"cpu": 1})])).rows()
+    [('node', 'cpu', 'ann', 0, 0, 1.0)]
+    """
+    problem, placed = allocation.problem, allocation.assignment
+    cluster = problem.cluster
+    n, groups, m = len(problem.users), len(cluster), len(cluster.resources)
+    # Users and groups in the order of the picture; what is beyond shares the last place.
+    user_place, users = _places(allocation.share_vector, problem.names(), _MOST_USERS, _OTHERS)
+    size = (cluster.capacity * cluster.counts[:, None] / cluster.totals).max(axis=1)
+    group_place, shown = _places(size, list(cluster.names), _MOST_GROUPS, _REST)
+    block, user, tasks = placed.entries_of(np.arange(len(problem.blocks)))
+    where = group_place[problem.blocks.group[block]] * len(users) + user_place[user]
+    capacity = np.zeros((len(shown), m))
+    np.add.at(capacity, group_place, cluster.capacity * cluster.counts[:, None])
+    rows = []
+    for r in range(m):
+        used = np.bincount(where, tasks * problem.demand[user, r], minlength=len(shown) * len(users))
+        for g in range(len(shown)):
+            if capacity[g, r] <= 0:
+                continue
+            parts = used[g * len(users) : (g + 1) * len(users)] / capacity[g, r]
+            rows += [
+                (shown[g], cluster.resources[r], users[i], g, i, float(parts[i]))
+                for i in range(len(users))
+            ]
+    assert n and groups
+    columns = ["group", "resource", "user", "group_place", "user_place", "used"]
+    return polars.DataFrame(rows, schema=columns, orient="row")
+
+
+def _places(
+    size: np.ndarray[tuple[int], np.dtype[np.float64]], names: list[str], most: int, rest: str
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], list[str]]:
+    """Return the place of each name, and the names by place; the small ones share the last."""
+    if len(names) <= most:
+        return np.arange(len(names)), names
+    keep = np.sort(np.argsort(-size, kind="stable")[: most - 1])
+    place = np.full(len(names), most - 1)
+    place[keep] = np.arange(most - 1)
+    return place, [*(names[i] for i in keep.tolist()), rest]
+
+
+def allocation_chart(allocation: Allocation, title: str = "") -> altair.FacetChart:
+    """Return stacked bars per server group and resource, coloured by user.
+
+    Free capacity stays visible as the empty end of each bar.
+
+    Examples
+    --------
+    >>> from drfh import allocate, load_scenario
+    >>> scenario = load_scenario("paper-two-servers")
+    >>> chart = allocation_chart(allocate(scenario.cluster, scenario.users))
+    >>> sorted(chart.to_dict())[:3]
+    ['$schema', 'bounds', 'config']
+    """
+    cluster = allocation.problem.cluster
+    frame = usage_table(allocation)
+    counts = dict(zip(cluster.names, cluster.counts.tolist(), strict=True))
+    label = {
+        name: name if counts.get(name, 1) == 1 else f"{name} × {counts[name]:,}"
+        for name in frame["group"].unique(maintain_order=True)
+    }
+    frame = frame.with_columns(polars.col("group").replace(label))
+    groups = list(label.values())
+    users = frame.sort("user_place")["user"].unique(maintain_order=True).to_list()
+    base = altair.Chart().encode(
+        y=altair.Y("resource:N", sort=list(cluster.resources), title=None)
+    )
+    empty = base.transform_aggregate(groupby=["group", "resource"]).mark_bar(
+        color="#8884", stroke="#8888", strokeWidth=0.5
+    ).encode(x=altair.datum(0), x2=altair.datum(1))
+    filled = base.mark_bar().encode(
+        x=altair.X(
+            "used:Q",
+            stack="zero",
+            title="part of the group's capacity",
+            axis=altair.Axis(format="%", tickCount=5),
+            scale=altair.Scale(domain=[0, 1]),
+        ),
+        color=altair.Color(
+            "user:N",
+            sort=users,
+            scale=altair.Scale(scheme="tableau10"),
+            legend=altair.Legend(title="user", symbolLimit=_MOST_USERS),
+        ),
+        order=altair.Order("user_place:O"),
+        tooltip=[
+            altair.Tooltip("group:N"),
+            altair.Tooltip("resource:N"),
+            altair.Tooltip("user:N"),
+            altair.Tooltip("used:Q", format=".1%"),
+        ],
+    )
+    chart = (
+        altair.layer(empty, filled, data=frame)
+        .properties(width=420, height=altair.Step(22))
+        .facet(
+            row=altair.Row(
+                "group:N",
+                sort=groups,
+                header=altair.Header(
+                    title=None, labelAngle=0, labelAlign="left", labelFontWeight="bold"
+                ),
+            ),
+            spacing=8,
+            bounds="flush",
+        )
+        .resolve_scale(y="independent")
+    )
+    return chart.properties(title=title) if title else chart
+
+
+def save_chart(
+    allocation: Allocation, path: str | os.PathLike[str], *, title: str = ""
+) -> None:
+    """Draw the allocation to an .html, .svg, .png or .pdf file, whole or not at all."""
+    target = Path(path)
+    if target.suffix not in _SUFFIXES:
+        raise InputError("--plot", f"must end in one of {', '.join(_SUFFIXES)}", str(path))
+    if target.suffix != ".html":
+        chart = allocation_chart(allocation, title)
+        write_whole(target, figure_bytes(chart, target.suffix))
+        return
+    certificate = allocation.certificate
+    proof = "" if certificate is None else f", relative gap {certificate.gap:.1e}"
+    cluster = allocation.problem.cluster
+    summary = (
+        f"{allocation.mechanism} ({allocation.method}{proof}): {len(allocation.problem.users):,} "
+        f"users on {cluster.size:,} servers in {len(cluster):,} groups."
+    )
+    page = offline_page(
+        title or "Allocation",
+        summary,
+        [("How full each server group is, and with whose tasks", allocation_chart(allocation))],
+        [("Users", allocation.user_table())],
+    )
+    write_whole(target, page.encode())

@@ -1,0 +1,76 @@
+"""Random clusters and users with everything that makes trouble: zeros, ties, caps, restrictions."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from drfh import Cluster, Server, User
+
+RESOURCES = ("cpu", "memory", "gpu", "disk", "net")
+AMOUNTS = st.sampled_from([0, 0.25, 0.5, 1, 2, 3, 5, 8, 12])
+POSITIVE = st.sampled_from([0.1, 0.2, 0.25, 0.5, 1, 1.5, 2, 3, 5, 8, 12])
+
+
+def amounts(resources: tuple[str, ...], positive: bool) -> st.SearchStrategy[dict[str, float]]:
+    values = POSITIVE if positive else AMOUNTS
+    return st.fixed_dictionaries(dict.fromkeys(resources, values)).filter(
+        lambda row: any(row.values())
+    )
+
+
+@st.composite
+def clusters(
+    draw: st.DrawFn, m: int, *, positive: bool = False, most: int = 5, most_count: int = 3
+) -> Cluster:
+    names = RESOURCES[:m]
+    rows = draw(st.lists(amounts(names, positive), min_size=1, max_size=most))
+    # Somebody must have some of everything, else a demand for it is an error.
+    for name in names:
+        if not any(row[name] for row in rows):
+            rows[0] = {**rows[0], name: 1.0}
+    return Cluster(
+        [
+            Server(
+                row,
+                name=f"s{i}",
+                count=draw(st.integers(1, most_count)),
+                labels={"zone": draw(st.sampled_from("ab"))},
+            )
+            for i, row in enumerate(rows)
+        ]
+    )
+
+
+@st.composite
+def problems(
+    draw: st.DrawFn,
+    *,
+    m: st.SearchStrategy[int] | None = None,
+    positive: bool = False,
+    caps: bool = True,
+    weights: bool = True,
+    restrictions: bool = True,
+    most_users: int = 5,
+) -> tuple[Cluster, list[User]]:
+    width = draw(m if m is not None else st.integers(1, 5))
+    cluster = draw(clusters(width, positive=positive))
+    users = []
+    for i in range(draw(st.integers(1, most_users))):
+        servers = None
+        if restrictions and draw(st.booleans()):
+            group = draw(st.sampled_from(cluster.servers))
+            single = f"{group.name}/{group.count - 1}" if group.count > 1 else str(group.name)
+            servers = draw(
+                st.sampled_from([group.name, single, {"zone": group.labels["zone"]},
+                                 [group.name, str(cluster.servers[0].name)]])
+            )  # fmt: skip
+        users.append(
+            User(
+                f"u{i}",
+                draw(amounts(RESOURCES[:width], positive)),
+                weight=draw(st.sampled_from([0.5, 1, 2, 3])) if weights else 1,
+                tasks=draw(st.sampled_from([None, None, 0, 0.5, 1, 4])) if caps else None,
+                servers=servers,
+            )
+        )
+    return cluster, users
