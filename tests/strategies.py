@@ -42,6 +42,24 @@ def clusters(
 
 
 @st.composite
+def parallel_problems(draw: st.DrawFn) -> tuple[Cluster, list[User]]:
+    """Two resources; many servers and users have the same slope up to the last digit."""
+    slopes = draw(st.lists(st.sampled_from([0.1, 0.3, 0.5, 0.7, 1.1, 3.0]), min_size=1, max_size=3))
+    sizes = st.sampled_from([0.1, 0.3, 0.7, 1.0, 1.3, 4.9, 11.0])
+
+    def row() -> dict[str, float]:
+        size = draw(sizes)
+        return {"cpu": size, "memory": size * draw(st.sampled_from(slopes))}
+
+    cluster = Cluster([Server(row()) for _ in range(draw(st.integers(1, 6)))])
+    users = [
+        User(f"u{i}", row(), weight=draw(st.sampled_from([1, 3])))
+        for i in range(draw(st.integers(1, 12)))
+    ]
+    return cluster, users
+
+
+@st.composite
 def problems(
     draw: st.DrawFn,
     *,

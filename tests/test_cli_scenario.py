@@ -24,7 +24,8 @@ HEAVY = ("numpy", "polars", "altair", "pydantic", "numba", "highspy", "yaml")
 def run(
     *words: str, stdout: int = subprocess.PIPE, **extra: str
 ) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUTF8": "1", **extra}
+    python = {"PYTHONPATH": str(SOURCE), "PYTHONUTF8": "1", "PYTHONUNBUFFERED": ""}
+    environment = {**os.environ, **python, **extra}
     return subprocess.run(
         [sys.executable, "-m", "drfh", *words],
         stdout=stdout,
@@ -246,7 +247,7 @@ def test_failures_of_ours(
         raise error
 
     monkeypatch.delenv("DRFH_DEBUG", raising=False)
-    monkeypatch.setattr(verb, "_print_json", fail)
+    monkeypatch.setattr(verb, "print_json", fail)
     assert complaint(capsys, code, "scenario", "schema") == line
     if "internal" in line:
         monkeypatch.setenv("DRFH_DEBUG", "1")
@@ -271,6 +272,25 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
         assert done.stderr == ""
         assert done.returncode == 1
     os.close(write)
+
+
+def test_output_that_fails_at_the_very_end() -> None:
+    # print leaves its text in the buffer, where only the last flush meets the closed pipe.
+    code = (
+        "import sys, drfh.cli as c, drfh.cli.scenario as s; s._print_json = lambda d: print('x');"
+        "sys.exit(c.main(['scenario', 'schema']))"
+    )
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": ""},
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from drfh import Cluster, InputError, Server, User, allocate
 from drfh.allocation import Allocation
 from tests.oracles import leximin_owa, single_server_drf, water_filling
-from tests.strategies import RESOURCES, clusters, problems
+from tests.strategies import RESOURCES, clusters, parallel_problems, problems
 
 Pair = tuple[Cluster, list[User]]
 
@@ -68,6 +68,15 @@ def test_feasible_proven_and_leximin(pair: Pair) -> None:
 @settings(max_examples=300)
 @given(problems(m=st.integers(1, 2), restrictions=False))
 def test_closed_form_agrees_with_simplex(pair: Pair) -> None:
+    cluster, users = pair
+    exact = proven(cluster, users, "closed-form")
+    same(exact, proven(cluster, users, "simplex"))
+    assert over_capacity(exact) == []
+
+
+@settings(max_examples=300)
+@given(parallel_problems())
+def test_closed_form_with_nearly_parallel_servers_and_users(pair: Pair) -> None:
     cluster, users = pair
     exact = proven(cluster, users, "closed-form")
     same(exact, proven(cluster, users, "simplex"))

@@ -17,8 +17,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drfh import _yaml
-from drfh._scalars import plain
+from drfh.files import reading
+from drfh.files.scalars import plain
 from drfh.cluster import Cluster, Server
 from drfh.errors import InputError
 from drfh.files import (
@@ -286,6 +286,10 @@ BAD_TEXTS = {
         CLUSTER + "users:\n- name: a\n  demand:\n    cpu: 1\n    nvidia.com/gpu: x\n",
         f", line 8: users[0].demand.nvidia.com/gpu {ANY_AMOUNT}, got 'x'",
     ),
+    "resource that starts like another": (
+        CLUSTER + "users:\n- name: a\n  demand:\n    gpu: 1\n    gpu.big: x\n",
+        f", line 8: users[0].demand.gpu.big {ANY_AMOUNT}, got 'x'",
+    ),
     "demand all zero": (
         CLUSTER + "users:\n- name: a\n  demand:\n    cpu: 0\n",
         ", line 6: users[0].demand must have at least one amount > 0 (else its tasks never end), "
@@ -366,7 +370,7 @@ def test_bad_text_is_one_line_with_its_place(load: Load, case: str) -> None:
 
 
 def test_the_pure_python_parser_agrees(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_yaml, "_LOADER", yaml.SafeLoader)
+    monkeypatch.setattr(reading, "_LOADER", yaml.SafeLoader)
     assert load(GOOD) == load_scenario("a.yaml")
     for case in ("misspelt key", "bomb", "deep", "itself", "two documents", "tag", "nul"):
         text, message = BAD_TEXTS[case]
@@ -426,7 +430,7 @@ def test_a_file_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     (tmp_path / "a.yaml").write_text(GOOD)
     if os.geteuid() == 0:  # root may read everything
-        monkeypatch.setattr("drfh._disk.os.open", refuse)
+        monkeypatch.setattr("drfh.disk.os.open", refuse)
     else:
         (tmp_path / "a.yaml").chmod(0)
     monkeypatch.chdir(tmp_path)
@@ -546,7 +550,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("drfh._disk.os.fsync", full)
+    monkeypatch.setattr("drfh.disk.os.fsync", full)
     message = refusal(lambda: save_scenario(load_scenario("paper-dynamic"), "a.yaml"))
     assert message == "path must be writable (No space left on device), got 'a.yaml'"
     assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"a.yaml": "old"}
@@ -657,7 +661,7 @@ def test_the_schema_is_for_editors() -> None:
     "label without value", "list in a list", "demand deep in the file",
 ])  # fmt: skip
 def test_the_schema_refuses_what_the_loader_refuses(case: str) -> None:
-    data = plain(_yaml.parse(BAD_TEXTS[case][0], "a.yaml").root)
+    data = plain(reading.parse(BAD_TEXTS[case][0], "a.yaml").root)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(data, scenario_schema())
 
@@ -692,6 +696,10 @@ def test_warnings() -> None:
         "allocation gives it anything",
         "warning: resource disk: no user demands it",
     ]
+    big = (User("eve", {"cpu": 5, "disk": 1, "memory": 2**30}),)
+    assert "fits no server" in check(Scenario(cluster, big))[0]
+    pair = Cluster([Server({"cpu": 8}, name="c", count=2), Server({"cpu": 1}, name="d")])
+    assert check(Scenario(pair, (User("fay", {"cpu": 5}, servers=["c/1", "d"]),))) == []
     lost = (User("eve", {"cpu": 1, "memory": 2**30, "disk": 1}, servers={"zone": "x"}),)
     assert [line.split(", got")[0] for line in check(Scenario(cluster, lost))] == [
         "error: users[0].servers must match at least one server"

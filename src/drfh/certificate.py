@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -34,9 +34,16 @@ __all__ = [
 
 _CHUNK = 4_000_000  # numbers in one temporary array
 
+# A user that pays less than this part of all payments, at prices found by a solver, cannot be
+# told from one that pays nothing and is not stopped.
+_FAINTEST_PAYMENT = 1e-12
+
 
 class Prices(Protocol):
     """Prices ≥ 0 of every resource on every block of servers, in shares of the pool."""
+
+    #: Whether 0 means 0: a closed form knows, a solver has round-off.
+    sharp: ClassVar[bool]
 
     def value(self, problem: Problem) -> float:
         """Return the worth of all capacity."""
@@ -51,6 +58,8 @@ class Prices(Protocol):
 @dataclass(frozen=True, slots=True)
 class PoolPrices:
     """The same price vector on every server."""
+
+    sharp: ClassVar[bool] = True
 
     vector: tuple[float, ...]
 
@@ -71,6 +80,8 @@ class PoolPrices:
 @dataclass(frozen=True, slots=True)
 class KinkedPrices:
     """Two resources: the price function min(slope·x_first, x_second)."""
+
+    sharp: ClassVar[bool] = True
 
     slope: float
     first: int
@@ -100,6 +111,8 @@ class KinkedPrices:
 @dataclass(frozen=True, slots=True, eq=False)
 class TablePrices:
     """A price vector for each class of servers."""
+
+    sharp: ClassVar[bool] = False
 
     table: Floats
     class_of_block: Ints
@@ -342,7 +355,11 @@ def _measure(
         gap = 0.0
         if not at_cap.all():
             level = float((mine / entitlement[r.users])[~at_cap].min())
-            gap = max(0.0, 1 - level / bound) if bound > 0 else float(level < 0)
+            gap = max(0.0, 1 - level / bound) if bound > 0 else 0.0
+            if r.prices is not None and not r.prices.sharp:
+                paid = unit * np.minimum(share, entitlement * level)
+                if paid[r.users][~at_cap].min() < _FAINTEST_PAYMENT * float(paid.sum()):
+                    gap = 1.0
         measured.append(Round(r.users, r.level, r.prices, bound, gap))
         active[r.users] = False
     return measured, shortfall

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ from drfh.resources import FrozenMap, format_quantity, parse_amounts
 __all__ = ["Cluster", "Server"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Server:
     """A group of equal servers.
 
@@ -39,25 +39,34 @@ class Server:
     """
 
     resources: Mapping[str, float]
-    name: str | None = field(default=None, kw_only=True)
-    count: int = field(default=1, kw_only=True)
-    labels: Mapping[str, str] = field(default_factory=FrozenMap, kw_only=True)
+    name: str | None
+    count: int
+    labels: Mapping[str, str]
 
-    def __post_init__(self) -> None:
-        amounts = parse_amounts(self.resources, "resources")
+    def __init__(
+        self,
+        resources: Mapping[str, float | str],
+        *,
+        name: str | None = None,
+        count: int = 1,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        amounts = parse_amounts(resources, "resources")
         if not any(amounts.values()):
             raise InputError("resources", "must have at least one amount > 0", dict(amounts))
-        object.__setattr__(self, "resources", amounts)
-        check_name(self.name, "name", optional=True)
-        if isinstance(self.count, bool) or not isinstance(self.count, (int, np.integer)):
-            raise InputError("count", "must be a whole number ≥ 1", self.count)
-        if not 1 <= self.count < 2**53:
-            raise InputError("count", "must be a whole number ≥ 1", self.count)
-        object.__setattr__(self, "count", int(self.count))
-        if not isinstance(self.labels, Mapping):
-            raise InputError("labels", "must map label names to values", self.labels)
-        labels = {str(key): str(value) for key, value in self.labels.items()}
-        object.__setattr__(self, "labels", FrozenMap(labels))
+        check_name(name, "name", optional=True)
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)):
+            raise InputError("count", "must be a whole number ≥ 1", count)
+        if not 1 <= count < 2**53:
+            raise InputError("count", "must be a whole number ≥ 1", count)
+        if labels is not None and not isinstance(labels, Mapping):
+            raise InputError("labels", "must map label names to values", labels)
+        texts = {str(key): str(value) for key, value in (labels or {}).items()}
+        set_ = object.__setattr__
+        set_(self, "resources", amounts)
+        set_(self, "name", name)
+        set_(self, "count", int(count))
+        set_(self, "labels", FrozenMap(texts))
 
     def __repr__(self) -> str:
         parts = [repr(self.resources)]

@@ -12,6 +12,7 @@ from drfh.problem import Floats, Ints, Problem
 __all__ = ["Placement", "Pools"]
 
 _EPSILON = 2.0**-52
+_MOST_ATTEMPTS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ class Placement:
     def fitted(
         cls, problem: Problem, user: Ints, pool: Ints, tasks: Floats, pools: Pools
     ) -> Placement:
-        """Sort the entries, join doubles, and scale down every pool that is over capacity.
+        """Sort the entries, join doubles, and scale down what is over a limit or over capacity.
 
         Solvers work with relative amounts and leave errors in the last digits. Here each server's
         column is scaled down until the sum of its tasks in float64, in user order, is within its
@@ -87,16 +88,30 @@ class Placement:
         if not first.all():
             tasks = np.add.reduceat(tasks, np.flatnonzero(first))
             user, pool = user[first], pool[first]
-        placement = cls(problem, user, pool, tasks, pools)
+        placement = cls(problem, user, pool, tasks.copy(), pools)
+        placement._scale_into_limits()
         placement._scale_into_capacity()
         return placement
+
+    def _scale_into_limits(self) -> None:
+        limit = self.problem.limit
+        if np.isinf(limit).all():
+            return
+        for attempt in range(_MOST_ATTEMPTS):
+            total = np.bincount(self.user, self.tasks, minlength=len(limit))
+            over = total > limit
+            if not over.any():
+                return
+            factor = np.ones(len(limit))
+            factor[over] = limit[over] / total[over] * (1 - attempt * _EPSILON / 2)
+            self.tasks[:] *= factor[self.user]
 
     def _scale_into_capacity(self) -> None:
         if not self.pools.trivial:
             # A pool of several blocks: room for the rounding of every product and sum, once.
             self.tasks[:] *= 1 - (8 + np.bincount(self.pool, minlength=1)[self.pool]) * _EPSILON
         capacity, tasks = self._representative_capacity, self.tasks
-        for attempt in range(60):
+        for attempt in range(_MOST_ATTEMPTS):
             # A pool of one block: what one of its equal servers holds is what is compared.
             used = self._used(tasks / self._servers_per_pool[self.pool])
             over = used > capacity

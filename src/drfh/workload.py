@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -23,7 +24,7 @@ Restriction: TypeAlias = Term | Sequence[Term]
 _NAMES: dict[tuple[str, ...], tuple[str, ...]] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class User:
     """Somebody who runs tasks of one shape.
 
@@ -54,35 +55,44 @@ class User:
 
     name: str
     demand: Mapping[str, float]
-    weight: float = field(default=1.0, kw_only=True)
-    tasks: float | None = field(default=None, kw_only=True)
-    servers: Restriction | None = field(default=None, kw_only=True)
-    parent: str | None = field(default=None, kw_only=True)
+    weight: float
+    tasks: float | None
+    servers: Restriction | None
+    parent: str | None
     # The same numbers, ready to be gathered into an array: weight, tasks, then the demand.
     row: tuple[float, ...] = field(init=False, repr=False, compare=False)
     needs: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        check_name(self.name, "name")
-        demand = parse_amounts(self.demand, "demand")
-        if not any(demand.values()):
-            raise InputError(
-                "demand", "must have at least one amount > 0 (else its tasks never end)",
-                dict(demand),
-            )
-        weight = parse_quantity(self.weight, "weight")
-        if weight <= 0:
-            raise InputError("weight", "must be > 0", self.weight)
-        tasks = None if self.tasks is None else parse_quantity(self.tasks, "tasks")
-        check_name(self.parent, "parent", optional=True)
-        names = tuple(demand)
+    def __init__(
+        self,
+        name: str,
+        demand: Mapping[str, float | str],
+        *,
+        weight: float | str = 1.0,
+        tasks: float | str | None = None,
+        servers: Restriction | None = None,
+        parent: str | None = None,
+    ) -> None:
+        check_name(name, "name")
+        amounts = parse_amounts(demand, "demand")
+        if not any(amounts.values()):
+            rule = "must have at least one amount > 0 (else its tasks never end)"
+            raise InputError("demand", rule, dict(amounts))
+        entitled = parse_quantity(weight, "weight")
+        if entitled <= 0:
+            raise InputError("weight", "must be > 0", weight)
+        limit = None if tasks is None else parse_quantity(tasks, "tasks")
+        check_name(parent, "parent", optional=True)
+        names = tuple(amounts)
         set_ = object.__setattr__
-        set_(self, "demand", demand)
-        set_(self, "weight", weight)
-        set_(self, "tasks", tasks)
-        set_(self, "servers", None if self.servers is None else _terms(self.servers))
+        set_(self, "name", name)
+        set_(self, "demand", amounts)
+        set_(self, "weight", entitled)
+        set_(self, "tasks", limit)
+        set_(self, "servers", None if servers is None else _terms(servers))
+        set_(self, "parent", parent)
         set_(self, "needs", _NAMES.setdefault(names, names))
-        set_(self, "row", (weight, np.inf if tasks is None else tasks, *demand.values()))
+        set_(self, "row", (entitled, math.inf if limit is None else limit, *amounts.values()))
 
     def __repr__(self) -> str:
         parts = [repr(self.name), repr(self.demand)]
@@ -102,21 +112,20 @@ def _terms(restriction: Any) -> tuple[Term, ...]:
     terms: list[Term] = []
     for term in listed:
         if isinstance(term, Mapping) and term:
-            terms.append(
-                FrozenMap(
-                    {
-                        str(key): (str(value),)
-                        if isinstance(value, (str, int, float))
-                        else tuple(str(choice) for choice in value)
-                        for key, value in term.items()
-                    }
-                )
-            )
+            terms.append(FrozenMap({str(key): _choices(key, term[key]) for key in term}))
         elif (isinstance(term, str) and term) or callable(term):
             terms.append(term)
         else:
             raise InputError("servers", "must be made of names, labels or predicates", term)
     return tuple(terms)
+
+
+def _choices(label: Any, value: Any) -> tuple[str, ...]:
+    if isinstance(value, (str, int, float)):
+        return (str(value),)
+    if not isinstance(value, Sequence) or not value:
+        raise InputError(f"servers.{label}", "must be a value or a list of values", value)
+    return tuple(str(choice) for choice in value)
 
 
 def eligible_servers(

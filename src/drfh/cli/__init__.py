@@ -10,19 +10,21 @@ from typing import Annotated, Any
 
 import typer
 
-from drfh.cli import scenario
+from drfh.cli import allocate, scenario, tour
 from drfh.errors import DrfhError
 
 __all__ = ["app", "main"]
 
 # Importing this module must stay cheap: a verb imports what it needs when it runs.
 VERBS: dict[str, typer.Typer | Callable[..., None]] = {
+    "allocate": allocate.allocate,
     "scenario": scenario.app,
+    "tour": tour.tour,
 }
 
 app = typer.Typer(
     help="Fair sharing of mixed clusters: exact DRFH allocations, with a proof.",
-    epilog="Start with: drfh scenario list",
+    epilog="Start with: drfh tour",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _name, _verb in VERBS.items():

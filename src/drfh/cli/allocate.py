@@ -95,7 +95,7 @@ def allocate(
         raise InputError("--json", "must not be used together with --csv")
     if save is not None and save.suffix not in _SUFFIXES:
         raise InputError("--save", f"must end in one of {', '.join(_SUFFIXES)}", str(save))
-    scenario = load_scenario(file)
+    scenario = load_scenario(file, strict=not (add or demand))
     options = {"mechanism": mechanism, "method": method, "whole_tasks": whole_tasks}
     before = None
     if add or remove or weight or demand:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from drfh.cli.output import console, print_json, some, table
 
+if TYPE_CHECKING:
     from drfh.files import Scenario
 
 __all__ = ["app"]
@@ -42,7 +41,7 @@ def check(
     scenario = load_scenario(file, strict=True)
     warnings = [line.removeprefix("warning: ") for line in look(scenario)]
     if as_json:
-        _print_json({"file": file, **_summary(scenario), "warnings": warnings})
+        print_json({"file": file, **_summary(scenario), "warnings": warnings})
     else:
         _print_summary(scenario, warnings)
 
@@ -57,12 +56,12 @@ def list_(as_json: _Json = False) -> None:
 
     shipped = shipped_scenarios()
     if as_json:
-        _print_json(shipped)
+        print_json(shipped)
         return
-    console, table = _console(), _table("name", "title")
+    out, grid = console(), table("name", "title")
     for name, title in shipped.items():
-        table.add_row(name, title)
-    console.print(table)
+        grid.add_row(name, title)
+    out.print(grid)
 
 
 @app.command()
@@ -74,13 +73,13 @@ def show(
 
     Example: drfh scenario show paper-two-servers > mine.yaml
     """
-    from drfh._scalars import plain
-    from drfh._yaml import parse
+    from drfh.files.scalars import plain
+    from drfh.files.reading import parse
     from drfh.files import shipped_text
 
     text = shipped_text(name)
     if as_json:
-        _print_json(plain(parse(text, name).root))
+        print_json(plain(parse(text, name).root))
     else:
         typer.echo(text, nl=False)
 
@@ -95,7 +94,7 @@ def schema(
     """
     from drfh.files import scenario_schema
 
-    _print_json(scenario_schema())
+    print_json(scenario_schema())
 
 
 def _summary(scenario: Scenario) -> dict[str, Any]:
@@ -113,27 +112,27 @@ def _summary(scenario: Scenario) -> dict[str, Any]:
 def _print_summary(scenario: Scenario, warnings: list[str]) -> None:
     from drfh.resources import format_quantity
 
-    console = _console()
+    out = console()
     facts = _summary(scenario)
     if scenario.title:
-        console.print(scenario.title, style="bold")
+        out.print(scenario.title, style="bold")
     totals = ", ".join(f"{name} {format_quantity(t)}" for name, t in facts["resources"].items())
-    size = f"{_some(facts['servers'], 'server')} in {_some(facts['groups'], 'group')}"
-    console.print(f"{size}: {totals}")
-    console.print(f"{_some(len(facts['users']), 'user')}, mechanism {scenario.mechanism}")
-    table = _table("user", "demand of one task", "weight", "tasks", "servers")
+    size = f"{some(facts['servers'], 'server')} in {some(facts['groups'], 'group')}"
+    out.print(f"{size}: {totals}")
+    out.print(f"{some(len(facts['users']), 'user')}, mechanism {scenario.mechanism}")
+    grid = table("user", "demand of one task", "weight", "tasks", "servers")
     for user in scenario.users[:_MOST_USERS]:
         demand = ", ".join(f"{r} {format_quantity(a)}" for r, a in user.demand.items() if a)
         tasks = "no end" if user.tasks is None else f"{user.tasks:,.6g}"
-        table.add_row(user.name, demand, f"{user.weight:g}", tasks, _where(user.servers))
-    console.print(table)
+        grid.add_row(user.name, demand, f"{user.weight:g}", tasks, _where(user.servers))
+    out.print(grid)
     if len(scenario.users) > _MOST_USERS:
-        console.print(f"and {len(scenario.users) - _MOST_USERS:,} more users")
+        out.print(f"and {len(scenario.users) - _MOST_USERS:,} more users")
     for warning in warnings[:_MOST_USERS]:
-        console.print(f"warning: {warning}", style="yellow")
+        out.print(f"warning: {warning}", style="yellow")
     if len(warnings) > _MOST_USERS:
-        console.print(f"and {len(warnings) - _MOST_USERS:,} more warnings", style="yellow")
-    console.print("OK" if not warnings else f"OK, with {_some(len(warnings), 'warning')}")
+        out.print(f"and {len(warnings) - _MOST_USERS:,} more warnings", style="yellow")
+    out.print("OK" if not warnings else f"OK, with {some(len(warnings), 'warning')}")
 
 
 def _where(restriction: Any) -> str:
@@ -143,25 +142,3 @@ def _where(restriction: Any) -> str:
         term if isinstance(term, str) else ", ".join(f"{k}={'|'.join(v)}" for k, v in term.items())
         for term in restriction
     )
-
-
-def _some(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'s' * (number != 1)}"
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    # Names are not markup, and a pipe is no reason to cut lines.
-    return Console(markup=False, highlight=False, emoji=False, soft_wrap=True)
-
-
-def _table(*columns: str) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    return Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
-
-
-def _print_json(data: Any) -> None:
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))

@@ -64,11 +64,19 @@ def assign_two_resources(
             if top < 0 or above >= n:
                 break
             low = below[top]
-            det = d1[low] * d2[above] - d2[low] * d1[above]
-            if det <= 0.0:
+            # Cramer's rule up to a common factor. The factor comes from the sums themselves and
+            # not from the determinant, which is all round-off when the two are nearly parallel.
+            rate_low = max(0.0, x1 * d2[above] - x2 * d1[above])
+            rate_high = max(0.0, x2 * d1[low] - x1 * d2[low])
+            scale = 0.0
+            if x1 > 0.0:
+                scale = (rate_low * d1[low] + rate_high * d1[above]) / x1
+            if x2 > 0.0:
+                scale = max(scale, (rate_low * d2[low] + rate_high * d2[above]) / x2)
+            if scale <= 0.0:
                 break
-            rate_low = max(0.0, (x1 * d2[above] - x2 * d1[above]) / det)
-            rate_high = max(0.0, (x2 * d1[low] - x1 * d2[low]) / det)
+            rate_low /= scale
+            rate_high /= scale
             step = left
             ends_low = False
             ends_high = False

@@ -36,6 +36,8 @@ def _unit(resource: int, width: int) -> PoolPrices:
 class ProportionalServers:
     """All servers have the same direction: the pool is one big server, whatever it is made of."""
 
+    faintest = 0.0
+
     def __init__(self, problem: Problem, pools: Pools) -> None:
         self._problem = problem
         self._pools = pools
@@ -70,6 +72,8 @@ class TwoResources:
     resources
         The one or two resources that anybody demands.
     """
+
+    faintest = 0.0
 
     def __init__(self, problem: Problem, resources: Ints) -> None:
         self._problem = problem

@@ -7,10 +7,9 @@ over *all* pairs meets the placement.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-
-import heapq
 
 import numpy as np
 import numpy.typing as npt
@@ -23,27 +22,20 @@ __all__ = ["RadialSolution", "solve_radial"]
 
 Flags = npt.NDArray[np.bool_]
 
-# Pairs up to which all of them are taken at once.
-WHOLE = 200_000
-CLUSTERS = 200
-SHRINK = 8
-COARSE_RUNGS = (1e-2, 1e-3)
-# Candidates per server, and servers per user, in the first choice.
-PER_SERVER, PER_USER = 24, 12
-CYCLED = 6
-TAU = 0.03
-MARGIN = 0.05
-BALANCE = 10
-M1=30
-M2=0.3
-M3=0.01
-SHRINKX=0
-# Most underpriced pairs to add per server and round.
-ADDED = 8
-# Gaps on the chosen columns at which the prices are good enough to look for more columns.
-RUNGS = (1e-2, 1e-3, 1e-4, 1e-6)
-CHUNK = 2_000_000
-ROUNDS = 9
+WHOLE = 200_000  # pairs up to which all of them are taken at once
+AFFORDABLE = 4_000_000  # pairs up to which that is at least a last resort
+CHUNK = 2_000_000  # pairs looked at together
+CLUSTERS, SHRINK = 200, 8  # fewest clusters, and servers per cluster, of the coarser problem
+# The first choice: users per server by price, users per server in turn, fewest servers per user.
+BY_PRICE, IN_TURN, FEWEST = 20, 6, 8
+DISTORTION = 0.05  # how differently the servers see the users in the first choice
+MARGIN = 0.05  # how far above the guessed prices to start
+ADDED = 8  # most underpriced pairs to add per server and round
+FIRST = 1e-2  # gap on the first columns at which to look for more
+NEARLY = 2e-3  # proved gap from which on to solve the chosen columns to the end
+FAR = 0.2  # proved gap above which the last point is no good start
+ROUNDS = 20
+CENTRAL = 1e-5  # restart from the last point with at least this gap: later ones hug the boundary
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +74,15 @@ class RadialSolution:
     state: object
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _State:
-    """Columns (as ``server * n + user``) and a well-centred point on them."""
+    """Columns (as ``server * n + user``, ascending) and a point on them."""
 
     keys: Ints
     point: Iterate
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Problem:
     """The problem, scaled: capacities (m, k) average one and `a` sums to the servers."""
 
@@ -103,151 +95,135 @@ class _Problem:
         server, user = np.divmod(keys, self.d.shape[0])
         return Columns(self.d, self.c.shape[1], user, server)
 
-    def chunks(self) -> Iterator[slice]:
-        """Yield runs of servers whose pairs fit into memory comfortably."""
+    def chunks(self) -> Iterator[tuple[slice, Ints]]:
+        """Yield runs of servers whose pairs fit into memory, with the keys of their first pairs."""
         step = max(1, CHUNK // self.d.shape[0])
         for first in range(0, self.c.shape[1], step):
-            yield slice(first, first + step)
-
-    def reduced(self, p: Floats, mu: Floats, some: slice) -> Floats:
-        """Return the reduced costs of all pairs of some servers, infinite where unusable."""
-        cost = p[:, some].T @ self.d.T - mu
-        if self.usable is not None:
-            cost[~self.usable[some]] = np.inf
-        return cost
+            last = min(first + step, self.c.shape[1])
+            yield slice(first, last), np.arange(first, last)[:, None] * self.d.shape[0]
 
 
 def _usable(d: Floats, c: Floats, allowed: Flags | None) -> Flags | None:
     """Return which pairs (k, n) can be used at all, or None if all can."""
-    usable = None if allowed is None or allowed.all() else np.ascontiguousarray(allowed.T)
-    for r in range(d.shape[1]):
-        empty, needy = c[:, r] <= 0, d[:, r] > 0
+    usable = None if allowed is None or allowed.all() else np.array(allowed.T, order="C")
+    for empty, needy in zip(c.T <= 0, d.T > 0, strict=True):
         if empty.any() and needy.any():
             if usable is None:
-                usable = np.ones((c.shape[0], d.shape[0]), dtype=bool)
-            usable &= ~(empty[:, None] & needy)
+                usable = np.ones((c.shape[0], d.shape[0]), dtype=np.bool_)
+            usable[empty] &= ~needy
     return usable
 
 
-def _every_pair(problem: _Problem) -> Ints:
-    if problem.usable is None:
-        return np.arange(problem.d.shape[0] * problem.c.shape[1])
-    return np.flatnonzero(problem.usable)
+def _every_pair(problem: _Problem) -> _State:
+    """Return all columns and a point on them."""
+    keys = np.arange(problem.d.shape[0] * problem.c.shape[1])
+    if problem.usable is not None:
+        keys = np.flatnonzero(problem.usable)
+    return _State(keys, cold_start(problem.columns(keys), problem.c, problem.a))
 
 
 def _clusters(problem: _Problem, count: int) -> Ints:
     """Return a cluster number per server: alike in direction and in who may use them."""
-    c = problem.c
-    level = np.log(np.maximum(c, 1e-6 * c.max(axis=0)))
+    c, weight = problem.c, problem.c.sum(axis=0)
+    level = np.log(np.maximum(c, 1e-6 * np.maximum(c.max(axis=0), 1e-300)))
     features = level - level.mean(axis=0)
-    weight = c.sum(axis=0)
     if problem.usable is not None:
         # Servers open to the same users agree on any projection, others rarely do.
         n = problem.d.shape[0]
         signs = np.cos(np.outer(np.arange(3) + 1.0, np.arange(n) ** 2))
         features = np.vstack((features, signs @ problem.usable.T / np.sqrt(n)))
-    groups = [np.arange(c.shape[1])]
 
     def spread(group: Ints) -> tuple[float, int]:
-        part, heavy = features[:, group], weight[group] / weight[group].sum()
-        variance = ((part - (part @ heavy)[:, None]) ** 2) @ weight[group]
-        return float(variance.max()), int(variance.argmax())
+        part, mass = features[:, group], weight[group]
+        mean = part @ mass / max(float(mass.sum()), 1e-300)
+        variance = (part - mean[:, None]) ** 2 @ mass
+        return -float(variance.max()), int(variance.argmax())
 
     # Split the group that differs most within, in the middle of its weight, again and again.
-    heap = [(-spread(groups[0])[0], 0, spread(groups[0])[1])]
+    groups: list[Ints] = [np.arange(c.shape[1])]
+    heap = [(*spread(groups[0]), 0)]
     while len(groups) < count and heap[0][0] < 0:
-        _, worst, axis = heapq.heappop(heap)
-        group = groups[worst]
-        group = group[np.argsort(features[axis, group], kind="stable")]
+        _, axis, worst = heapq.heappop(heap)
+        group = groups[worst][np.argsort(features[axis, groups[worst]], kind="stable")]
         mass = np.cumsum(weight[group])
         cut = min(max(int(np.searchsorted(mass, mass[-1] / 2)), 1), group.size - 1)
         groups[worst] = group[:cut]
         groups.append(group[cut:])
         for number in (worst, len(groups) - 1):
-            size, axis = spread(groups[number])
-            heapq.heappush(heap, (-size, number, axis))
+            heapq.heappush(heap, (*spread(groups[number]), number))
     label = np.empty(c.shape[1], dtype=np.int64)
     for number, group in enumerate(groups):
         label[group] = number
     return label
 
 
-def _coarse(problem: _Problem, count: int) -> _Problem:
+def _coarser(problem: _Problem) -> _Problem:
     """Return the problem with alike servers made one."""
-    label = _clusters(problem, count)
-    count = int(label.max()) + 1
-    c = np.stack([np.bincount(label, row, minlength=count) for row in problem.c])
-    usable = None
-    if problem.usable is not None:
-        usable = np.zeros((count, problem.d.shape[0]), dtype=bool)
-        np.logical_or.at(usable, label, problem.usable)
-    return _Problem(problem.d, c / c.mean(), problem.a * (count / problem.a.sum()), usable)
+    label = _clusters(problem, max(CLUSTERS, problem.c.shape[1] // SHRINK))
+    order = np.argsort(label, kind="stable")
+    first = np.flatnonzero(np.diff(label[order], prepend=-1))
+    c = np.add.reduceat(problem.c[:, order], first, axis=1)
+    usable = problem.usable
+    if usable is not None:
+        usable = np.logical_or.reduceat(usable[order], first, axis=0)
+    return _Problem(problem.d, c / c.mean(), problem.a * (first.size / problem.a.sum()), usable)
 
 
-def _guided(problem: _Problem) -> tuple[_State, int]:
-    """Return promising columns and a point on them, from the problem with fewer servers."""
-    k = problem.c.shape[1]
-    coarse = _coarse(problem, max(CLUSTERS, k // SHRINK))
-    if coarse.c.size * coarse.d.shape[0] <= WHOLE * 4:
-        keys = _every_pair(coarse)
-        columns = coarse.columns(keys)
-        start = cold_start(columns, coarse.c, coarse.a)
-        point, _, iterations = improve(columns, coarse.c, coarse.a, start, 1e-3)
+def _guess(problem: _Problem) -> tuple[_State, int]:
+    """Return promising columns and a point on them, from a problem with fewer servers."""
+    coarse = _coarser(problem)
+    if coarse.d.shape[0] * coarse.c.shape[1] <= WHOLE or coarse.c.shape[1] <= CLUSTERS:
+        search = _Search(coarse, _every_pair(coarse))
     else:
-        state, before = _guided(coarse)
-        point, iterations = _generate(coarse, state, COARSE_RUNGS)
-        iterations += before
-    import time; print("coarse",time.process_time(),iterations)
-    keys, p = _first_choice(problem, point.mu)
-    start= _guided_start(problem, keys, p, point.mu)
-    print("choice",time.process_time())
-    return _State(keys, start), iterations
+        search = _Search(coarse, *_guess(coarse))
+    search.run(FIRST, NEARLY, 3, lambda gap: None)
+    keys, p = _first_choice(problem, search.latest.mu)
+    return _State(keys, _near(problem, keys, p, search.latest.mu)), search.made
 
 
 def _first_choice(problem: _Problem, mu: Floats) -> tuple[Ints, Floats]:
     """Return promising columns given the users' prices, and the servers' prices they imply."""
-    n, m = problem.d.shape
-    k = problem.c.shape[1]
+    (n, m), k = problem.d.shape, problem.c.shape[1]
     prices = np.empty((k, m))
-    kernel = fast(price_servers, steps=10.0 * n * k * m)
+    kernel = fast(price_servers, steps=5.0 * n * k * m)
     noise = np.random.default_rng(1)
     chosen = []
-    take = min(PER_SERVER, n)
-    for some in problem.chunks():
-        c = np.ascontiguousarray(problem.c[:, some].T)
-        # Large problems have many equally good answers; each server sees the users through
-        # its own small distortion, so that the choice spreads over all users.
-        seen = mu * (1.0 + TAU * noise.random((c.shape[0], n)))
+    for some, keys in problem.chunks():
+        # Large problems have many equally good answers. Each server sees the users through its
+        # own small distortion, so that the choice spreads over all users.
+        seen = mu * (1.0 + DISTORTION * noise.random((keys.size, n)))
         if problem.usable is not None:
             seen[~problem.usable[some]] = -1.0
-        kernel(problem.d, c, seen, 60, prices[some])
+        kernel(problem.d, np.ascontiguousarray(problem.c[:, some].T), seen, 60, prices[some])
         cost = prices[some] @ problem.d.T - seen
-        best = np.argpartition(cost, take - 1, axis=1)[:, :take]
-        rows = np.arange(some.start, some.start + c.shape[0])
-        chosen.append((rows[:, None] * n + best)[np.take_along_axis(seen, best, axis=1) > 0])
-    p = np.ascontiguousarray(prices.T)
-    # A share of every kind of server for everybody keeps the first prices sane.
-    turn = np.arange(k * min(CYCLED, n))
-    cycled = turn // min(CYCLED, n) * n + turn % n
-    if problem.usable is not None:
-        cycled = cycled[problem.usable.ravel()[cycled]]
-    chosen.append(cycled)
-    return np.unique(np.concatenate(chosen)), p
+        best = np.argpartition(cost, min(BY_PRICE, n) - 1, axis=1)[:, :BY_PRICE]
+        chosen.append((keys + best)[np.take_along_axis(seen, best, axis=1) > 0])
+    # Some of every kind of server for everybody keeps the first prices sane.
+    turn = np.arange(k * min(IN_TURN, n))
+    turn = turn // min(IN_TURN, n) * n + turn % n
+    chosen.append(turn if problem.usable is None else turn[problem.usable.ravel()[turn]])
+    found = np.unique(np.concatenate(chosen))
+    for user in np.flatnonzero(np.bincount(found % n, minlength=n) < FEWEST):
+        open_to = (
+            np.arange(k) if problem.usable is None else np.flatnonzero(problem.usable[:, user])
+        )
+        some_of = open_to[np.linspace(0, open_to.size - 1, min(open_to.size, FEWEST)).astype(int)]
+        chosen.append(some_of * n + user)
+    return np.unique(np.concatenate(chosen)), np.ascontiguousarray(prices.T)
 
 
-def _guided_start(problem: _Problem, keys: Ints, p: Floats, mu: Floats) -> Iterate:
+def _near(problem: _Problem, keys: Ints, p: Floats, mu: Floats) -> Iterate:
     """Return a strictly feasible point near good prices: cheap columns fuller, loads level."""
     columns, live = problem.columns(keys), problem.c > 0
     mu = mu * (columns.servers / float(problem.a @ mu))
     p = np.where(live, p + MARGIN, 0.0)
-    z = columns.cost(p) - mu[columns.user]
-    # Only a guide may have underpriced some column; lift its server.
+    # The prices are a guess that may leave some column too cheap; lift its server.
     short = np.zeros(columns.servers)
-    np.maximum.at(short, columns.server, MARGIN - z)
+    np.maximum.at(short, columns.server, MARGIN - columns.cost(p) + mu[columns.user])
     p = np.where(live, p + short, 0.0)
     z = columns.cost(p) - mu[columns.user]
     x = columns.spread(np.where(live, problem.c, np.inf).min(axis=0)) / z
-    for _ in range(BALANCE):
+    for _ in range(10):
         x *= (problem.a / columns.per_user(x))[columns.user]
         load = columns.load(x) / np.where(live, problem.c, np.inf)
         x /= columns.spread(np.sqrt(np.maximum(load.max(axis=0), 1e-9)))
@@ -257,60 +233,120 @@ def _guided_start(problem: _Problem, keys: Ints, p: Floats, mu: Floats) -> Itera
     return Iterate(theta * x, np.where(live, problem.c - theta * load, 1.0), theta, p, mu, z)
 
 
-def _certify(problem: _Problem, p: Floats, mu: Floats) -> tuple[Floats, Ints, float]:
-    """Return each user's cheapest cost over all pairs, pairs to add, and the worst shortfall."""
-    n = problem.d.shape[0]
-    cheapest = np.full(n, np.inf)
-    found, worst = [], 0.0
-    for some in problem.chunks():
-        cost = problem.reduced(p, mu, some)
-        np.minimum(cheapest, cost.min(axis=0), out=cheapest)
-        worst = max(worst, -float(cost.min()))
-        take = min(ADDED, n)
-        best = np.argpartition(cost, take - 1, axis=1)[:, :take]
-        under = np.take_along_axis(cost, best, axis=1) < 0
-        found.append(((np.arange(cost.shape[0]) + some.start)[:, None] * n + best)[under])
-    return cheapest + mu, np.sort(np.concatenate(found)), worst
-
-
 def _carry(problem: _Problem, state: _State, keys: Ints) -> Iterate:
-    """Return the point of `state` on the wider column set `keys`."""
+    """Return the point of `state` on the wider column set `keys`, its prices lifted to fit."""
     old, columns = state.point, problem.columns(keys)
     pairs = old.x.size + int((problem.c > 0).sum())
     mean = (float(old.x @ old.z) + float((old.s * old.p).sum())) / pairs
-    known = np.searchsorted(keys, state.keys)
-    cost = columns.cost(old.p)
+    fresh = np.ones(keys.size, dtype=np.bool_)
+    fresh[np.searchsorted(keys, state.keys)] = False
+    cost, mu = columns.cost(old.p), old.mu[columns.user]
     short = np.zeros(columns.servers)
-    fresh = np.ones(keys.size, dtype=bool)
-    fresh[known] = False
-    wanted = old.mu[columns.user] + M1*mean
-    np.maximum.at(short, columns.server[fresh], (wanted / cost-1)[fresh])
-    p = old.p * (1 + short)
-    z = columns.cost(p) - old.mu[columns.user]
-    x = np.empty(keys.size)
-    x[known] = old.x
-    z[known] = old.z + (cost*columns.spread(short))[known]
-    x[fresh] = M2 * mean / z[fresh]
-    total = columns.per_user(x * ~fresh)
-    more = columns.per_user(x * fresh)
-    x[fresh] *= np.minimum(1, M3 * total / np.maximum(more, 1e-300))[columns.user[fresh]]
-    x *= (total/columns.per_user(x))[columns.user]
-    s, theta = old.s.copy(), old.theta
-    if SHRINKX:
-        live = problem.c > 0
-        load = columns.load(x)
-        f = min(1.0, float(((problem.c - SHRINKX*s) / load)[live].min()))
-        x *= f
-        theta *= f
-        s = np.where(live, problem.c - f*load, 1.0)
-        s = np.where(live, np.maximum(s, SHRINKX*old.s),1.0)
-    return Iterate(x, s, theta, p, old.mu.copy(), z)
+    lift = (mu[fresh] + np.sqrt(mean)) / cost[fresh] - 1.0
+    np.maximum.at(short, columns.server[fresh], lift)
+    p = old.p * (1.0 + short)
+    z = columns.cost(p) - mu
+    z[~fresh] = old.z + (cost * columns.spread(short))[~fresh]
+    # Fresh columns start small enough not to upset anybody's total.
+    total = np.bincount(columns.user[~fresh], old.x, minlength=columns.users)
+    x = 0.3 * mean / z
+    limit = 1e-3 * total / np.maximum(columns.per_user(x * fresh), 1e-300)
+    x *= np.minimum(1.0, limit)[columns.user]
+    x[~fresh] = old.x
+    x *= (total / columns.per_user(x))[columns.user]
+    return Iterate(x, old.s, old.theta, p, old.mu, z)
 
 
-def _negligible(columns: Columns, x: Floats, tolerance: float) -> Flags:
-    """Return the columns whose amounts together matter to no user at this tolerance."""
-    total = columns.per_user(x) / np.bincount(columns.user, minlength=columns.users)
-    return np.asarray(x < 0.01 * tolerance * total[columns.user], dtype=np.bool_)
+class _Search:
+    """Column generation: the columns in play, and the best placement and bound so far."""
+
+    def __init__(self, problem: _Problem, state: _State, made: int = 0) -> None:
+        self.problem, self.state, self.made = problem, state, made
+        self.latest = state.point
+        self.theta, self.bound = 0.0, np.inf
+        self.p, self.mu = state.point.p, state.point.mu
+        self.keys, self.x = state.keys, state.point.x
+
+    @property
+    def gap(self) -> float:
+        return (self.bound - self.theta) / self.bound if np.isfinite(self.bound) else np.inf
+
+    def run(
+        self, aim: float, tolerance: float, rounds: int, progress: Callable[[float], None]
+    ) -> None:
+        """Solve and add columns, to the gap `aim` at first, until the gap is proved or all fails."""
+        problem, sure, final = self.problem, False, 0.3 * tolerance
+        for _ in range(rounds):
+            extra, lost = self._round(aim)
+            progress(self.gap)
+            stuck = extra.size == 0 and aim <= final and (sure or not lost)
+            if self.gap <= tolerance or stuck:
+                break
+            keys = np.union1d(self.state.keys, extra)
+            # A restart nearby is quick but may get stuck; one from afar is sure.
+            sure = lost or self.gap > FAR
+            if sure:
+                point = cold_start(problem.columns(keys), problem.c, problem.a)
+            else:
+                point = _carry(problem, self.state, keys)
+            self.state = _State(keys, point)
+            aim = max(final, min(aim, 0.05 * self.gap)) if self.gap > NEARLY else final
+
+    def _round(self, aim: float) -> tuple[Ints, bool]:
+        """Solve on the columns in play; return pairs left too cheap, and whether it failed."""
+        problem, columns = self.problem, self.problem.columns(self.state.keys)
+        central = self.state.point
+
+        def watch(point: Iterate, gap: float) -> None:
+            nonlocal central
+            if CENTRAL <= gap < 1.0:
+                central = point
+
+        point, inner, made = improve(
+            columns, problem.c, problem.a, self.state.point, aim, watch=watch
+        )
+        self.latest, self.made = point, self.made + made
+        theta = _within(problem, columns, point.x)[0]
+        if theta > self.theta:
+            self.theta, self.keys, self.x = theta, self.state.keys, point.x
+        cheapest, extra = self._price(point)
+        paid = float(problem.a @ cheapest)
+        bound = float((point.p * problem.c).sum()) / paid if paid > 0 else np.inf
+        if bound < self.bound:
+            self.bound, self.p, self.mu = bound, point.p / paid, cheapest / paid
+        self.state = _State(self.state.keys, central)
+        return np.setdiff1d(extra, self.state.keys, assume_unique=True), inner > 10 * aim
+
+    def _price(self, point: Iterate) -> tuple[Floats, Ints]:
+        """Return each user's cheapest unit over all pairs, and the most underpriced pairs."""
+        problem, n = self.problem, self.problem.d.shape[0]
+        slack, found = np.full(n, np.inf), []
+        for some, keys in problem.chunks():
+            cost = point.p[:, some].T @ problem.d.T - point.mu
+            if problem.usable is not None:
+                cost[~problem.usable[some]] = np.inf
+            np.minimum(slack, cost.min(axis=0), out=slack)
+            best = np.argpartition(cost, min(ADDED, n) - 1, axis=1)[:, :ADDED]
+            found.append((keys + best)[np.take_along_axis(cost, best, axis=1) < 0])
+        return slack + point.mu, np.sort(np.concatenate(found))
+
+
+def _within(problem: _Problem, columns: Columns, x: Floats) -> tuple[float, float]:
+    """Return what `x` reaches once scaled into capacity, and the factor that does it."""
+    live = problem.c > 0
+    factor = 1.0 / float((columns.load(x)[live] / problem.c[live]).max())
+    return factor * float((columns.per_user(x) / problem.a).min()), factor
+
+
+def _weighty(columns: Columns, x: Floats, budget: float) -> Flags:
+    """Return which entries to keep if every user can spare the fraction `budget` of its total."""
+    part = x / columns.per_user(x)[columns.user]
+    order = np.lexsort((part, columns.user))
+    # Each user's fractions sum to one, so its running total starts at its number.
+    running = np.cumsum(part[order]) - columns.user[order]
+    kept = np.ones(x.size, dtype=np.bool_)
+    kept[order] = running > budget
+    return kept
 
 
 def solve_radial(
@@ -334,7 +370,8 @@ def solve_radial(
     a
         Share each user gets per unit of ``theta``, positive, shape (n,).
     allowed
-        Which user may use which server, shape (n, k); None for all.
+        Which user may use which server, shape (n, k); None for all. Every user needs a server
+        that has some of everything the user demands.
     start
         The `state` of a solution of the same problem with slightly different `a`.
     tolerance
@@ -355,63 +392,45 @@ def solve_radial(
     (0.666667, True)
     """
     n, k = d.shape[0], c.shape[0]
-    unit = float(c.mean())
+    unit, total = float(c.mean()), float(a.sum())
     problem = _Problem(
         np.ascontiguousarray(d, dtype=np.float64),
         np.ascontiguousarray(c.T / unit),
-        a * (k / a.sum()),
+        a * (k / total),
         _usable(d, c, allowed),
     )
-    live = problem.c > 0
-    iterations = 0
-    whole = n * k <= WHOLE
-    rungs = iter(() if whole else RUNGS)
+    report = progress or (lambda gap: None)
     if isinstance(start, _State):
-        state, rungs = _State(start.keys, start.point.copy()), iter(RUNGS[-1:])
-    elif whole:
-        keys = _every_pair(problem)
-        state = _State(keys, cold_start(problem.columns(keys), problem.c, problem.a))
+        search = _Search(problem, start)
+        search.run(0.3 * tolerance, tolerance, ROUNDS, report)
+    elif n * k <= WHOLE or (k <= 2 * CLUSTERS and n * k <= AFFORDABLE):
+        search = _Search(problem, _every_pair(problem))
+        search.run(0.3 * tolerance, tolerance, ROUNDS, report)
     else:
-        state, iterations = _guided(problem)
-    _generate(problem, state, () if whole else RUNGS, tolerance)
-
-
-def _generate(problem, state, rungs, tolerance=None,progress=None):
-    iterations=0
-    rungs = iter(rungs)
-    live = problem.c > 0
-    saved = state
-    aim = next(rungs, tolerance and 0.3 * tolerance)
-    best: RadialSolution | None = None
-    for _ in range(ROUNDS):
-        columns = problem.columns(state.keys)
-        middle = [state.point, 1.0]
-
-        def watch(point: Iterate, gap: float, middle: list = middle) -> None:
-            if gap >= 1e-5 or middle[1] == 1.0:
-                middle[0], middle[1] = point, gap
-
-        point, inner, made = improve(columns, problem.c, problem.a, state.point, aim, watch=watch)
-        iterations += made
-        cheapest, keys, worst = _certify(problem, point.p, point.mu)
-        paid = float(problem.a @ cheapest)
-        bound = float((point.p * problem.c).sum()) / paid if paid > 0 else np.inf
-        given = columns.per_user(point.x)
-        theta = float((given / problem.a).min())
-        theta /= float((columns.load(point.x)[live] / problem.c[live]).max())
-        gap = (bound - theta) / bound
-        extra = np.setdiff1d(keys, state.keys, assume_unique=True)
-        import os
-        if os.environ.get('DBG'):
-            import time
-            print(f"{time.process_time():.2f} cols {state.keys.size} aim {aim:.0e} inner {inner:.1e} gap {gap:.2e} made {made} new {keys.size} {extra.size} worst {worst:.1e}")
-        if progress is not None:
-            progress(gap)
-        if tolerance and( gap <= tolerance or (extra.size == 0 and aim <= tolerance)):
-            break
-        keys = np.union1d(state.keys, extra)
-        source = _State(state.keys, middle[0])
-        state = _State(keys, _carry(problem, source, keys))
-        aim = next(rungs, tolerance and 0.3 * tolerance)
-        if aim is None: break
-    return point, iterations
+        search = _Search(problem, *_guess(problem))
+        search.run(FIRST, tolerance, ROUNDS, report)
+        if search.gap > 10 * tolerance and n * k <= AFFORDABLE:
+            search.state = _every_pair(problem)
+            search.run(0.3 * tolerance, tolerance, 2, report)
+    columns = problem.columns(search.keys)
+    kept = _weighty(columns, search.x, 0.5 * (tolerance - search.gap))
+    columns, x = problem.columns(search.keys[kept]), search.x[kept]
+    theta, factor = _within(problem, columns, x)
+    theta *= k * unit / total
+    bound = search.bound * k * unit / total
+    # What nobody can buy costs nothing to price; priced so, the proof holds for all pairs.
+    prices, mu = search.p * (k / total), search.mu * (k / total)
+    for r, need in enumerate(problem.d.T):
+        prices[r, problem.c[r] <= 0] = (mu[need > 0] / need[need > 0]).max(initial=0.0)
+    return RadialSolution(
+        theta=theta,
+        bound=bound,
+        prices=np.ascontiguousarray(prices.T),
+        mu=mu,
+        user=columns.user,
+        server=columns.server,
+        share=x * (factor * unit),
+        gap=(bound - theta) / bound,
+        iterations=search.made,
+        state=search.state,
+    )

@@ -21,17 +21,19 @@ __all__ = ["Columns", "Iterate", "cold_start", "improve"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+# What is missing in the rows of the capacities, the users, theta, and the columns (dual).
+_Residual = tuple[Floats, Floats, float, Floats]
 
 # Share of used pairs above which one dense matrix product beats the loop over sparse columns.
 DENSE = 0.2
 # Rows of the dense factor formed at once (bounds the memory of the dense way).
 DENSE_ENTRIES = 20_000_000
+# Side of the diagonal blocks inverted outright, so that substitution runs in matrix products.
 BLOCK = 64
-NC=2
-KG=10
-DA=0.1
-BL=0.1
-BU=10
+# Most attempts per iteration to lengthen the step by pulling outlying products back.
+CORRECTORS = 2
+# Iterations without progress after which to give up.
+PATIENCE = 12
 
 
 class Columns:
@@ -74,18 +76,18 @@ class Columns:
 
     def spread(self, values: Floats) -> Floats:
         """Return one value per column from one per server."""
-        return np.repeat(values, self.count)
+        return np.asarray(np.repeat(values, self.count))
 
     def cost(self, p: Floats) -> Floats:
         """Return what a unit of each column costs at the prices `p`, shape (m, k)."""
-        total = self.demand[0] * self.spread(p[0])
-        for row, price in zip(self.demand[1:], p[1:], strict=True):
+        total = np.zeros(self.user.size)
+        for row, price in zip(self.demand, p, strict=True):
             total += row * self.spread(price)
         return total
 
     def per_user(self, x: Floats) -> Floats:
         """Return each user's total of the amounts `x`."""
-        return np.bincount(self.user, x, minlength=self.users)
+        return np.asarray(np.bincount(self.user, x, minlength=self.users), dtype=np.float64)
 
 
 @dataclass(slots=True)
@@ -104,12 +106,6 @@ class Iterate:
     mu: Floats
     z: Floats
 
-    def copy(self) -> Iterate:
-        """Return a deep copy."""
-        return Iterate(
-            self.x.copy(), self.s.copy(), self.theta, self.p.copy(), self.mu.copy(), self.z.copy()
-        )
-
 
 def cold_start(columns: Columns, c: Floats, a: Floats) -> Iterate:
     """Return a strictly feasible point: every user spread over its servers, half the room left.
@@ -124,22 +120,14 @@ def cold_start(columns: Columns, c: Floats, a: Floats) -> Iterate:
     (0.5, [[0.5]])
     """
     live = c > 0
-    room = np.where(live, c, np.inf).min(axis=0)
-    weight = columns.spread(room)
+    weight = columns.spread(np.where(live, c, np.inf).min(axis=0))
     x = weight * (a / columns.per_user(weight))[columns.user]
     load = columns.load(x)
     theta = 0.5 / float((load[live] / c[live]).max())
-    x *= theta
-    p = np.where(live, 2.0, 0.0)
     mu = np.full(columns.users, columns.servers / a.sum())
-    return Iterate(
-        x=x,
-        s=np.where(live, c - theta * load, 1.0),
-        theta=theta,
-        p=p * mu[0],
-        mu=mu,
-        z=columns.cost(p * mu[0]) - mu[0],
-    )
+    p = np.where(live, 2.0 * mu[0], 0.0)
+    s = np.where(live, c - theta * load, 1.0)
+    return Iterate(x * theta, s, theta, p, mu, columns.cost(p) - mu[0])
 
 
 class _Newton:
@@ -180,8 +168,7 @@ class _Newton:
         columns, n, m = self.columns, self.columns.users, self.columns.resources
         total = columns.per_user(self.ratio)
         schur = np.diag(total)
-        pairs = n * columns.servers
-        if columns.user.size > DENSE * pairs:
+        if columns.user.size > DENSE * n * columns.servers:
             step = max(1, DENSE_ENTRIES // (n * m))
             for first in range(0, columns.servers, step):
                 last = min(first + step, columns.servers)
@@ -201,34 +188,22 @@ class _Newton:
         # Scaling all prices together hardly changes this matrix near the optimum; the row
         # a . mu = const fixes that direction, so its square may be added without harm.
         self.border = self.a * self.scale
-        self.border /= np.sqrt(self.border @ self.border)
+        self.length = float(np.sqrt(self.border @ self.border))
+        self.border /= self.length
         schur += self.border[:, None] * self.border
-        extra = 0.0
-        while True:
-            try:
-                root = np.linalg.cholesky(schur)
-                break
-            except np.linalg.LinAlgError:
-                wanted = max(100 * extra, 1e-15)
-                schur[np.diag_indices(n)] += wanted - extra
-                extra = wanted
-        self.root = root
+        self.root = root = _cholesky(schur)
         self.corners = [
-            np.linalg.inv(root[i : i + BLOCK, i : i + BLOCK]) for i in range(0, n, BLOCK)
+            (i, min(i + BLOCK, n), np.linalg.inv(root[i : i + BLOCK, i : i + BLOCK]))
+            for i in range(0, n, BLOCK)
         ]
         self.of_border = self._users(self.border)
 
     def _users(self, right: Floats) -> Floats:
         """Solve the (scaled) users' system by blocked substitution."""
         root, out = self.root, right.copy()
-        for number, corner in enumerate(self.corners):
-            i = number * BLOCK
-            j = i + corner.shape[0]
+        for i, j, corner in self.corners:
             out[i:j] = corner @ (out[i:j] - root[i:j, :i] @ out[:i])
-        for number in range(len(self.corners) - 1, -1, -1):
-            corner = self.corners[number]
-            i = number * BLOCK
-            j = i + corner.shape[0]
+        for i, j, corner in reversed(self.corners):
             out[i:j] = corner.T @ (out[i:j] - out[j:] @ root[j:, i:j])
         return out
 
@@ -252,26 +227,20 @@ class _Newton:
         columns = self.columns
         capacity = np.where(self.live, capacity - columns.load(of_x) - of_s, 0.0)
         user = user - columns.per_user(of_x + self.ratio * columns.cost(self._servers(capacity)))
-        length = float(np.sqrt(((self.a * self.scale) ** 2).sum()))
-        unit = unit / length
+        unit = unit / self.length
         particular = self._users(user * self.scale + self.border * unit)
         theta = (unit - float(self.border @ particular)) / float(self.border @ self.of_border)
         mu = self.scale * (particular + theta * self.of_border)
         pull = columns.load(self.ratio * mu[columns.user])
-        return mu, theta / length, self._servers(np.where(self.live, pull - capacity, 0.0))
+        return mu, theta / self.length, self._servers(np.where(self.live, pull - capacity, 0.0))
 
-    def step(
-        self,
-        xz: Floats,
-        sp: Floats,
-        capacity: Floats,
-        user: Floats,
-        unit: float,
-        reduced: Floats,
-        refine: bool,
-    ) -> Iterate:
-        """Return the Newton step for the given residuals, refined once if asked for."""
+    def step(self, xz: Floats, sp: Floats, residual: _Residual, *, refine: bool) -> Iterate:
+        """Return the step that changes the products x z and s p by `xz` and `sp`, to first order.
+
+        It also removes the residuals. Refining costs as much as a second step.
+        """
         columns, at = self.columns, self.at
+        capacity, user, unit, reduced = residual
         of_x = (xz - at.x * reduced) / at.z
         of_s = np.where(self.live, sp / self.price, 0.0)
         mu, theta, p = self._once(of_x, of_s, capacity, user, unit)
@@ -292,6 +261,18 @@ class _Newton:
         return Iterate(x, s, theta, p, mu, z + reduced)
 
 
+def _cholesky(matrix: Floats) -> Floats:
+    """Return the Cholesky factor of a matrix with unit diagonal, lifted a little if need be."""
+    lift = 0.0
+    while True:
+        try:
+            return np.linalg.cholesky(matrix + lift * np.eye(matrix.shape[0]) if lift else matrix)
+        except np.linalg.LinAlgError:
+            if lift > 1e-6:
+                raise
+            lift = max(100 * lift, 1e-15)
+
+
 def _reach(value: Floats, step: Floats) -> float:
     """Return the longest step (at most a huge one) that keeps `value` nonnegative."""
     worst = float((step / value).min(initial=0.0))
@@ -305,24 +286,19 @@ def improve(
     at: Iterate,
     target: float,
     limit: int = 80,
-    watch: Callable[[Iterate, float], None] | None = None,
+    watch: Callable[[Iterate, float], None] = lambda point, gap: None,
 ) -> tuple[Iterate, float, int]:
     """Follow the central path from `at` until the relative gap on these columns is `target`.
 
     Parameters
     ----------
-    columns
-        The pairs in play.
-    c
-        Capacities, shape (m, k), averaging about one.
-    a
-        Shares to hand out, shape (n,), summing to the number of servers.
+    columns, c, a
+        The pairs in play, capacities (m, k) averaging about one, and shares (n,) summing to the
+        number of servers.
     at
-        Where to start; need not be feasible.
-    target
-        Relative gap to reach.
-    limit
-        Most iterations.
+        Where to start; positive, but it need not be feasible.
+    target, limit
+        Relative gap to reach, and most iterations.
     watch
         Called with each point and its gap.
 
@@ -348,51 +324,48 @@ def improve(
         user = at.theta * a - given
         unit = columns.servers - float(a @ at.mu)
         reduced = columns.cost(at.p) - at.mu[columns.user] - at.z
+        residual = (capacity, user, unit, reduced)
         # What is certain on these columns: the placement scaled into capacity, and the prices
         # with mu lowered by the worst violation.
         lower = float((given / a).min()) / float((load[live] / c[live]).max())
-        over = max(0.0, -float((reduced + at.z).min()))
-        priced = float(a @ at.mu) - over * float(a.sum())
-        upper = float((at.p * c).sum()) / priced if priced > 0 else np.inf
-        gap = (upper - lower) / upper if np.isfinite(upper) else np.inf
+        paid = float(a @ at.mu) + float(a.sum()) * min(0.0, float((reduced + at.z).min()))
+        cost = float((at.p * c).sum())
+        gap = 1.0 - lower * paid / cost if paid > 0 else np.inf
         xz, sp = at.x * at.z, np.where(live, at.s * at.p, 0.0)
         mean = (float(xz.sum()) + float(sp.sum())) / pairs
         since = 0 if gap < 0.9 * best_gap or mean < 0.9 * least else since + 1
         least = min(least, mean)
         if gap < best_gap:
             best, best_gap = at, gap
-        if watch is not None:
-            watch(at, gap)
+        watch(at, gap)
         lost = best_gap < 1e-6 and gap > 1e3 * best_gap
-        if gap <= target or lost or since >= 12 or iteration == limit:
+        if gap <= target or lost or since >= PATIENCE or iteration == limit:
             break
-        newton = _Newton(columns, a, at, live)
-        xz0,sp0=xz,sp
-        step = newton.step(-xz, -sp, capacity, user, unit, reduced, refine=False)
-        primal, dual = _lengths(at, step, live)
-        primal, dual = min(1.0, primal), min(1.0, dual)
+        try:
+            newton = _Newton(columns, a, at, live)
+        except np.linalg.LinAlgError:
+            break  # rounding has eaten the system; the best point stands
+        step = newton.step(-xz, -sp, residual, refine=False)
+        primal, dual = (min(1.0, length) for length in _lengths(at, step, live))
         after = float((at.x + primal * step.x) @ (at.z + dual * step.z))
         after += float(((at.s + primal * step.s) * (at.p + dual * step.p))[live].sum())
-        aim = mean * (after / pairs / mean) ** 3
+        # Products far below what the target needs only spoil the conditioning.
+        aim = max(mean * (after / pairs / mean) ** 3, 0.1 * target * cost / pairs)
         xz = aim - xz - step.x * step.z
         sp = np.where(live, aim - sp - step.s * step.p, 0.0)
-        step = newton.step(xz, sp, capacity, user, unit, reduced, refine=True)
+        step = newton.step(xz, sp, residual, refine=True)
         primal, dual = _lengths(at, step, live)
-        for _ in range(NC):
-            far, deep = min(1.0, primal * 1.08 + DA), min(1.0, dual * 1.08 + DA)
-            if far<=primal and deep<=dual: break
+        for _ in range(CORRECTORS):
+            far, deep = min(1.0, 1.1 * primal + 0.1), min(1.0, 1.1 * dual + 0.1)
             xz = xz + _pull((at.x + far * step.x) * (at.z + deep * step.z), aim)
-            sp = sp + np.where(live,_pull((at.s + far * step.s) * (at.p + deep * step.p), aim),0)
-            other = newton.step(xz, sp, capacity, user, unit, reduced, refine=True)
+            sp = sp + live * _pull((at.s + far * step.s) * (at.p + deep * step.p), aim)
+            other = newton.step(xz, sp, residual, refine=True)
             far, deep = _lengths(at, other, live)
-            if min(far,1) + min(deep,1) < min(primal,1) + min(dual,1) + .01: break
+            if min(far, 1.0) + min(deep, 1.0) < min(primal, 1.0) + min(dual, 1.0) + 0.01:
+                break
             step, primal, dual = other, far, deep
-        keep = max(0.9, 1.0 - KG * min(1.0, gap))
+        keep = max(0.9, 1.0 - 10.0 * gap)
         primal, dual = min(1.0, keep * primal), min(1.0, keep * dual)
-        import os
-        if os.environ.get('DBG')=='2':
-            q=xz0/mean; q2=(sp0[live])/mean
-            print(f"   {iteration} gap {gap:.1e} low {lower:.4f} up {upper:.4f} th {at.theta:.4f} mean {mean:.1e} sig {aim/mean:.1e} steps {primal:.3f} {dual:.3f} res {abs(capacity).max():.1e} {abs(user/a).max():.1e} {abs(reduced).max():.1e} cent {np.percentile(q,[0,1,10,90,99,100])} {np.percentile(q2,[0,1,10,90,99,100])}")
         at = Iterate(
             at.x + primal * step.x,
             np.where(live, at.s + primal * step.s, 1.0),
@@ -413,4 +386,4 @@ def _lengths(at: Iterate, step: Iterate, live: npt.NDArray[np.bool_]) -> tuple[f
 
 def _pull(product: Floats, aim: float) -> Floats:
     """Return the change that takes each product at the trial point back near `aim`."""
-    return np.maximum(np.clip(product, BL * aim, BU * aim) - product, -BU * aim)
+    return np.maximum(np.clip(product, 0.1 * aim, 10.0 * aim) - product, -10.0 * aim)

@@ -11,11 +11,6 @@ from drfh.problem import Bools, Floats, Problem
 
 __all__ = ["leximin"]
 
-# A user counts as stopped if, the others held, the prices leave it no more than this. Prices of
-# an interior point are never exactly 0; those that should be must not freeze anybody.
-_ROOM_ALONE = 1e-4
-
-
 def leximin(
     problem: Problem,
     oracle: Oracle,
@@ -58,7 +53,7 @@ def leximin(
             share = np.minimum(rising * cut.level, cap)
             share[~active] = fixed[~active]
             stopped = active & (
-                _stopped(problem, cut.prices, share, active) | (cap <= rising * cut.level)
+                _stopped(problem, cut.prices, share, active, oracle.faintest) | (cap <= rising * cut.level)
             )
             fixed[stopped] = share[stopped]
         rounds.append(Round(np.flatnonzero(stopped), cut.level, cut.prices))
@@ -67,11 +62,12 @@ def leximin(
     return placement, Certificate.of(placement, rounds, entitlement=entitlement, cap=cap)
 
 
-def _stopped(problem: Problem, prices: Prices, share: Floats, active: Bools) -> Bools:
-    """Return who cannot rise alone: what the prices leave unspent is too little for it."""
+def _stopped(
+    problem: Problem, prices: Prices, share: Floats, active: Bools, faintest: float
+) -> Bools:
+    """Return who pays the prices that stop this round."""
     spent = prices.of_users(problem) * share
-    unspent = prices.value(problem) - float(spent.sum())
-    stopped: Bools = (spent > 0) & (spent * _ROOM_ALONE >= unspent)
+    stopped: Bools = spent > faintest * float(spent.sum())
     if not (stopped & active).any():
         # The certificate will show how good this is; going on is better than stopping here.
         stopped = spent == spent[active].max()

@@ -30,7 +30,13 @@ class Oracle(Protocol):
     `raise_level` finds the largest t for which the shares ``fixed + minimum(rising * t, cap)``
     fit on the servers (users with ``rising == 0`` have just `fixed`). `place` puts given shares,
     known to fit, on servers; where round-off stands in the way it places a little less.
+
+    `faintest` says how sharp its prices are: a user is stopped by prices if it pays more than this
+    part of what all users pay. At an interior point no price is exactly 0, and one that should be
+    must not freeze anybody.
     """
+
+    faintest: float
 
     def raise_level(self, fixed: Floats, rising: Floats, cap: Floats) -> Cut:
         """Return the highest level and the prices that bound it."""

@@ -29,6 +29,8 @@ _MOST_STEPS = 40
 class InteriorPoint:
     """Asks :func:`solve_radial` about classes of users and servers."""
 
+    faintest = 1e-7
+
     def __init__(
         self, classes: Classes, progress: Callable[[float], None] | None = None
     ) -> None:

@@ -16,9 +16,48 @@ from drfh.problem import Floats, Ints
 
 __all__ = ["Simplex"]
 
-_FEASIBILITY = 1e-10  # the smallest that HiGHS accepts
 _SMALLEST_COEFFICIENT = 1e-12
+_LARGEST_COEFFICIENT = 1e12
+_OPTIONS = {
+    "solver": "simplex",
+    "primal_feasibility_tolerance": 1e-10,  # the smallest that HiGHS accepts
+    "dual_feasibility_tolerance": 1e-10,
+    "small_matrix_value": _SMALLEST_COEFFICIENT,
+}
+_ATTEMPTS: tuple[dict[str, object], ...] = (
+    {},
+    {"presolve": "off"},
+    {"presolve": "off", "simplex_strategy": 4},
+    {"primal_feasibility_tolerance": 1e-7, "dual_feasibility_tolerance": 1e-7},
+)
 _WELL_SCALED = (0.3, 3.0)
+_PRICE_ERROR = 1e-14
+# Duals sum to about 1; below this one cannot be told from 0.
+_FAINTEST = 1e-13
+
+
+def raised_prices(classes: Classes, prices: Floats, worth: Floats) -> Floats:
+    """Raise prices where a user could run for less than its share is worth.
+
+    That is so on servers that are too small for the solver's tolerances to see. Pricing them
+    costs as little as they have, and without it the user's least price would be 0 there.
+    """
+    prices = prices.copy()
+    d, c = classes.direction, classes.capacity
+    paying = worth > 0
+    cheap = (d @ prices.T < worth[:, None] * (1 - _PRICE_ERROR)) & classes.usable
+    for server in np.flatnonzero(cheap.any(axis=0)).tolist():
+        users = np.flatnonzero(classes.usable[:, server] & paying)
+        for _ in range(2 * len(users)):
+            covered = d[users] @ prices[server] / worth[users]
+            worst = int(np.argmin(covered))
+            if covered[worst] >= 1 - _PRICE_ERROR / 2:
+                break
+            row = d[users[worst]]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                r = int(np.argmin(np.where(row > 0, c[server] / row, math.inf)))
+            prices[server, r] += (1 - covered[worst]) * worth[users[worst]] / row[r]
+    return prices
 
 
 class Simplex:
@@ -28,6 +67,8 @@ class Simplex:
     fully served user, and the level so that it comes out near 1: then absolute tolerances are
     relative ones, however uneven servers and users are.
     """
+
+    faintest = 0.0  # duals are cleaned of noise below
 
     def __init__(self, classes: Classes) -> None:
         self._classes = classes
@@ -40,6 +81,7 @@ class Simplex:
         self._load = np.where(d[self._user] > 0, np.minimum(load, 1.0), 0.0)
         self._amount = np.zeros(len(self._user))
         self._basis: highspy.HighsBasis | None = None
+        self._reached = 0.0
 
     def raise_level(self, fixed: Floats, rising: Floats, cap: Floats) -> Cut:
         """Return the highest level and the prices that bound it."""
@@ -47,6 +89,7 @@ class Simplex:
         level = 0.0
         while True:
             level, table = self._maximise(held, moving, level)
+            self._reached = max(self._reached, level)
             # A user that has enough at this level does at any higher one; ask for no more.
             enough = (moving > 0) & (cap <= moving * level * (1 + 1e-13))
             if not enough.any():
@@ -62,17 +105,17 @@ class Simplex:
         classes = self._classes
         fixed, rising = classes.sum_users(held), classes.sum_users(moving)
         if guess <= 0:
-            spent = classes.direction.T @ fixed
-            rate = classes.direction.T @ rising
-            worth = classes.capacity.sum(axis=0)
+            # Nobody gets more than all servers together hold of its tasks alone; and with nothing
+            # held, everyone gets at least an equal part of that.
+            alone = np.bincount(self._user, self._alone, minlength=len(rising))
             with np.errstate(divide="ignore", invalid="ignore"):
-                bound = np.where(rate > 0, np.maximum(worth - spent, 1e-6 * worth) / rate, math.inf)
-            guess = float(bound.min())
+                guess = float(np.where(rising > 0, alone / rising, math.inf).min())
         for _ in range(12):
             factor, table = self._solve(fixed, rising * guess)
-            guess *= max(factor, 1e-9)
             if _WELL_SCALED[0] <= factor <= _WELL_SCALED[1]:
-                break
+                return guess * factor, table
+            # Levels never fall from round to round.
+            guess = max(guess * max(factor, 1e-6), self._reached)
         return guess, table
 
     def _solve(self, fixed: Floats, rising: Floats) -> tuple[float, Floats]:
@@ -89,7 +132,8 @@ class Simplex:
         rows[:, m] = k * m + self._user
         values = np.empty((columns, m + 1))
         values[:, :m] = self._load
-        values[:, m] = self._alone / scale[self._user]
+        # A server that could serve the user 10¹² times over does so with nothing to speak of.
+        values[:, m] = np.minimum(self._alone / scale[self._user], _LARGEST_COEFFICIENT)
         keep = values > _SMALLEST_COEFFICIENT
         movers = np.flatnonzero(rising > 0)
         start = np.concatenate(([0], np.cumsum(keep.sum(axis=1)))).astype(np.int32)
@@ -105,35 +149,43 @@ class Simplex:
         lp.a_matrix_.start_ = np.append(start, start[-1] + len(movers)).astype(np.int32)
         lp.a_matrix_.index_ = np.concatenate((rows[keep], k * m + movers)).astype(np.int32)
         lp.a_matrix_.value_ = np.concatenate((values[keep], -rising[movers] / scale[movers]))
-        model = highspy.Highs()
-        model.silent()
-        for option, value in (
-            ("solver", "simplex"),
-            ("primal_feasibility_tolerance", _FEASIBILITY),
-            ("dual_feasibility_tolerance", _FEASIBILITY),
-            ("small_matrix_value", _SMALLEST_COEFFICIENT),
-        ):
-            model.setOptionValue(option, value)
-        model.passModel(lp)
-        if self._basis is not None:
-            model.setBasis(self._basis)
-        model.run()
-        status = model.getModelStatus()
-        if status != highspy.HighsModelStatus.kOptimal:
-            # A basis from before can mislead the simplex method; the model itself is feasible.
-            model.clearSolver()
-            model.run()
-            status = model.getModelStatus()
-        if status != highspy.HighsModelStatus.kOptimal:
-            raise SolverError(f"HiGHS stopped with status {model.modelStatusToString(status)}")
+        model = self._run(lp)
         self._basis = model.getBasis()
         solution = model.getSolution()
         value = np.maximum(np.array(solution.col_value), 0.0)
         self._amount = value[:-1] * self._alone
-        dual = np.maximum(-np.array(solution.row_dual)[: k * m].reshape(k, m), 0.0)
+        dual = np.array(solution.row_dual)
+        dual[np.abs(dual) < _FAINTEST] = 0.0
+        by_row = np.maximum(-dual[: k * m].reshape(k, m), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            prices = np.where(classes.capacity > 0, dual / classes.capacity, 0.0)
-        return float(value[-1]), prices
+            prices = np.where(classes.capacity > 0, by_row / classes.capacity, 0.0)
+        worth = np.maximum(dual[k * m :], 0.0) / scale
+        return float(value[-1]), raised_prices(classes, prices, worth)
+
+    def _run(self, lp: highspy.HighsLp) -> highspy.Highs:
+        """Solve a model that is feasible and bounded, more patiently where HiGHS gives up.
+
+        What it returns need not be optimal to the last digit: the certificate measures that.
+        """
+        best: highspy.Highs | None = None
+        for options in _ATTEMPTS:
+            model = highspy.Highs()
+            model.silent()
+            for option, value in {**_OPTIONS, **options}.items():
+                model.setOptionValue(option, value)
+            if model.passModel(lp) == highspy.HighsStatus.kError:
+                raise SolverError("HiGHS refused the model of a round")
+            if self._basis is not None and options is _ATTEMPTS[0]:
+                model.setBasis(self._basis)
+            model.run()
+            if model.getModelStatus() == highspy.HighsModelStatus.kOptimal:
+                return model
+            if model.getSolution().value_valid and model.getSolution().dual_valid:
+                best = model
+        if best is None:
+            status = model.modelStatusToString(model.getModelStatus())
+            raise SolverError(f"HiGHS found no solution of a round (status {status})")
+        return best
 
     def place(self, share: Floats) -> Placement:
         """Return the placement of the last round's solution."""

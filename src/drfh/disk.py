@@ -12,7 +12,7 @@ from pathlib import Path
 
 from drfh.errors import InputError
 
-__all__ = ["LARGEST_FILE", "read_text", "shown_path", "write_text"]
+__all__ = ["LARGEST_FILE", "read_text", "shown_path", "write_whole"]
 
 #: Larger files are refused before they are read.
 LARGEST_FILE = 64 * 2**20
@@ -114,12 +114,12 @@ def _bad_file(path: str, rule: str) -> InputError:
     return InputError("the file", rule, place=shown_path(path))
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a UTF-8 file: whole, or not at all.
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file: whole, or not at all.
 
     Examples
     --------
-    >>> write_text("no-such-folder/a.yaml", "")
+    >>> write_whole("no-such-folder/a.yaml", b"")
     Traceback (most recent call last):
     drfh.errors.InputError: path must be writable (No such file or directory), got \
 'no-such-folder/a.yaml'
@@ -133,7 +133,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         draft = os.path.join(os.path.dirname(target), f".drfh-{secrets.token_hex(8)}.tmp")
         try:
             with open(draft, "xb") as file:
-                file.write(text.encode())
+                file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             with suppress(FileNotFoundError):

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from drfh._checks import problems, warnings
-from drfh._disk import read_text, shown_path, write_text
-from drfh._scalars import dump, written
-from drfh._yaml import Document, parse
+from drfh.files.checks import problems, warnings
+from drfh.disk import read_text, shown_path, write_whole
+from drfh.files.scalars import dump, written
+from drfh.files.reading import Document, parse
 from drfh.cluster import Cluster, Server, check_name
 from drfh.errors import InputError, UnknownNameError
 from drfh.resources import FrozenMap, format_quantity, parse_quantity
@@ -84,7 +84,7 @@ class Scenario:
 
 
 def load_scenario(source: str | os.PathLike[str], *, strict: bool = False) -> Scenario:
-    """Read a scenario file, or one that comes with drfh.
+    """Read a scenario file, or one that comes with drfh; an error names file and line.
 
     Parameters
     ----------
@@ -93,11 +93,6 @@ def load_scenario(source: str | os.PathLike[str], *, strict: bool = False) -> Sc
     strict
         Also refuse what no mechanism can run: a demand for a resource that no server has, a
         restriction that matches no server. Without it, the cluster may be completed first.
-
-    Raises
-    ------
-    InputError
-        With file and line, for anything that is wrong with the file.
 
     Examples
     --------
@@ -126,7 +121,7 @@ def load_scenario(source: str | os.PathLike[str], *, strict: bool = False) -> Sc
 
 
 def _records(document: Document) -> Scenario:
-    from drfh._schema import validated
+    from drfh.files.schema import validated
 
     model = validated(document)
     servers: list[Server] = []
@@ -223,7 +218,7 @@ def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
             raise InputError("parameters", rule, dict(scenario.parameters)) from None
     else:
         text = dump(data)
-    write_text(path, text)
+    write_whole(path, text.encode())
 
 
 def _to_dict(scenario: Scenario) -> dict[str, Any]:
@@ -318,7 +313,7 @@ def scenario_schema() -> dict[str, Any]:
     >>> sorted(scenario_schema()["properties"])
     ['cluster', 'description', 'mechanism', 'parameters', 'title', 'users']
     """
-    from drfh._schema import json_schema
+    from drfh.files.schema import json_schema
 
     return json_schema()
 

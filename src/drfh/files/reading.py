@@ -3,7 +3,7 @@
 Not `yaml.safe_load`, for three reasons: an error must name the line; YAML 1.1 turns ``no`` into
 False, ``1:30`` into 90 and ``1e3`` into text; and aliases or nesting must not blow up. This
 reads the event stream of the parser, which does not recurse, and follows the YAML 1.2 core
-schema (`drfh._scalars`).
+schema (`drfh.files.scalars`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from drfh._scalars import resolve
+from drfh.files.scalars import resolve
 from drfh.errors import InputError
 
 __all__ = ["Document", "parse"]

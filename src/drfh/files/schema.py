@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
-from drfh._scalars import plain, written
-from drfh._yaml import Document
+from drfh.files.scalars import plain, written
+from drfh.files.reading import Document
 from drfh.errors import InputError
 
 __all__ = ["ScenarioModel", "json_schema", "validated"]
@@ -139,7 +139,7 @@ def validated(document: Document) -> ScenarioModel:
 
     Examples
     --------
-    >>> from drfh._yaml import parse
+    >>> from drfh.files.reading import parse
     >>> validated(parse("cluster:\n- resources: {cpu: 1}\nuser: []\n", "a.yaml"))
     Traceback (most recent call last):
     drfh.errors.InputError: a.yaml, line 3: user is not a known key (did you mean users?)

@@ -1,0 +1,21 @@
+"""Scenario files (YAML or JSON) ⇄ records."""
+
+from drfh.files.scenario import (
+    Scenario,
+    check,
+    load_scenario,
+    save_scenario,
+    scenario_schema,
+    shipped_scenarios,
+    shipped_text,
+)
+
+__all__ = [
+    "Scenario",
+    "check",
+    "load_scenario",
+    "save_scenario",
+    "scenario_schema",
+    "shipped_scenarios",
+    "shipped_text",
+]
