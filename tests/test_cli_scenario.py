@@ -259,7 +259,7 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(verb, "_print_json", interrupt)
+    monkeypatch.setattr(verb, "print_json", interrupt)
     assert main(["scenario", "schema"]) == 130
     assert capsys.readouterr().out == ""
 

@@ -103,13 +103,18 @@ def _full_resources(allocation: Allocation, user: int) -> list[str]:
     whole = allocation.divisible is not None
     reasons = []
     for r in np.flatnonzero(need > 0).tolist():
-        room = need[r] if whole else 1e-9 * raw[:, r]
-        full = np.flatnonzero(usable & (raw[:, r] - used[:, r] <= room))
+        name = problem.cluster.resources[r]
+        if whole:
+            short = int(np.count_nonzero(usable & (raw[:, r] - used[:, r] < need[r] * (1 - 1e-9))))
+            if short:
+                reasons.append(
+                    f"{name} is too short for one more task on {short:,} of "
+                    f"{int(usable.sum()):,} servers"
+                )
+            continue
+        full = np.flatnonzero(usable & (raw[:, r] - used[:, r] <= 1e-9 * raw[:, r]))
         if len(full):
-            state = "too short for one more task" if whole else "used up"
-            reasons.append(
-                f"{problem.cluster.resources[r]} is {state} on {_servers(problem, full)}"
-            )
+            reasons.append(f"{name} is used up on {_servers(problem, full)}")
     return reasons
 
 

@@ -65,7 +65,9 @@ def group_table(allocation: Allocation) -> polars.DataFrame:
     columns: dict[str, Any] = {"group": list(cluster.names), "servers": cluster.counts}
     for r, resource in enumerate(cluster.resources):
         part = [None if math.isnan(u) else u for u in used[:, r].tolist()]
-        columns[resource] = polars.Series(part, dtype=polars.Float64)
+        # Any name is a good name for a resource, even that of a column.
+        column = f"{resource} used" if resource in columns else resource
+        columns[column] = polars.Series(part, dtype=polars.Float64)
     return polars.DataFrame(columns)
 
 

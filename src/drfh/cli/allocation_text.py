@@ -33,6 +33,8 @@ def print_allocation(allocation: Allocation, title: str = "", *, everyone: bool 
     out.print()
     _print_users(out, allocation, everyone)
     _print_groups(out, allocation, everyone)
+    if len(allocation.problem.users) <= _MOST_ROWS:
+        _print_reasons(out, allocation)
     _print_proof(out, allocation)
 
 
@@ -43,7 +45,6 @@ def _print_users(out: Any, allocation: Allocation, everyone: bool) -> None:
     columns += ["of"] * limited
     columns += [name for name in ("promised", "divisible") if name in frame.columns]
     columns += ["share", "", "of its"]
-    columns += ["why not more"] * (len(frame) <= _MOST_ROWS)
     grid = table(*columns, right=_NUMBERS)
     shown = frame if everyone else frame.head(_MOST_ROWS)
     for row in shown.iter_rows(named=True):
@@ -51,13 +52,22 @@ def _print_users(out: Any, allocation: Allocation, everyone: bool) -> None:
         cells += [_number(row["limit"])] * limited
         cells += [_number(row[name]) for name in ("promised", "divisible") if name in row]
         cells += [percent(row["share"]), bar(row["share"]), row["dominant"]]
-        if "why not more" in columns:
-            why = allocation.explain(row["user"]).rstrip(".")
-            cells.append(why.partition(": ")[2] or why.partition(" ")[2])
         grid.add_row(*cells)
     out.print(grid)
     if len(shown) < len(frame):
         out.print(_rest(len(frame), len(shown), "user"))
+
+
+def _print_reasons(out: Any, allocation: Allocation) -> None:
+    """Print what limits the users, those with one reason in one line."""
+    reasons: dict[str, list[str]] = {}
+    for name in allocation.problem.names()[:_MOST_ROWS]:
+        head, colon, why = allocation.explain(name).rstrip(".").partition(": ")
+        reasons.setdefault(why if colon else head.partition(" ")[2], []).append(name)
+    out.print("Why not more")
+    for why, names in reasons.items():
+        out.print(f"  {', '.join(names)}: {why}")
+    out.print()
 
 
 def _print_groups(out: Any, allocation: Allocation, everyone: bool) -> None:
@@ -68,10 +78,10 @@ def _print_groups(out: Any, allocation: Allocation, everyone: bool) -> None:
         headers += [resource, ""]
     grid = table("group", "servers", *headers, right=(*_NUMBERS, *resources))
     shown = frame if everyone else frame.head(_MOST_ROWS)
-    for row in shown.iter_rows(named=True):
-        cells = [row["group"], f"{row['servers']:,}"]
-        for resource in resources:
-            cells += [percent(row[resource]), bar(row[resource] or 0.0, 6)]
+    for group, servers, *parts in shown.iter_rows():
+        cells = [group, f"{servers:,}"]
+        for used in parts:
+            cells += [percent(used), bar(used or 0.0, 6)]
         grid.add_row(*cells)
     if len(frame) > 1:
         grid.add_section()

@@ -9,6 +9,7 @@ import typer
 
 __all__ = ["bar", "console", "percent", "print_json", "some", "table"]
 
+_PIPE_WIDTH = 200
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -16,7 +17,10 @@ def console(*, stderr: bool = False) -> Any:
     """Return a console that prints names as they are and never cuts a line in a pipe."""
     from rich.console import Console
 
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
+    result = Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
+    if not result.is_terminal:
+        result.width = max(result.width, _PIPE_WIDTH)
+    return result
 
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Any:
@@ -29,7 +33,7 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Any:
         if column in right:
             result.add_column(column, justify="right", no_wrap=True)
         else:
-            result.add_column(column)
+            result.add_column(column, overflow="fold")
     return result
 
 

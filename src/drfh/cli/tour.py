@@ -63,15 +63,15 @@ def _print_paper_example(out: Any) -> None:
         out.print(f"  user   {user.name:<12} {need} for each task")
     names = [user.name for user in scenario.users]
     resources = list(scenario.cluster.resources)
-    numbers = [f"tasks of {name}" for name in names]
+    numbers = [f"{name}'s tasks" for name in names]
     header: list[str] = []
     for resource in resources:
-        header += [f"{resource} used", ""]
+        header += [resource, ""]
     grid = table("mechanism", *numbers, *header, right=(*numbers, *header[::2]))
     for mechanism, label in (
-        ("per-server-drf", "DRF on each server by itself"),
-        ("drf", "DRF on the pool, promised"),
-        ("drf", "DRF on the pool, placeable"),
+        ("per-server-drf", "DRF, each server"),
+        ("drf", "DRF, pool: promised"),
+        ("drf", "DRF, pool: placed"),
         ("drfh", "DRFH"),
     ):
         answer = allocate(scenario.cluster, scenario.users, mechanism=mechanism)
@@ -80,7 +80,7 @@ def _print_paper_example(out: Any) -> None:
         cells = [label, *(f"{tasks[name]:.4g}" for name in names)] if tasks else [label]
         for resource in resources:
             used = answer.utilisation[resource]
-            cells += ["", ""] if promise else [percent(used), bar(used, 8)]
+            cells += ["", ""] if promise else [percent(used), bar(used, 6)]
         grid.add_row(*cells, style="bold" if label == "DRFH" else None)
     out.print(grid)
     answer = allocate(scenario.cluster, scenario.users)

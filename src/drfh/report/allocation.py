@@ -24,6 +24,13 @@ _MOST_GROUPS = 16
 _SUFFIXES = (".html", ".svg", ".png", ".pdf")
 _OTHERS = "other users"
 _REST = "other groups"
+_FREE = "free"
+_FREE_COLOUR = "#8888884d"
+# Ten colours that stay apart for most kinds of colour vision, on white and on black.
+_PALETTE = (
+    "#4c78a8", "#f58518", "#54a24b", "#e45756", "#b279a2",
+    "#72b7b2", "#eeca3b", "#9d755d", "#ff9da6", "#79706e",
+)  # fmt: skip
 
 
 def usage_table(allocation: Allocation) -> polars.DataFrame:
@@ -41,7 +48,7 @@ def usage_table(allocation: Allocation) -> polars.DataFrame:
     """
     problem, placed = allocation.problem, allocation.assignment
     cluster = problem.cluster
-    n, groups, m = len(problem.users), len(cluster), len(cluster.resources)
+    m = len(cluster.resources)
     # Users and groups in the order of the picture; what is beyond shares the last place.
     user_place, users = _places(allocation.share_vector, problem.names(), _MOST_USERS, _OTHERS)
     size = (cluster.capacity * cluster.counts[:, None] / cluster.totals).max(axis=1)
@@ -61,9 +68,14 @@ def usage_table(allocation: Allocation) -> polars.DataFrame:
                 (shown[g], cluster.resources[r], users[i], g, i, float(parts[i]))
                 for i in range(len(users))
             ]
-    assert n and groups
     columns = ["group", "resource", "user", "group_place", "user_place", "used"]
     return polars.DataFrame(rows, schema=columns, orient="row")
+
+
+def _unused_name(name: str, taken: list[str]) -> str:
+    while name in taken:
+        name = f"({name})"
+    return name
 
 
 def _places(
@@ -101,47 +113,60 @@ def allocation_chart(allocation: Allocation, title: str = "") -> altair.FacetCha
     frame = frame.with_columns(polars.col("group").replace(label))
     groups = list(label.values())
     users = frame.sort("user_place")["user"].unique(maintain_order=True).to_list()
-    base = altair.Chart().encode(
-        y=altair.Y("resource:N", sort=list(cluster.resources), title=None)
+    # What is left of each bar, so that it is seen and not only missing.
+    keys = ["group", "resource", "group_place"]
+    free = frame.group_by(keys, maintain_order=True).agg(
+        (1 - polars.col("used").sum()).clip(0, 1).alias("used")
     )
-    empty = base.transform_aggregate(groupby=["group", "resource"]).mark_bar(
-        color="#8884", stroke="#8888", strokeWidth=0.5
-    ).encode(x=altair.datum(0), x2=altair.datum(1))
-    filled = base.mark_bar().encode(
-        x=altair.X(
-            "used:Q",
-            stack="zero",
-            title="part of the group's capacity",
-            axis=altair.Axis(format="%", tickCount=5),
-            scale=altair.Scale(domain=[0, 1]),
-        ),
-        color=altair.Color(
-            "user:N",
-            sort=users,
-            scale=altair.Scale(scheme="tableau10"),
-            legend=altair.Legend(title="user", symbolLimit=_MOST_USERS),
-        ),
-        order=altair.Order("user_place:O"),
-        tooltip=[
-            altair.Tooltip("group:N"),
-            altair.Tooltip("resource:N"),
-            altair.Tooltip("user:N"),
-            altair.Tooltip("used:Q", format=".1%"),
-        ],
+    label_of_free = _unused_name(_FREE, users)
+    free = free.with_columns(
+        polars.lit(label_of_free).alias("user"),
+        polars.lit(len(users), polars.Int64).alias("user_place"),
     )
+    frame = polars.concat([frame, free.select(frame.columns)])
+    colours = [_PALETTE[i % len(_PALETTE)] for i in range(len(users))]
     chart = (
-        altair.layer(empty, filled, data=frame)
-        .properties(width=420, height=altair.Step(22))
+        altair.Chart(frame)
+        .mark_bar()
+        .encode(
+            x=altair.X(
+                "used:Q",
+                stack="zero",
+                title="part of the group's capacity",
+                axis=altair.Axis(format="%", tickCount=5, grid=False),
+                scale=altair.Scale(domain=[0, 1]),
+            ),
+            y=altair.Y("resource:N", sort=list(cluster.resources), title=None),
+            color=altair.Color(
+                "user:N",
+                scale=altair.Scale(
+                    domain=[*users, label_of_free], range=[*colours, _FREE_COLOUR]
+                ),
+                legend=altair.Legend(title=None, symbolLimit=_MOST_USERS + 1),
+            ),
+            order=altair.Order("user_place:Q"),
+            tooltip=[
+                altair.Tooltip("group:N"),
+                altair.Tooltip("resource:N"),
+                altair.Tooltip("user:N"),
+                altair.Tooltip("used:Q", format=".1%"),
+            ],
+        )
+        .properties(width=460, height=altair.Step(20))
         .facet(
-            row=altair.Row(
+            facet=altair.Facet(
                 "group:N",
                 sort=groups,
                 header=altair.Header(
-                    title=None, labelAngle=0, labelAlign="left", labelFontWeight="bold"
+                    title=None,
+                    labelOrient="top",
+                    labelAnchor="start",
+                    labelFontWeight="bold",
+                    labelPadding=3,
                 ),
             ),
-            spacing=8,
-            bounds="flush",
+            columns=1,
+            spacing=14,
         )
         .resolve_scale(y="independent")
     )

@@ -274,7 +274,7 @@ class _Search:
     def run(
         self, aim: float, tolerance: float, rounds: int, progress: Callable[[float], None]
     ) -> None:
-        """Solve and add columns, to the gap `aim` at first, until the gap is proved or all fails."""
+        """Solve (to the gap `aim` at first), add columns, repeat until proved or out of ideas."""
         problem, sure, final = self.problem, False, 0.3 * tolerance
         for _ in range(rounds):
             extra, lost = self._round(aim)
@@ -413,7 +413,7 @@ def solve_radial(
             search.state = _every_pair(problem)
             search.run(0.3 * tolerance, tolerance, 2, report)
     columns = problem.columns(search.keys)
-    kept = _weighty(columns, search.x, 0.5 * (tolerance - search.gap))
+    kept = _weighty(columns, search.x, 0.1 * (tolerance - search.gap))
     columns, x = problem.columns(search.keys[kept]), search.x[kept]
     theta, factor = _within(problem, columns, x)
     theta *= k * unit / total

@@ -39,12 +39,7 @@ PATIENCE = 12
 class Columns:
     """The usable user-server pairs in play, sorted by server, then user.
 
-    Attributes
-    ----------
-    user, server
-        User and server of each column, shape (J,).
-    demand
-        Demand of each column's user, one row per resource, shape (m, J).
+    `user` and `server` have shape (J,), `demand`, one row per resource, has shape (m, J).
 
     Examples
     --------
@@ -55,9 +50,7 @@ class Columns:
 
     def __init__(self, d: Floats, servers: int, user: Ints, server: Ints) -> None:
         self.users, self.resources = d.shape
-        self.servers = servers
-        self.user = user
-        self.server = server
+        self.servers, self.user, self.server = servers, user, server
         self.count = np.bincount(server, minlength=servers)
         self.start = np.concatenate(([0], np.cumsum(self.count))).astype(np.int64)
         self.demand = np.ascontiguousarray(d.T[:, user])
@@ -263,14 +256,13 @@ class _Newton:
 
 def _cholesky(matrix: Floats) -> Floats:
     """Return the Cholesky factor of a matrix with unit diagonal, lifted a little if need be."""
-    lift = 0.0
-    while True:
+    for lift in (0.0, 1e-15, 1e-13, 1e-11, 1e-9):
         try:
-            return np.linalg.cholesky(matrix + lift * np.eye(matrix.shape[0]) if lift else matrix)
+            matrix[np.diag_indices_from(matrix)] += lift
+            return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
         except np.linalg.LinAlgError:
-            if lift > 1e-6:
-                raise
-            lift = max(100 * lift, 1e-15)
+            pass
+    raise np.linalg.LinAlgError
 
 
 def _reach(value: Floats, step: Floats) -> float:
