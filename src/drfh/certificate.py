@@ -30,6 +30,7 @@ __all__ = [
     "Round",
     "TablePrices",
     "Verification",
+    "single_resource",
 ]
 
 _CHUNK = 4_000_000  # numbers in one temporary array
@@ -75,6 +76,11 @@ class PoolPrices:
     def of_blocks(self, problem: Problem) -> Floats:
         """Return the prices as a table, blocks × resources."""
         return np.tile(np.array(self.vector), (len(problem.blocks), 1))
+
+
+def single_resource(resource: int, problem: Problem) -> PoolPrices:
+    """Return the prices that make one resource worth 1 everywhere and the others nothing."""
+    return PoolPrices(tuple(float(r == resource) for r in range(problem.demand.shape[1])))
 
 
 @dataclass(frozen=True, slots=True)

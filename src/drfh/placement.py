@@ -117,9 +117,11 @@ class Placement:
             over = used > capacity
             if not over.any():
                 return
+            pools = np.flatnonzero(over.any(axis=1))
             with np.errstate(divide="ignore", invalid="ignore"):
-                factor = np.where(over, capacity / used, 1.0).min(axis=1)
-            factor[over.any(axis=1)] *= 1 - attempt * _EPSILON / 2
+                ratio = np.where(over[pools], capacity[pools] / used[pools], 1.0)
+            factor = np.ones(self.pools.size)
+            factor[pools] = ratio.min(axis=1) * (1 - attempt * _EPSILON / 2)
             tasks *= factor[self.pool]
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -59,8 +60,8 @@ class User:
     tasks: float | None
     servers: Restriction | None
     parent: str | None
-    # The same numbers, ready to be gathered into an array: weight, tasks, then the demand.
-    row: tuple[float, ...] = field(init=False, repr=False, compare=False)
+    # The same numbers, ready to be joined into an array: weight, tasks, then the demand.
+    row: bytes = field(init=False, repr=False, compare=False)
     needs: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __init__(
@@ -92,7 +93,8 @@ class User:
         set_(self, "servers", None if servers is None else _terms(servers))
         set_(self, "parent", parent)
         set_(self, "needs", _NAMES.setdefault(names, names))
-        set_(self, "row", (entitled, math.inf if limit is None else limit, *amounts.values()))
+        numbers = (entitled, math.inf if limit is None else limit, *amounts.values())
+        set_(self, "row", struct.pack(f"{len(numbers)}d", *numbers))
 
     def __repr__(self) -> str:
         parts = [repr(self.name), repr(self.demand)]

@@ -101,7 +101,7 @@ def allocation_chart(allocation: Allocation, title: str = "") -> altair.FacetCha
     >>> scenario = load_scenario("paper-two-servers")
     >>> chart = allocation_chart(allocate(scenario.cluster, scenario.users))
     >>> sorted(chart.to_dict())[:3]
-    ['$schema', 'bounds', 'config']
+    ['$schema', 'columns', 'config']
     """
     cluster = allocation.problem.cluster
     frame = usage_table(allocation)

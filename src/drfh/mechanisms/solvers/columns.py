@@ -35,7 +35,7 @@ FIRST = 1e-2  # gap on the first columns at which to look for more
 NEARLY = 2e-3  # proved gap from which on to solve the chosen columns to the end
 FAR = 0.2  # proved gap above which the last point is no good start
 ROUNDS = 20
-CENTRAL = 1e-5  # restart from the last point with at least this gap: later ones hug the boundary
+CENTRAL = 1e-4  # restart from the last point with at least this gap: later ones hug the boundary
 
 
 @dataclass(frozen=True, slots=True)

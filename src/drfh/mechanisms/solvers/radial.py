@@ -7,12 +7,11 @@ bound the level, and the shares at that bound are the next question (Newton's me
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 
-from drfh.certificate import TablePrices
+from drfh.certificate import Prices, TablePrices, single_resource
 from drfh.mechanisms.solvers.classes import Classes
 from drfh.mechanisms.solvers.columns import RadialSolution, solve_radial
 from drfh.mechanisms.solvers.oracle import NOTHING_STOPS, Cut
@@ -43,34 +42,41 @@ class InteriorPoint:
     def raise_level(self, fixed: Floats, rising: Floats, cap: Floats) -> Cut:
         """Return the highest level and the prices that bound it."""
         classes, problem = self._classes, self._classes.problem
-        worth = problem.capacity.sum(axis=0)
-        level = min(
-            water_level(price, rising, cap, float(room - price @ fixed))
-            for price, room in zip(problem.direction.T, worth, strict=True)
-        )
-        cut = NOTHING_STOPS
-        wanted = _shares(fixed, rising, cap, level)
+        best = NOTHING_STOPS
+        for resource in range(problem.demand.shape[1]):  # the pool as a whole is a bound
+            best = self._lower(best, single_resource(resource, problem), fixed, rising, cap)
+        # What is held from earlier rounds magnifies the error of this one.
+        target = _TARGET / 10 if fixed.any() else _TARGET
+        wanted = _shares(fixed, rising, cap, best.level)
         for _ in range(_MOST_STEPS):
-            solution = self._scale(classes.sum_users(wanted))
+            solution = self._scale(classes.sum_users(wanted), target)
+            table = classes.full_prices(solution.prices)
+            prices = TablePrices(table, classes.server_class)
+            lower = self._lower(best, prices, fixed, rising, cap)
             given = solution.theta * wanted
-            prices = TablePrices(classes.full_prices(solution.prices), classes.server_class)
-            unit = prices.of_users(problem)
-            bound = water_level(
-                unit, rising, cap, prices.value(problem) - float(unit @ fixed)
+            wanted = _shares(fixed, rising, cap, lower.level)
+            done = lower is best or bool(
+                np.all(wanted <= given * (1 + 2 * max(solution.gap, target)))
             )
-            if bound < level or cut.prices is None:
-                if math.isinf(bound) and solution.theta >= 1 - _TARGET:
-                    return NOTHING_STOPS
-                if bound <= level * (1 + _TARGET):
-                    cut = Cut(bound, prices)
-                level = min(level, bound)
-            wanted = _shares(fixed, rising, cap, level)
-            slack = max(solution.gap, _TARGET)
-            if np.all(wanted <= given * (1 + 2 * slack)):
+            best = lower
+            if done:
                 break
-        return cut
+        # Stop a little below the bound, at what was really placed: frozen users that ask for more
+        # than there is would take it from those that still rise.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            part = float(np.min(given / wanted, initial=1.0, where=wanted > 0))
+        return Cut(best.level * part, best.prices)
 
-    def _scale(self, wanted: Floats) -> RadialSolution:
+    def _lower(
+        self, best: Cut, prices: Prices, fixed: Floats, rising: Floats, cap: Floats
+    ) -> Cut:
+        """Return the lower of a known bound of the level and that by other prices."""
+        unit = prices.of_users(self._classes.problem)
+        budget = prices.value(self._classes.problem) - float(unit @ fixed)
+        level = water_level(unit, rising, cap, budget)
+        return Cut(level, prices) if level < best.level else best
+
+    def _scale(self, wanted: Floats, target: float) -> RadialSolution:
         """Return how far the shares of the user classes can be scaled, with prices and columns."""
         classes = self._classes
         served = np.flatnonzero(wanted > 0)
@@ -81,7 +87,7 @@ class InteriorPoint:
             wanted[served],
             None if self._allowed is None else self._allowed[served],
             start=self._last.state if self._last is not None and same else None,
-            tolerance=_TARGET,
+            tolerance=target,
             progress=self._progress,
         )
         self._served = served

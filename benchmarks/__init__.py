@@ -1,0 +1,1 @@
+"""Benchmarks: us and a named rival on the same work in one run, as ratios."""

@@ -1,0 +1,232 @@
+"""Draw the pictures of README and docs from real allocations: ``make pictures``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import altair
+import polars
+import vl_convert
+
+import drfh
+from drfh.report.allocation import allocation_chart, usage_table
+from drfh.report.page import figure_bytes
+
+IMAGES = Path(__file__).parent / "images"
+
+PANELS = (("per-server-drf", "DRF on each server by itself"), ("drfh", "DRFH"))
+FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+FREE = "free"
+
+# Ink, soft ink, paper of the .png files (the .svg files are transparent), free capacity, and the
+# users' colours, which stay apart for most kinds of colour vision.
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {
+        "ink": "#1c2330",
+        "soft": "#5a6475",
+        "paper": "#ffffff",
+        "free": "#e4e8ee",
+        "users": ["#4c78a8", "#f58518"],
+    },
+    "dark": {
+        "ink": "#e6e9ef",
+        "soft": "#9aa4b5",
+        "paper": "#0d1117",
+        "free": "#38424f",
+        "users": ["#6f9fd0", "#f59a3e"],
+    },
+}
+
+
+def percent(part: float) -> str:
+    """Return a part as whole percent.
+
+    Parameters
+    ----------
+    part
+        From 0 to 1.
+    """
+    return f"{100 * part:.0f} %"
+
+
+def bars(allocation: drfh.Allocation) -> polars.DataFrame:
+    """Return the pieces of every bar, free capacity as the last one.
+
+    Parameters
+    ----------
+    allocation
+        What to show.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row for each piece: server, resource with its capacity, user, order, where it starts and
+        ends, and its size as text.
+    """
+    cluster = allocation.problem.cluster
+    capacity = {
+        (server.name, resource): f"{resource}  {amount:g}"
+        for server in cluster.servers
+        for resource, amount in server.resources.items()
+    }
+    frame = usage_table(allocation)
+    keys = ["group", "resource"]
+    free = frame.group_by(keys, maintain_order=True).agg(
+        polars.lit(FREE).alias("user"),
+        polars.col("group_place").first(),
+        (polars.col("user_place").max() + 1).alias("user_place"),
+        (1 - polars.col("used").sum()).clip(0, 1).alias("used"),
+    )
+    frame = polars.concat([frame, free.select(frame.columns)]).sort("group_place", "user_place")
+    end = polars.col("used").cum_sum().over(keys)
+    labels = [capacity[row["group"], row["resource"]] for row in frame.iter_rows(named=True)]
+    return frame.with_columns(
+        polars.Series("label", labels),
+        polars.Series("text", [percent(part) for part in frame["used"]]),
+        end.alias("end"),
+        (end - polars.col("used")).alias("start"),
+        (end - polars.col("used") / 2).alias("middle"),
+    )
+
+
+def panel(allocation: drfh.Allocation, heading: str, look: dict[str, Any]) -> altair.VConcatChart:
+    """Return one mechanism: two servers, two resources each.
+
+    Parameters
+    ----------
+    allocation
+        What to show.
+    heading
+        What to call it; the numbers of tasks are added.
+    look
+        Colours.
+    """
+    tasks = list(allocation.tasks.values())
+    counts = " + ".join(f"{number:.4g}" for number in tasks)
+    used = ", ".join(
+        f"{percent(part)} of the {name}" for name, part in allocation.utilisation.items()
+    )
+    frame = bars(allocation)
+    cluster = allocation.problem.cluster
+    charts = [_server(frame, server, look) for server in cluster.servers]
+    return altair.vconcat(*charts, spacing=14).properties(
+        title=altair.TitleParams(
+            f"{heading}: {counts} tasks",
+            subtitle=f"uses {used}",
+            anchor="start",
+            offset=14,
+        )
+    )
+
+
+def _server(frame: polars.DataFrame, server: drfh.Server, look: dict[str, Any]) -> Any:
+    users = [*frame.filter(polars.col("user") != FREE)["user"].unique(maintain_order=True), FREE]
+    part = frame.filter((polars.col("group") == server.name) & (polars.col("used") > 1e-9))
+    order = [f"{resource}  {amount:g}" for resource, amount in server.resources.items()]
+    y = altair.Y(
+        "label:N",
+        sort=order,
+        title=None,
+        axis=altair.Axis(domain=False, ticks=False, labelPadding=8, minExtent=72, maxExtent=72),
+    )
+    base = altair.Chart(part)
+    pieces = base.mark_bar(height=24, stroke=look["paper"], strokeWidth=1).encode(
+        x=altair.X("start:Q", scale=altair.Scale(domain=[0, 1]), axis=None),
+        x2="end:Q",
+        y=y,
+        color=altair.Color(
+            "user:N",
+            scale=altair.Scale(domain=users, range=[*look["users"], look["free"]]),
+            legend=altair.Legend(
+                title=None,
+                orient="bottom",
+                direction="horizontal",
+                symbolType="square",
+                symbolSize=180,
+                offset=18,
+            ),
+        ),
+    )
+    wide = altair.datum.used > 0.08
+    numbers = (
+        base.transform_filter(wide)
+        .mark_text(fontSize=12, baseline="middle")
+        .encode(
+            x="middle:Q",
+            y=y,
+            text="text:N",
+            color=altair.condition(
+                altair.datum.user == FREE, altair.value(look["soft"]), altair.value("#10151d")
+            ),
+        )
+    )
+    return (pieces + numbers).properties(
+        width=330,
+        height=altair.Step(30),
+        title=altair.TitleParams(
+            server.name or "",
+            anchor="start",
+            frame="group",
+            fontSize=13,
+            fontWeight="normal",
+            color=look["soft"],
+            offset=4,
+        ),
+    )
+
+
+def paper_example(look: dict[str, Any]) -> dict[str, Any]:
+    """Return the picture of the paper's example as a Vega-Lite specification.
+
+    Parameters
+    ----------
+    look
+        Colours.
+    """
+    scenario = drfh.load_scenario("paper-two-servers")
+    panels = [
+        panel(drfh.allocate(scenario.cluster, scenario.users, mechanism=mechanism), heading, look)
+        for mechanism, heading in PANELS
+    ]
+    chart = altair.hconcat(*panels, spacing=56).configure(
+        font=FONT,
+        padding=16,
+        view=altair.ViewConfig(stroke=None),
+        title=altair.TitleConfig(
+            fontSize=16,
+            fontWeight=600,
+            color=look["ink"],
+            subtitleColor=look["soft"],
+            subtitleFontSize=12,
+            subtitlePadding=4,
+        ),
+        axis=altair.AxisConfig(labelColor=look["ink"], labelFontSize=12),
+        legend=altair.LegendConfig(labelColor=look["ink"], labelFontSize=13),
+    )
+    spec: dict[str, Any] = chart.to_dict()
+    return spec
+
+
+def main() -> None:
+    """Write all pictures."""
+    IMAGES.mkdir(exist_ok=True)
+    for name, look in LOOKS.items():
+        spec = paper_example(look)
+        target = IMAGES / f"paper-example-{name}"
+        spec["config"]["background"] = "transparent"
+        target.with_suffix(".svg").write_text(
+            str(vl_convert.vegalite_to_svg(json.dumps(spec))), encoding="utf-8"
+        )
+        spec["config"]["background"] = look["paper"]
+        target.with_suffix(".png").write_bytes(
+            bytes(vl_convert.vegalite_to_png(json.dumps(spec), scale=2.0))
+        )
+    scenario = drfh.load_scenario("gpu-cluster")
+    chart = allocation_chart(drfh.allocate(scenario.cluster, scenario.users), scenario.title)
+    (IMAGES / "gpu-cluster.png").write_bytes(figure_bytes(chart, ".png"))
+
+
+if __name__ == "__main__":
+    main()
