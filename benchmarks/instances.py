@@ -70,6 +70,4 @@ def merged(instance: Instance) -> Instance:
     _, member = np.unique(key, axis=0, return_inverse=True)
     joined = np.zeros((int(member.max()) + 1, rows.shape[1]))
     np.add.at(joined, member, rows)
-    return Instance(
-        instance.name, instance.cluster, instance.users, instance.direction, joined
-    )
+    return Instance(instance.name, instance.cluster, instance.users, instance.direction, joined)

@@ -19,7 +19,7 @@ def leximin_owa(cluster: Cluster, users: Sequence[User]) -> NDArray[np.float64]:
     single and raw units are used: nothing is shared with the product but the records.
     """
     servers = [(g, i) for g, s in enumerate(cluster.servers) for i in range(s.count)]
-    totals = {r: 0.0 for r in cluster.resources}
+    totals = dict.fromkeys(cluster.resources, 0.0)
     for server in cluster.servers:
         for r, amount in server.resources.items():
             totals[r] += amount * server.count

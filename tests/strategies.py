@@ -80,7 +80,7 @@ def problems(
             single = f"{group.name}/{group.count - 1}" if group.count > 1 else str(group.name)
             servers = draw(
                 st.sampled_from([group.name, single, {"zone": group.labels["zone"]},
-                                 [group.name, str(cluster.servers[0].name)]])
+                                 [str(group.name), str(cluster.servers[0].name)]])
             )  # fmt: skip
         users.append(
             User(

@@ -42,9 +42,7 @@ def test_a_good_certificate_passes(method: str) -> None:
 
 
 @given(problems(), st.floats(1e-6, 0.5))
-def test_less_than_the_best_is_noticed(
-    pair: tuple[Cluster, list[User]], less: float
-) -> None:
+def test_less_than_the_best_is_noticed(pair: tuple[Cluster, list[User]], less: float) -> None:
     allocation = allocate(*pair)
     assume(len(allocation.assignment.tasks))
     certificate = with_tasks(allocation, allocation.assignment.tasks * (1 - less))

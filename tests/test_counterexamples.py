@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from drfh.allocation import Allocation
 Rows = Sequence[Sequence[float]]
 
 
-def solve(servers: Rows, users: Rows, **lists: Sequence[float | None]) -> Allocation:
+def solve(servers: Rows, users: Rows, **lists: Sequence[Any]) -> Allocation:
     names = ("cpu", "memory")
     cluster = Cluster([Server(dict(zip(names, s, strict=True))) for s in servers])
     return allocate(

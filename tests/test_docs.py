@@ -92,7 +92,10 @@ def without_blocks(text: str) -> str:
 
 
 def normal(text: str) -> list[str]:
-    """Return lines without what differs from run to run: times, round-off, blanks at line ends."""
+    """Return lines without what differs from run to run: times and round-off.
+
+    Blanks at line ends and all but one of several empty lines go too.
+    """
 
     def tiny(found: re.Match[str]) -> str:
         return "TINY" if abs(float(found[0])) <= 1e-8 else found[0]
@@ -100,7 +103,8 @@ def normal(text: str) -> list[str]:
     text = _TIME.sub("TIME", text)
     text = _LONG.sub(lambda found: f"{float(found[0]):.9g}", text)
     text = _SMALL.sub(tiny, text)
-    return [line.rstrip() for line in text.strip("\n").splitlines()]
+    lines = [line.rstrip() for line in text.splitlines()]
+    return [line for before, line in zip(["", *lines], lines, strict=False) if line or before]
 
 
 def matches(shown: list[str], real: list[str]) -> bool:

@@ -127,7 +127,10 @@ def test_units_do_not_matter(pair: Pair, factor: float) -> None:
         return {r: a * factor if r == first else a for r, a in amounts.items()}  # type: ignore[attr-defined]
 
     other = Cluster([replace(s, resources=scaled(s.resources)) for s in cluster.servers])
-    same(allocate(cluster, users), allocate(other, [replace(u, demand=scaled(u.demand)) for u in users]))
+    same(
+        allocate(cluster, users),
+        allocate(other, [replace(u, demand=scaled(u.demand)) for u in users]),
+    )
 
 
 @given(problems(restrictions=False))

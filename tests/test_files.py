@@ -17,19 +17,19 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drfh.files import reading
-from drfh.files.scalars import plain
 from drfh.cluster import Cluster, Server
 from drfh.errors import InputError
 from drfh.files import (
     Scenario,
     check,
     load_scenario,
+    reading,
     save_scenario,
     scenario_schema,
     shipped_scenarios,
     shipped_text,
 )
+from drfh.files.scalars import plain
 from drfh.resources import parse_quantity
 from drfh.workload import User
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from drfh.kernels import compiled
 from drfh.kernels.schur import price_servers, subtract_outer
+from drfh.mechanisms.solvers import coarse
 from drfh.mechanisms.solvers import columns as generation
 from drfh.mechanisms.solvers.columns import RadialSolution, solve_radial
 
@@ -138,6 +139,7 @@ def test_chosen_columns_agree_with_all(kind: str, monkeypatch: pytest.MonkeyPatc
         c[1:][draw.random((k - 1, m)) < 0.2] = 0
     whole = solve_radial(d, c, a, allowed)
     monkeypatch.setattr(generation, "WHOLE", 3000)
+    monkeypatch.setattr(coarse, "CLUSTERS", 25)
     monkeypatch.setattr(generation, "CLUSTERS", 25)
     monkeypatch.setattr(generation, "AFFORDABLE", 0)
     chosen = solve_radial(d, c, a, allowed)

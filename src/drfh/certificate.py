@@ -296,8 +296,8 @@ class Certificate:
         --------
         >>> import drfh
         >>> cluster = drfh.Cluster([drfh.Server({"cpu": 9, "memory": 18})])
-        >>> users = [drfh.User("a", {"cpu": 1, "memory": 4}), drfh.User("b", {"cpu": 3, "memory": 1})]
-        >>> bool(drfh.allocate(cluster, users).certificate.verify())
+        >>> user = drfh.User("a", {"cpu": 1, "memory": 4})
+        >>> bool(drfh.allocate(cluster, [user]).certificate.verify())
         True
         """
         placement, problem = self.placement, self.placement.problem

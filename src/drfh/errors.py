@@ -93,8 +93,8 @@ class UnknownNameError(InputError):
 
     Examples
     --------
-    >>> print(UnknownNameError("mechanism", "per-sever-drf", ["drfh", "per-server-drf"]))
-    mechanism must be one of drfh, per-server-drf (did you mean per-server-drf?), got 'per-sever-drf'
+    >>> print(UnknownNameError("mechanism", "server-drf", ["drfh", "per-server-drf"]))
+    mechanism must be one of drfh, per-server-drf (did you mean per-server-drf?), got 'server-drf'
     """
 
     def __init__(self, field: str, name: str, known: Iterable[str], *, place: str = "") -> None:

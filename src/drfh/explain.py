@@ -85,9 +85,7 @@ def _reasons(allocation: Allocation, user: int) -> list[str]:
         if blame[:, r].sum() < _MATTERS:
             break
         where = chosen[part[chosen, r] > _MATTERS * cost[chosen]]
-        reasons.append(
-            f"{problem.cluster.resources[r]} is used up on {_servers(problem, where)}"
-        )
+        reasons.append(f"{problem.cluster.resources[r]} is used up on {_servers(problem, where)}")
     return reasons
 
 

@@ -153,7 +153,8 @@ class Placement:
     @cached_property
     def user_tasks(self) -> Floats:
         """Tasks of each user."""
-        return np.bincount(self.user, self.tasks, minlength=len(self.problem.users))
+        total: Floats = np.bincount(self.user, self.tasks, len(self.problem.users)).astype(float)
+        return total
 
     @cached_property
     def pool_usage(self) -> Floats:

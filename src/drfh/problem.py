@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import chain
+from itertools import chain, pairwise
 from operator import attrgetter
 from typing import TypeAlias
 
@@ -175,9 +175,9 @@ class Problem:
         else:
             example = np.arange(len(self.blocks))
         usable = self.usable_on(example)
-        reachable: Bools = (
-            np.ones(len(self.users), dtype=bool) if usable is None else usable.any(axis=1)
-        )
+        if usable is None:
+            return np.ones(len(self.users), dtype=bool)
+        reachable: Bools = np.any(usable, axis=1)
         return reachable
 
     def usable_on(self, blocks: Ints) -> Bools | None:
@@ -229,8 +229,7 @@ def _gather(
                 user = next(u for u in picked if u.demand[resource] > 0)
                 raise InputError(
                     f"demand.{resource} of {user.name}",
-                    "must be a resource that some server has "
-                    f"({', '.join(cluster.resources)})",
+                    f"must be a resource that some server has ({', '.join(cluster.resources)})",
                     user.demand[resource],
                 )
     return weight, limit, demand
@@ -260,7 +259,7 @@ def _restrictions(
     rows: list[tuple[int, int, int]] = []
     for group, count in enumerate(counts.tolist()):
         edges = sorted({0, count} | {cut for cut in cuts.get(group, ()) if cut < count})
-        rows.extend((group, a, b - a) for a, b in zip(edges[:-1], edges[1:], strict=True))
+        rows.extend((group, a, b - a) for a, b in pairwise(edges))
     blocks = Blocks(*(np.array(c, dtype=np.int64) for c in zip(*rows, strict=True)))
     eligible = np.array([groups[blocks.group] for groups, _ in resolved])
     for row, (_, singles) in enumerate(resolved):

@@ -112,8 +112,10 @@ got '4 cores'
         number = float(found[1])
         suffix = found[2] or ""
         # Dividing by 1000 rounds once; multiplying by 0.001 would round twice.
-        amount = number / round(1 / _SUFFIXES[suffix]) if suffix in "num" and suffix else (
-            number * _SUFFIXES[suffix]
+        amount = (
+            number / round(1 / _SUFFIXES[suffix])
+            if suffix in "num" and suffix
+            else (number * _SUFFIXES[suffix])
         )
     elif isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
         try:

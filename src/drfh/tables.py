@@ -90,9 +90,7 @@ def placement_table(allocation: Allocation, *, expand: bool = False) -> polars.D
     block, user, tasks = assignment.entries_of(np.arange(len(blocks)))
     names = np.array(problem.names(), dtype=object)
     if not expand:
-        frame = polars.DataFrame(
-            {"user": user, "group": blocks.group[block], "tasks": tasks}
-        )
+        frame = polars.DataFrame({"user": user, "group": blocks.group[block], "tasks": tasks})
         if len(blocks) != len(cluster):
             frame = frame.group_by("user", "group", maintain_order=True).agg(
                 polars.col("tasks").sum()
@@ -118,8 +116,9 @@ def placement_table(allocation: Allocation, *, expand: bool = False) -> polars.D
     return polars.DataFrame(
         {
             "user": polars.Series(names[user[entry]].tolist(), dtype=polars.String),
-            "server": polars.Series(np.repeat(np.array(server, dtype=object), length).tolist(),
-                                    dtype=polars.String),
+            "server": polars.Series(
+                np.repeat(np.array(server, dtype=object), length).tolist(), dtype=polars.String
+            ),
             "tasks": each[entry],
         }
     )
@@ -152,16 +151,21 @@ def price_table(allocation: Allocation) -> polars.DataFrame:
             polars.DataFrame(
                 {
                     "round": np.full(table.size, number),
-                    "group": np.repeat(np.array(cluster.names, dtype=object), table.shape[1])
-                    .tolist(),
+                    "group": np.repeat(
+                        np.array(cluster.names, dtype=object), table.shape[1]
+                    ).tolist(),
                     "resource": list(cluster.resources) * len(cluster),
                     "price": table.ravel(),
                 }
             )
         )
     if not frames:
-        schema = {"round": polars.Int64, "group": polars.String, "resource": polars.String,
-                  "price": polars.Float64}
+        schema = {
+            "round": polars.Int64,
+            "group": polars.String,
+            "resource": polars.String,
+            "price": polars.Float64,
+        }
         return polars.DataFrame(schema=schema)
     return polars.concat(frames)
 

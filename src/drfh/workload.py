@@ -100,9 +100,8 @@ class User:
         parts = [repr(self.name), repr(self.demand)]
         if self.weight != 1:
             parts.append(f"weight={self.weight!r}")
-        for name in ("tasks", "servers", "parent"):
-            if getattr(self, name) is not None:
-                parts.append(f"{name}={getattr(self, name)!r}")
+        given = {"tasks": self.tasks, "servers": self.servers, "parent": self.parent}
+        parts += [f"{name}={value!r}" for name, value in given.items() if value is not None]
         return f"User({', '.join(parts)})"
 
 
@@ -130,9 +129,7 @@ def _choices(label: Any, value: Any) -> tuple[str, ...]:
     return tuple(str(choice) for choice in value)
 
 
-def eligible_servers(
-    user: User, cluster: Cluster
-) -> tuple[NDArray[np.bool_], dict[int, set[int]]]:
+def eligible_servers(user: User, cluster: Cluster) -> tuple[NDArray[np.bool_], dict[int, set[int]]]:
     """Resolve the restriction of a user.
 
     Returns

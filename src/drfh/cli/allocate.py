@@ -79,8 +79,8 @@ def allocate(
     the relative gap to the optimum. With --add, --remove, --weight or --demand it shows before
     and after.
 
-    Examples:
-
+    Examples
+    --------
       drfh allocate paper-two-servers
 
       drfh allocate team.yaml --add "10x cpu=8,memory=512Gi" --weight ann=2
@@ -96,14 +96,13 @@ def allocate(
     if save is not None and save.suffix not in _SUFFIXES:
         raise InputError("--save", f"must end in one of {', '.join(_SUFFIXES)}", str(save))
     scenario = load_scenario(file, strict=not (add or demand))
-    options = {"mechanism": mechanism, "method": method, "whole_tasks": whole_tasks}
     before = None
     if add or remove or weight or demand:
-        before = _solve(scenario, **options)
+        before = _solve(scenario, mechanism, method, whole_tasks)
         scenario = changed(
             scenario, add=add or (), remove=remove or (), weight=weight or (), demand=demand or ()
         )
-    allocation = _solve(scenario, **options)
+    allocation = _solve(scenario, mechanism, method, whole_tasks)
     checked = allocation.verify() if verify else None
     if plot is not None:
         from drfh.report.allocation import save_chart
@@ -130,7 +129,7 @@ def allocate(
 
 
 def _solve(
-    scenario: Scenario, *, mechanism: str | None, method: str | None, whole_tasks: bool
+    scenario: Scenario, mechanism: str | None, method: str | None, whole_tasks: bool
 ) -> Allocation:
     from drfh.mechanisms import allocate as solve
 

@@ -127,8 +127,8 @@ def print_change(
     out.print(f"before: {repr(before.problem.cluster)[8:-1]}")
     out.print(f"after:  {repr(after.problem.cluster)[8:-1]}")
     out.print()
-    grid = table("user", "tasks before", "tasks after", "change", "share before", "share after",
-                 right=("tasks before", "tasks after", "change", "share before", "share after"))  # fmt: skip
+    numbers = ("tasks before", "tasks after", "change", "share before", "share after")
+    grid = table("user", *numbers, right=numbers)
     rows = list(
         zip(
             after.problem.names(),

@@ -73,9 +73,9 @@ def show(
 
     Example: drfh scenario show paper-two-servers > mine.yaml
     """
-    from drfh.files.scalars import plain
-    from drfh.files.reading import parse
     from drfh.files import shipped_text
+    from drfh.files.reading import parse
+    from drfh.files.scalars import plain
 
     text = shipped_text(name)
     if as_json:

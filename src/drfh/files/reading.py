@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from drfh.files.scalars import resolve
 from drfh.errors import InputError
+from drfh.files.scalars import resolve
 
 __all__ = ["Document", "parse"]
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from drfh.files.checks import problems, warnings
-from drfh.disk import read_text, shown_path, write_whole
-from drfh.files.scalars import dump, written
-from drfh.files.reading import Document, parse
 from drfh.cluster import Cluster, Server, check_name
+from drfh.disk import read_text, shown_path, write_whole
 from drfh.errors import InputError, UnknownNameError
+from drfh.files.checks import problems, warnings
+from drfh.files.reading import Document, parse
+from drfh.files.scalars import dump, written
 from drfh.resources import FrozenMap, format_quantity, parse_quantity
 from drfh.workload import User
 

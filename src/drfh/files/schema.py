@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
-from drfh.files.scalars import plain, written
-from drfh.files.reading import Document
 from drfh.errors import InputError
+from drfh.files.reading import Document
+from drfh.files.scalars import plain, written
 
 __all__ = ["ScenarioModel", "json_schema", "validated"]
 

@@ -76,7 +76,8 @@ def choose_oracle(
     if method == "closed-form" or (method == "auto" and free and len(needed) <= 2):
         if not free or len(needed) > 2:
             raise InputError(
-                "method", "closed-form needs at most two demanded resources and no restrictions",
+                "method",
+                "closed-form needs at most two demanded resources and no restrictions",
                 method,
             )
         return TwoResources(problem, needed), "closed-form"
@@ -100,5 +101,3 @@ def choose_oracle(
     from drfh.mechanisms.solvers.radial import InteriorPoint
 
     return InteriorPoint(classes, progress), method
-
-

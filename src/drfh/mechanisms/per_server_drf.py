@@ -41,7 +41,8 @@ def per_server_drf(problem: Problem) -> Solution:
     n, blocks = len(problem.users), len(problem.blocks)
     if n * blocks > _MOST_ENTRIES:
         raise InputError(
-            "per-server-drf", f"must place at most {_MOST_ENTRIES:,} pairs of user and group",
+            "per-server-drf",
+            f"must place at most {_MOST_ENTRIES:,} pairs of user and group",
             n * blocks,
         )
     endless = _each_server(problem, np.full((n, blocks), np.inf))

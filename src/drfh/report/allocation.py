@@ -59,7 +59,9 @@ def usage_table(allocation: Allocation) -> polars.DataFrame:
     np.add.at(capacity, group_place, cluster.capacity * cluster.counts[:, None])
     rows = []
     for r in range(m):
-        used = np.bincount(where, tasks * problem.demand[user, r], minlength=len(shown) * len(users))
+        used = np.bincount(
+            where, tasks * problem.demand[user, r], minlength=len(shown) * len(users)
+        )
         for g in range(len(shown)):
             if capacity[g, r] <= 0:
                 continue
@@ -125,7 +127,7 @@ def allocation_chart(allocation: Allocation, title: str = "") -> altair.FacetCha
     )
     frame = polars.concat([frame, free.select(frame.columns)])
     colours = [_PALETTE[i % len(_PALETTE)] for i in range(len(users))]
-    chart = (
+    chart: altair.FacetChart = (
         altair.Chart(frame)
         .mark_bar()
         .encode(
@@ -139,9 +141,7 @@ def allocation_chart(allocation: Allocation, title: str = "") -> altair.FacetCha
             y=altair.Y("resource:N", sort=list(cluster.resources), title=None),
             color=altair.Color(
                 "user:N",
-                scale=altair.Scale(
-                    domain=[*users, label_of_free], range=[*colours, _FREE_COLOUR]
-                ),
+                scale=altair.Scale(domain=[*users, label_of_free], range=[*colours, _FREE_COLOUR]),
                 legend=altair.Legend(title=None, symbolLimit=_MOST_USERS + 1),
             ),
             order=altair.Order("user_place:Q"),
@@ -170,12 +170,12 @@ def allocation_chart(allocation: Allocation, title: str = "") -> altair.FacetCha
         )
         .resolve_scale(y="independent")
     )
-    return chart.properties(title=title) if title else chart
+    if title:
+        chart.title = title
+    return chart
 
 
-def save_chart(
-    allocation: Allocation, path: str | os.PathLike[str], *, title: str = ""
-) -> None:
+def save_chart(allocation: Allocation, path: str | os.PathLike[str], *, title: str = "") -> None:
     """Draw the allocation to an .html, .svg, .png or .pdf file, whole or not at all."""
     target = Path(path)
     if target.suffix not in _SUFFIXES:

@@ -133,7 +133,9 @@ def offline_page(
 def _table(frame: polars.DataFrame) -> str:
     numeric = [frame[name].dtype.is_numeric() for name in frame.columns]
     head = "".join(
-        f'<th class="number">{html.escape(name)}</th>' if number else f"<th>{html.escape(name)}</th>"
+        f'<th class="number">{html.escape(name)}</th>'
+        if number
+        else f"<th>{html.escape(name)}</th>"
         for name, number in zip(frame.columns, numeric, strict=True)
     )
     rows = []

@@ -36,7 +36,8 @@ def _same_rows(*columns: NDArray[np.generic]) -> tuple[Ints, Ints]:
 
 def _rounded(direction: Floats) -> Floats:
     mantissa, exponent = np.frexp(direction)
-    return np.ldexp(np.rint(np.ldexp(mantissa, _DIGITS)), exponent - _DIGITS) + 0.0
+    rounded: Floats = np.ldexp(np.rint(np.ldexp(mantissa, _DIGITS)), exponent - _DIGITS) + 0.0
+    return rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +100,8 @@ class Classes:
 
     def sum_users(self, values: Floats) -> Floats:
         """Return the sum of a value over the users of each class."""
-        return np.bincount(self.user_class, values, minlength=len(self.direction))
+        total: Floats = np.bincount(self.user_class, values, len(self.direction)).astype(float)
+        return total
 
     def full_prices(self, table: Floats) -> Floats:
         """Return prices with a column for every resource of the cluster."""

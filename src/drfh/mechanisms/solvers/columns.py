@@ -7,29 +7,20 @@ over *all* pairs meets the placement.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from drfh.kernels import fast
-from drfh.kernels.schur import price_servers
-from drfh.mechanisms.solvers.interior import Columns, Floats, Ints, Iterate, cold_start, improve
+from drfh.mechanisms.solvers.coarse import CLUSTERS, coarser, first_choice, near_prices
+from drfh.mechanisms.solvers.interior import Columns, Iterate, cold_start, improve
+from drfh.mechanisms.solvers.pairs import RadialProblem, State, every_pair, usable_pairs
+from drfh.problem import Bools, Floats, Ints
 
 __all__ = ["RadialSolution", "solve_radial"]
 
-Flags = npt.NDArray[np.bool_]
-
 WHOLE = 200_000  # pairs up to which all of them are taken at once
 AFFORDABLE = 4_000_000  # pairs up to which that is at least a last resort
-CHUNK = 2_000_000  # pairs looked at together
-CLUSTERS, SHRINK = 200, 8  # fewest clusters, and servers per cluster, of the coarser problem
-# The first choice: users per server by price, users per server in turn, fewest servers per user.
-BY_PRICE, IN_TURN, FEWEST = 20, 6, 8
-DISTORTION = 0.05  # how differently the servers see the users in the first choice
-MARGIN = 0.05  # how far above the guessed prices to start
 ADDED = 8  # most underpriced pairs to add per server and round
 FIRST = 1e-2  # gap on the first columns at which to look for more
 NEARLY = 2e-3  # proved gap from which on to solve the chosen columns to the end
@@ -74,166 +65,19 @@ class RadialSolution:
     state: object
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """Columns (as ``server * n + user``, ascending) and a point on them."""
-
-    keys: Ints
-    point: Iterate
-
-
-@dataclass(frozen=True, slots=True)
-class _Problem:
-    """The problem, scaled: capacities (m, k) average one and `a` sums to the servers."""
-
-    d: Floats
-    c: Floats
-    a: Floats
-    usable: Flags | None  # (k, n); None if every user may use every server
-
-    def columns(self, keys: Ints) -> Columns:
-        server, user = np.divmod(keys, self.d.shape[0])
-        return Columns(self.d, self.c.shape[1], user, server)
-
-    def chunks(self) -> Iterator[tuple[slice, Ints]]:
-        """Yield runs of servers whose pairs fit into memory, with the keys of their first pairs."""
-        step = max(1, CHUNK // self.d.shape[0])
-        for first in range(0, self.c.shape[1], step):
-            last = min(first + step, self.c.shape[1])
-            yield slice(first, last), np.arange(first, last)[:, None] * self.d.shape[0]
-
-
-def _usable(d: Floats, c: Floats, allowed: Flags | None) -> Flags | None:
-    """Return which pairs (k, n) can be used at all, or None if all can."""
-    usable = None if allowed is None or allowed.all() else np.array(allowed.T, order="C")
-    for empty, needy in zip(c.T <= 0, d.T > 0, strict=True):
-        if empty.any() and needy.any():
-            if usable is None:
-                usable = np.ones((c.shape[0], d.shape[0]), dtype=np.bool_)
-            usable[empty] &= ~needy
-    return usable
-
-
-def _every_pair(problem: _Problem) -> _State:
-    """Return all columns and a point on them."""
-    keys = np.arange(problem.d.shape[0] * problem.c.shape[1])
-    if problem.usable is not None:
-        keys = np.flatnonzero(problem.usable)
-    return _State(keys, cold_start(problem.columns(keys), problem.c, problem.a))
-
-
-def _clusters(problem: _Problem, count: int) -> Ints:
-    """Return a cluster number per server: alike in direction and in who may use them."""
-    c, weight = problem.c, problem.c.sum(axis=0)
-    level = np.log(np.maximum(c, 1e-6 * np.maximum(c.max(axis=0), 1e-300)))
-    features = level - level.mean(axis=0)
-    if problem.usable is not None:
-        # Servers open to the same users agree on any projection, others rarely do.
-        n = problem.d.shape[0]
-        signs = np.cos(np.outer(np.arange(3) + 1.0, np.arange(n) ** 2))
-        features = np.vstack((features, signs @ problem.usable.T / np.sqrt(n)))
-
-    def spread(group: Ints) -> tuple[float, int]:
-        part, mass = features[:, group], weight[group]
-        mean = part @ mass / max(float(mass.sum()), 1e-300)
-        variance = (part - mean[:, None]) ** 2 @ mass
-        return -float(variance.max()), int(variance.argmax())
-
-    # Split the group that differs most within, in the middle of its weight, again and again.
-    groups: list[Ints] = [np.arange(c.shape[1])]
-    heap = [(*spread(groups[0]), 0)]
-    while len(groups) < count and heap[0][0] < 0:
-        _, axis, worst = heapq.heappop(heap)
-        group = groups[worst][np.argsort(features[axis, groups[worst]], kind="stable")]
-        mass = np.cumsum(weight[group])
-        cut = min(max(int(np.searchsorted(mass, mass[-1] / 2)), 1), group.size - 1)
-        groups[worst] = group[:cut]
-        groups.append(group[cut:])
-        for number in (worst, len(groups) - 1):
-            heapq.heappush(heap, (*spread(groups[number]), number))
-    label = np.empty(c.shape[1], dtype=np.int64)
-    for number, group in enumerate(groups):
-        label[group] = number
-    return label
-
-
-def _coarser(problem: _Problem) -> _Problem:
-    """Return the problem with alike servers made one."""
-    label = _clusters(problem, max(CLUSTERS, problem.c.shape[1] // SHRINK))
-    order = np.argsort(label, kind="stable")
-    first = np.flatnonzero(np.diff(label[order], prepend=-1))
-    c = np.add.reduceat(problem.c[:, order], first, axis=1)
-    usable = problem.usable
-    if usable is not None:
-        usable = np.logical_or.reduceat(usable[order], first, axis=0)
-    return _Problem(problem.d, c / c.mean(), problem.a * (first.size / problem.a.sum()), usable)
-
-
-def _guess(problem: _Problem) -> tuple[_State, int]:
+def _guess(problem: RadialProblem) -> tuple[State, int]:
     """Return promising columns and a point on them, from a problem with fewer servers."""
-    coarse = _coarser(problem)
+    coarse = coarser(problem)
     if coarse.d.shape[0] * coarse.c.shape[1] <= WHOLE or coarse.c.shape[1] <= CLUSTERS:
-        search = _Search(coarse, _every_pair(coarse))
+        search = _Search(coarse, every_pair(coarse))
     else:
         search = _Search(coarse, *_guess(coarse))
     search.run(FIRST, NEARLY, 3, lambda gap: None)
-    keys, p = _first_choice(problem, search.latest.mu)
-    return _State(keys, _near(problem, keys, p, search.latest.mu)), search.made
+    keys, p = first_choice(problem, search.latest.mu)
+    return State(keys, near_prices(problem, keys, p, search.latest.mu)), search.made
 
 
-def _first_choice(problem: _Problem, mu: Floats) -> tuple[Ints, Floats]:
-    """Return promising columns given the users' prices, and the servers' prices they imply."""
-    (n, m), k = problem.d.shape, problem.c.shape[1]
-    prices = np.empty((k, m))
-    kernel = fast(price_servers, steps=5.0 * n * k * m)
-    noise = np.random.default_rng(1)
-    chosen = []
-    for some, keys in problem.chunks():
-        # Large problems have many equally good answers. Each server sees the users through its
-        # own small distortion, so that the choice spreads over all users.
-        seen = mu * (1.0 + DISTORTION * noise.random((keys.size, n)))
-        if problem.usable is not None:
-            seen[~problem.usable[some]] = -1.0
-        kernel(problem.d, np.ascontiguousarray(problem.c[:, some].T), seen, 60, prices[some])
-        cost = prices[some] @ problem.d.T - seen
-        best = np.argpartition(cost, min(BY_PRICE, n) - 1, axis=1)[:, :BY_PRICE]
-        chosen.append((keys + best)[np.take_along_axis(seen, best, axis=1) > 0])
-    # Some of every kind of server for everybody keeps the first prices sane.
-    turn = np.arange(k * min(IN_TURN, n))
-    turn = turn // min(IN_TURN, n) * n + turn % n
-    chosen.append(turn if problem.usable is None else turn[problem.usable.ravel()[turn]])
-    found = np.unique(np.concatenate(chosen))
-    for user in np.flatnonzero(np.bincount(found % n, minlength=n) < FEWEST):
-        open_to = (
-            np.arange(k) if problem.usable is None else np.flatnonzero(problem.usable[:, user])
-        )
-        some_of = open_to[np.linspace(0, open_to.size - 1, min(open_to.size, FEWEST)).astype(int)]
-        chosen.append(some_of * n + user)
-    return np.unique(np.concatenate(chosen)), np.ascontiguousarray(prices.T)
-
-
-def _near(problem: _Problem, keys: Ints, p: Floats, mu: Floats) -> Iterate:
-    """Return a strictly feasible point near good prices: cheap columns fuller, loads level."""
-    columns, live = problem.columns(keys), problem.c > 0
-    mu = mu * (columns.servers / float(problem.a @ mu))
-    p = np.where(live, p + MARGIN, 0.0)
-    # The prices are a guess that may leave some column too cheap; lift its server.
-    short = np.zeros(columns.servers)
-    np.maximum.at(short, columns.server, MARGIN - columns.cost(p) + mu[columns.user])
-    p = np.where(live, p + short, 0.0)
-    z = columns.cost(p) - mu[columns.user]
-    x = columns.spread(np.where(live, problem.c, np.inf).min(axis=0)) / z
-    for _ in range(10):
-        x *= (problem.a / columns.per_user(x))[columns.user]
-        load = columns.load(x) / np.where(live, problem.c, np.inf)
-        x /= columns.spread(np.sqrt(np.maximum(load.max(axis=0), 1e-9)))
-    x *= (problem.a / columns.per_user(x))[columns.user]
-    load = columns.load(x)
-    theta = 0.9 / float((load[live] / problem.c[live]).max())
-    return Iterate(theta * x, np.where(live, problem.c - theta * load, 1.0), theta, p, mu, z)
-
-
-def _carry(problem: _Problem, state: _State, keys: Ints) -> Iterate:
+def _carry(problem: RadialProblem, state: State, keys: Ints) -> Iterate:
     """Return the point of `state` on the wider column set `keys`, its prices lifted to fit."""
     old, columns = state.point, problem.columns(keys)
     pairs = old.x.size + int((problem.c > 0).sum())
@@ -260,7 +104,7 @@ def _carry(problem: _Problem, state: _State, keys: Ints) -> Iterate:
 class _Search:
     """Column generation: the columns in play, and the best placement and bound so far."""
 
-    def __init__(self, problem: _Problem, state: _State, made: int = 0) -> None:
+    def __init__(self, problem: RadialProblem, state: State, made: int = 0) -> None:
         self.problem, self.state, self.made = problem, state, made
         self.latest = state.point
         self.theta, self.bound = 0.0, np.inf
@@ -289,7 +133,7 @@ class _Search:
                 point = cold_start(problem.columns(keys), problem.c, problem.a)
             else:
                 point = _carry(problem, self.state, keys)
-            self.state = _State(keys, point)
+            self.state = State(keys, point)
             aim = max(final, min(aim, 0.05 * self.gap)) if self.gap > NEARLY else final
 
     def _round(self, aim: float) -> tuple[Ints, bool]:
@@ -314,7 +158,7 @@ class _Search:
         bound = float((point.p * problem.c).sum()) / paid if paid > 0 else np.inf
         if bound < self.bound:
             self.bound, self.p, self.mu = bound, point.p / paid, cheapest / paid
-        self.state = _State(self.state.keys, central)
+        self.state = State(self.state.keys, central)
         return np.setdiff1d(extra, self.state.keys, assume_unique=True), inner > 10 * aim
 
     def _price(self, point: Iterate) -> tuple[Floats, Ints]:
@@ -331,14 +175,14 @@ class _Search:
         return slack + point.mu, np.sort(np.concatenate(found))
 
 
-def _within(problem: _Problem, columns: Columns, x: Floats) -> tuple[float, float]:
+def _within(problem: RadialProblem, columns: Columns, x: Floats) -> tuple[float, float]:
     """Return what `x` reaches once scaled into capacity, and the factor that does it."""
     live = problem.c > 0
     factor = 1.0 / float((columns.load(x)[live] / problem.c[live]).max())
     return factor * float((columns.per_user(x) / problem.a).min()), factor
 
 
-def _weighty(columns: Columns, x: Floats, budget: float) -> Flags:
+def _weighty(columns: Columns, x: Floats, budget: float) -> Bools:
     """Return which entries to keep if every user can spare the fraction `budget` of its total."""
     part = x / columns.per_user(x)[columns.user]
     order = np.lexsort((part, columns.user))
@@ -353,7 +197,7 @@ def solve_radial(
     d: Floats,
     c: Floats,
     a: Floats,
-    allowed: Flags | None = None,
+    allowed: Bools | None = None,
     *,
     start: object = None,
     tolerance: float = 1e-9,
@@ -393,24 +237,24 @@ def solve_radial(
     """
     n, k = d.shape[0], c.shape[0]
     unit, total = float(c.mean()), float(a.sum())
-    problem = _Problem(
+    problem = RadialProblem(
         np.ascontiguousarray(d, dtype=np.float64),
         np.ascontiguousarray(c.T / unit),
         a * (k / total),
-        _usable(d, c, allowed),
+        usable_pairs(d, c, allowed),
     )
     report = progress or (lambda gap: None)
-    if isinstance(start, _State):
+    if isinstance(start, State):
         search = _Search(problem, start)
         search.run(0.3 * tolerance, tolerance, ROUNDS, report)
     elif n * k <= WHOLE or (k <= 2 * CLUSTERS and n * k <= AFFORDABLE):
-        search = _Search(problem, _every_pair(problem))
+        search = _Search(problem, every_pair(problem))
         search.run(0.3 * tolerance, tolerance, ROUNDS, report)
     else:
         search = _Search(problem, *_guess(problem))
         search.run(FIRST, tolerance, ROUNDS, report)
         if search.gap > 10 * tolerance and n * k <= AFFORDABLE:
-            search.state = _every_pair(problem)
+            search.state = every_pair(problem)
             search.run(0.3 * tolerance, tolerance, 2, report)
     columns = problem.columns(search.keys)
     kept = _weighty(columns, search.x, 0.1 * (tolerance - search.gap))

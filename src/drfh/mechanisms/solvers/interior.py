@@ -12,15 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from drfh.kernels import fast
 from drfh.kernels.schur import subtract_outer
+from drfh.problem import Bools, Floats, Ints
 
 __all__ = ["Columns", "Iterate", "cold_start", "improve"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 # What is missing in the rows of the capacities, the users, theta, and the columns (dual).
 _Residual = tuple[Floats, Floats, float, Floats]
 
@@ -126,7 +124,7 @@ def cold_start(columns: Columns, c: Floats, a: Floats) -> Iterate:
 class _Newton:
     """The factorised Newton system at one point."""
 
-    def __init__(self, columns: Columns, a: Floats, at: Iterate, live: npt.NDArray[np.bool_]):
+    def __init__(self, columns: Columns, a: Floats, at: Iterate, live: Bools):
         self.columns, self.a, self.at, self.live = columns, a, at, live
         self.ratio = at.x / at.z
         self.price = np.where(live, at.p, 1.0)
@@ -369,7 +367,7 @@ def improve(
     return best, best_gap, iteration
 
 
-def _lengths(at: Iterate, step: Iterate, live: npt.NDArray[np.bool_]) -> tuple[float, float]:
+def _lengths(at: Iterate, step: Iterate, live: Bools) -> tuple[float, float]:
     """Return how far the primal and the dual part can move along `step`."""
     primal = min(_reach(at.x, step.x), _reach(at.s[live], step.s[live]))
     dual = min(_reach(at.z, step.z), _reach(at.p[live], step.p[live]))

@@ -11,6 +11,7 @@ from drfh.problem import Bools, Floats, Problem
 
 __all__ = ["leximin"]
 
+
 def leximin(
     problem: Problem,
     oracle: Oracle,
@@ -53,7 +54,8 @@ def leximin(
             share = np.minimum(rising * cut.level, cap)
             share[~active] = fixed[~active]
             stopped = active & (
-                _stopped(problem, cut.prices, share, active, oracle.faintest) | (cap <= rising * cut.level)
+                _stopped(problem, cut.prices, share, active, oracle.faintest)
+                | (cap <= rising * cut.level)
             )
             fixed[stopped] = share[stopped]
         rounds.append(Round(np.flatnonzero(stopped), cut.level, cut.prices))

@@ -30,9 +30,7 @@ class InteriorPoint:
 
     faintest = 1e-7
 
-    def __init__(
-        self, classes: Classes, progress: Callable[[float], None] | None = None
-    ) -> None:
+    def __init__(self, classes: Classes, progress: Callable[[float], None] | None = None) -> None:
         self._classes = classes
         self._progress = progress
         self._allowed = None if classes.usable.all() else classes.usable
@@ -67,9 +65,7 @@ class InteriorPoint:
             part = float(np.min(given / wanted, initial=1.0, where=wanted > 0))
         return Cut(best.level * part, best.prices)
 
-    def _lower(
-        self, best: Cut, prices: Prices, fixed: Floats, rising: Floats, cap: Floats
-    ) -> Cut:
+    def _lower(self, best: Cut, prices: Prices, fixed: Floats, rising: Floats, cap: Floats) -> Cut:
         """Return the lower of a known bound of the level and that by other prices."""
         unit = prices.of_users(self._classes.problem)
         budget = prices.value(self._classes.problem) - float(unit @ fixed)

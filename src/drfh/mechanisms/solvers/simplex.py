@@ -190,6 +190,4 @@ class Simplex:
     def place(self, share: Floats) -> Placement:
         """Return the placement of the last round's solution."""
         used: Ints = np.flatnonzero(self._amount > 0)
-        return self._classes.place(
-            share, self._user[used], self._server[used], self._amount[used]
-        )
+        return self._classes.place(share, self._user[used], self._server[used], self._amount[used])
