@@ -302,9 +302,7 @@ class Certificate:
         """
         placement, problem = self.placement, self.placement.problem
         blocks = np.arange(len(problem.blocks))
-        per_block = np.bincount(placement.pool, minlength=placement.pools.size)
-        entries = int(per_block[placement.pools.of_block].sum())
-        parts = np.array_split(blocks, 1 + entries // _CHUNK)
+        parts = np.array_split(blocks, 1 + placement.expanded // _CHUNK)
         overload = max(placement.overload(part) for part in parts)
         misplaced = sum(placement.misplaced(part) for part in parts)
         share = placement.user_tasks * problem.task_share
@@ -321,7 +319,7 @@ class Certificate:
             stopped[r.users] += 1
         gap = max([shortfall, *(r.gap for r in measured)])
         checks = (
-            Check("server over capacity", max(overload, 0.0), 0.0),
+            Check("server over capacity", overload, 0.0),
             Check("task where it may not run", float(misplaced), 0.0),
             Check("more tasks than a user has", max(float(above.max()), 0.0), 1e-12),
             Check("negative task or price", -negative, 0.0),

@@ -13,6 +13,7 @@ __all__ = ["Placement", "Pools"]
 
 _EPSILON = 2.0**-52
 _MOST_ATTEMPTS = 60
+_MOST_EXPANDED = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,40 +108,50 @@ class Placement:
             self.tasks[:] *= factor[self.user]
 
     def _scale_into_capacity(self) -> None:
-        if not self.pools.trivial:
-            # A pool of several blocks: room for the rounding of every product and sum, once.
-            self.tasks[:] *= 1 - (8 + np.bincount(self.pool, minlength=1)[self.pool]) * _EPSILON
-        capacity, tasks = self._representative_capacity, self.tasks
         for attempt in range(_MOST_ATTEMPTS):
-            # A pool of one block: what one of its equal servers holds is what is compared.
-            used = self._used(tasks / self._servers_per_pool[self.pool])
-            over = used > capacity
-            if not over.any():
+            pools, factor = self._over_capacity()
+            if len(pools) == 0:
                 return
-            pools = np.flatnonzero(over.any(axis=1))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratio = np.where(over[pools], capacity[pools] / used[pools], 1.0)
-            factor = np.ones(self.pools.size)
-            factor[pools] = ratio.min(axis=1) * (1 - attempt * _EPSILON / 2)
-            tasks *= factor[self.pool]
+            scale = np.ones(self.pools.size)
+            np.minimum.at(scale, pools, factor * (1 - attempt * _EPSILON / 2))
+            self.tasks[:] *= scale[self.pool]
+
+    def _over_capacity(self) -> tuple[Ints, Floats]:
+        """Return pools with a server that is over capacity, and factors that would mend it."""
+        problem, pools = self.problem, self.pools
+        capacity = problem.cluster.capacity[problem.blocks.group]
+        if pools.trivial:
+            used = self._used(self.tasks / problem.blocks.count[self.pool])
+        elif self.expanded <= _MOST_EXPANDED:
+            used = self._used_per_server(np.arange(len(problem.blocks)))
+        else:
+            # Too many to look at one by one: leave room for the rounding of every sum instead.
+            room = 1 - (8 + np.bincount(self.pool, minlength=pools.size)) * _EPSILON
+            per_pool = self._used(self.tasks / room[self.pool])
+            used = per_pool[pools.of_block] * (pools.part / problem.blocks.count)[:, None]
+        over = used > capacity
+        blocks = np.flatnonzero(over.any(axis=1))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(over[blocks], capacity[blocks] / used[blocks], 1.0)
+        return pools.of_block[blocks], ratio.min(axis=1, initial=1.0)
 
     @cached_property
-    def _servers_per_pool(self) -> Floats:
-        blocks = self.problem.blocks
-        if self.pools.trivial:
-            return blocks.count.astype(np.float64)
-        return np.ones(self.pools.size)
+    def expanded(self) -> int:
+        """Number of entries by block instead of by pool."""
+        per_pool = np.bincount(self.pool, minlength=self.pools.size)
+        return int(per_pool[self.pools.of_block].sum())
 
-    @cached_property
-    def _representative_capacity(self) -> Floats:
-        """Capacity of one server of a pool with one block, else of the whole pool."""
-        blocks, cluster = self.problem.blocks, self.problem.cluster
-        capacity = cluster.capacity[blocks.group]
-        if self.pools.trivial:
-            return capacity
-        whole = np.zeros((self.pools.size, capacity.shape[1]))
-        np.add.at(whole, self.pools.of_block, capacity * blocks.count[:, None])
-        return whole
+    def _used_per_server(self, blocks: Ints) -> Floats:
+        """Return what one server of each of `blocks` (ascending) uses, summed in user order."""
+        problem = self.problem
+        block, user, tasks = self.entries_of(blocks)
+        each = tasks / problem.blocks.count[block]
+        position = np.searchsorted(blocks, block)
+        columns = [
+            np.bincount(position, each * problem.demand[user, r], minlength=len(blocks))
+            for r in range(problem.demand.shape[1])
+        ]
+        return np.stack(columns, axis=1)
 
     def _used(self, tasks: Floats) -> Floats:
         demand = self.problem.demand
@@ -182,24 +193,16 @@ class Placement:
     def overload(self, blocks: Ints) -> float:
         """Return by how much the fullest single server exceeds its capacity, relatively.
 
-        0 or less means that none does. Sums are taken in user order, one server at a time.
+        0 means that none does. Sums are taken in user order, one server at a time.
         """
         problem = self.problem
-        block, user, tasks = self.entries_of(blocks)
-        each = tasks / problem.blocks.count[block]
-        position = np.searchsorted(blocks, block)
-        worst = -np.inf
-        capacity = problem.cluster.capacity[problem.blocks.group[blocks]]
-        for r in range(capacity.shape[1]):
-            used = np.bincount(position, each * problem.demand[user, r], minlength=len(blocks))
-            limit = capacity[:, r]
-            over = used > limit
-            if over.any():
-                with np.errstate(divide="ignore"):
-                    worst = max(worst, float(np.max(used[over] / limit[over]) - 1))
-            else:
-                worst = max(worst, 0.0 if (used == limit).any() else -1.0)
-        return worst
+        used = self._used_per_server(blocks)
+        limit = problem.cluster.capacity[problem.blocks.group[blocks]]
+        over = used > limit
+        if not over.any():
+            return 0.0
+        with np.errstate(divide="ignore"):
+            return float((used[over] / limit[over]).max()) - 1
 
     def misplaced(self, blocks: Ints) -> int:
         """Return how many entries are on blocks that their user cannot use."""

@@ -72,7 +72,7 @@ def group_table(allocation: Allocation) -> polars.DataFrame:
 
 
 def placement_table(allocation: Allocation, *, expand: bool = False) -> polars.DataFrame:
-    """Return who runs where, by group or (`expand`) by single server.
+    """Return who runs where, by group or (`expand`) by single server, user by user.
 
     Examples
     --------
@@ -95,6 +95,7 @@ def placement_table(allocation: Allocation, *, expand: bool = False) -> polars.D
             frame = frame.group_by("user", "group", maintain_order=True).agg(
                 polars.col("tasks").sum()
             )
+        frame = frame.sort("user", "group")
         groups = np.array(cluster.names, dtype=object)
         return frame.with_columns(
             polars.Series("user", names[frame["user"].to_numpy()].tolist(), polars.String),
@@ -109,17 +110,19 @@ def placement_table(allocation: Allocation, *, expand: bool = False) -> polars.D
     length = (edges[1:] - edges[:-1])[copies]
     entry = np.repeat(edges[copies] - (np.cumsum(length) - length), length)
     entry += np.arange(len(entry))
+    by_user = np.argsort(user[entry], kind="stable")
     server = [
         cluster.server_name(group, index)
         for group, index in zip(blocks.group[copies].tolist(), inside.tolist(), strict=True)
     ]
     return polars.DataFrame(
         {
-            "user": polars.Series(names[user[entry]].tolist(), dtype=polars.String),
+            "user": polars.Series(names[user[entry[by_user]]].tolist(), dtype=polars.String),
             "server": polars.Series(
-                np.repeat(np.array(server, dtype=object), length).tolist(), dtype=polars.String
+                np.repeat(np.array(server, dtype=object), length)[by_user].tolist(),
+                dtype=polars.String,
             ),
-            "tasks": each[entry],
+            "tasks": each[entry[by_user]],
         }
     )
 

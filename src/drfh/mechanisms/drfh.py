@@ -17,7 +17,7 @@ from drfh.problem import Problem
 __all__ = ["METHODS", "choose_oracle", "drfh"]
 
 # Pairs of classes up to which the simplex method on the whole model is the fastest way.
-_SIMPLEX_PAIRS = 10_000
+_SIMPLEX_PAIRS = 3_000
 
 #: The ways to solve a round, from the most special to the most general.
 METHODS = ("closed-form", "single-pool", "simplex", "interior-point")

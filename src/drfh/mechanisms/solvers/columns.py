@@ -19,7 +19,7 @@ from drfh.problem import Bools, Floats, Ints
 
 __all__ = ["RadialSolution", "solve_radial"]
 
-WHOLE = 200_000  # pairs up to which all of them are taken at once
+WHOLE = 50_000  # pairs up to which all of them are taken at once
 AFFORDABLE = 4_000_000  # pairs up to which that is at least a last resort
 ADDED = 8  # most underpriced pairs to add per server and round
 FIRST = 1e-2  # gap on the first columns at which to look for more
