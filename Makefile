@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONUTF8 := 1
+export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: help run test test-slow lint bench docs pictures browser lock clean
 .DEFAULT_GOAL := help
@@ -21,16 +22,16 @@ $(VENV)/.python:
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/.python
 	@echo "setting up $(VENV) (once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e .
 	@$(BIN)/python -m drfh.warm
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.run
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
 	@touch $@
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/.run
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@touch $@
 
 run: $(VENV)/.run  ## Set up, then take the guided tour
@@ -63,7 +64,7 @@ pictures: $(VENV)/.dev  ## Draw the pictures of README and docs again
 	@$(BIN)/python docs/pictures.py
 
 lock: $(VENV)/.python  ## Pin the newest versions that fit pyproject.toml
-	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/python -m pip install --quiet --quiet uv
 	@$(BIN)/uv pip compile --quiet --universal --all-extras --no-emit-index-url --no-header \
 	    --no-annotate --upgrade pyproject.toml -o constraints.txt
 

@@ -101,20 +101,22 @@ def test_a_resource_that_only_the_change_brings(
     ("words", "message"),
     [
         (["--add", "10x"], "--add must look like '10x cpu=8,memory=512Gi'"),
+        (["--add", "x cpu=4"], "--add must look like '10x cpu=8,memory=512Gi'"),
+        (["--whole-tasks", "--verify"], "verify needs divisible tasks"),
         (["--add", "cpu=x"], "--add cpu must be a finite number"),
-        (["--add", "0x cpu=1"], "--add.count must be a whole number ≥ 1, got 0"),
+        (["--add", "0x cpu=1"], "--add: count must be a whole number ≥ 1, got 0"),
         (["--add", "cpu=1,cpu=2"], "--add must name cpu once"),
-        (["--add", "cpu=0"], "--add.resources must have at least one amount > 0"),
+        (["--add", "cpu=0"], "--add: resources must have at least one amount > 0"),
         (["--remove", "bigg"], "--remove must be one of big, gpu (did you mean big?)"),
-        (["--remove", "big:4"], "--remove.count must be between 1 and 3 (big), got 4"),
+        (["--remove", "big:4"], "--remove big: count must be between 1 and 3 (big), got 4"),
         (["--remove", "big:x"], "--remove must look like NAME or NAME:COUNT"),
         (["--weight", "ann"], "--weight must look like ann=2"),
         (["--weight", "anne=2"], "--weight must be one of ann, bob, c:d (did you mean ann?)"),
-        (["--weight", "ann=0"], "--weight ann.weight must be > 0"),
+        (["--weight", "ann=0"], "--weight ann: weight must be > 0"),
         (["--demand", "bob"], "--demand must look like bob:cpu=4,memory=2Gi"),
         (["--demand", "bob:cpu"], "--demand must look like bob:cpu=4,memory=2Gi"),
         (["--demand", "bobb:cpu=1"], "--demand must be one of ann, bob, c:d (did you mean bob?)"),
-        (["--demand", "ann:cpu=0,memory=0"], "--demand ann.demand must have at least one amount"),
+        (["--demand", "ann:cpu=0,memory=0"], "--demand ann: demand must have at least one amount"),
         (["--demand", "ann:tpu=1"], "demand.tpu of ann must be a resource that some server has"),
         (["--json", "--csv"], "--json must not be used together with --csv"),
         (["--save", "a.txt"], "--save must end in one of .json, .csv, .parquet"),
@@ -123,7 +125,10 @@ def test_a_resource_that_only_the_change_brings(
         (["--mechanism", "drhf"], "mechanism must be one of drf, drfh, per-server-drf"),
         (["--method", "magic"], "method must be one of auto, closed-form, interior-point"),
         (["--method", "closed-form"], "method closed-form needs at most two demanded resources"),
-        (["--mechanism", "per-server-drf", "--method", "simplex"], "parameters must be ones that"),
+        (
+            ["--mechanism", "per-server-drf", "--method", "simplex"],
+            "parameter of per-server-drf must be left out",
+        ),
         (["--mechanism", "per-server-drf", "--verify"], "verify needs a mechanism with a"),
         (["--explain", "eve"], "user must be one of ann, bob, c:d"),
         (["--nonsense"], "No such option: --nonsense"),
@@ -199,3 +204,37 @@ def test_an_open_certificate_is_said_loudly(
     monkeypatch.setattr(Certificate, "closed", property(lambda self: False))
     _, out, _ = run(capsys, "allocate", team)
     assert "NOT proven optimal" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "mechanism: nope",
+            "team.yaml: mechanism must be one of drf, drfh, per-server-drf, got 'nope'",
+        ),
+        ("parameters: {metod: simplex}", "team.yaml: parameter of drfh must be one of method"),
+        ("parameters: {progress: 5}", "team.yaml: parameter of drfh must be one of method"),
+        ("parameters: {whole_tasks: 5}", "team.yaml: parameters.whole_tasks must be true or false"),
+        ("parameters: {method: 3}", "method must be one of auto, closed-form"),
+    ],
+)
+def test_mechanisms_and_parameters_of_a_file(
+    team: str, line: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(team).write_text(f"{TEAM}\n{line}\n")
+    verbs = ["allocate"] if "method: 3" in line else ["allocate", "scenario check"]
+    for verb in verbs:
+        code, out, err = run(capsys, *verb.split(), team)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"drfh: {message}")
+
+
+def test_a_file_can_ask_for_whole_tasks(team: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(team).write_text(f"{TEAM}\nparameters: {{whole_tasks: true}}\n")
+    assert "against divisible tasks" in run(capsys, "allocate", team)[1]
+
+
+def test_explanations_before_and_after(team: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "allocate", team, "--explain", "ann", "--weight", "ann=3")
+    assert [line.partition(":")[0] for line in out.splitlines()] == ["before", "after"]

@@ -49,7 +49,7 @@ def test_quantities(text: Any, value: float) -> None:
 
 @pytest.mark.parametrize("value", BAD_NUMBERS)
 def test_bad_quantities(value: Any) -> None:
-    with pytest.raises(InputError, match="^cpu must be a finite number ≥ 0") as caught:
+    with pytest.raises(InputError, match=r"^cpu must be a finite number ≥ 0") as caught:
         parse_quantity(value, "cpu")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 200
@@ -153,9 +153,15 @@ def test_bad_problems(users: list[Any], message: str) -> None:
 def test_unknown_names_suggest_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="did you mean per-server-drf"):
         allocate(ONE, [User("a", {"cpu": 1})], mechanism="per-sever-drf")
+    with pytest.raises(UnknownNameError, match="did you mean drfh"):
+        allocate(ONE, [User("a", {"cpu": 1})], mechanism="drhf")
+    with pytest.raises(UnknownNameError, match="method must be one of .*, got '3'"):
+        allocate(ONE, [User("a", {"cpu": 1})], method=3)
+    with pytest.raises(InputError, match="predicate of a must accept every server .on a: KeyError"):
+        allocate(ONE, [User("a", {"cpu": 1}, servers=lambda s: s.resources["gpu"] > 1)])
     with pytest.raises(UnknownNameError, match="did you mean simplex"):
         allocate(ONE, [User("a", {"cpu": 1})], method="simplx")
-    with pytest.raises(InputError, match="parameters must be ones that drfh takes, got 'speed'"):
+    with pytest.raises(InputError, match="parameter of drfh must be one of method, got 'speed'"):
         allocate(ONE, [User("a", {"cpu": 1})], speed=3)
     with pytest.raises(UnknownNameError, match="did you mean ann"):
         allocate(ONE, [User("ann", {"cpu": 1})]).explain("anne")

@@ -120,11 +120,13 @@ class Allocation:
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(best > 0, self.share_vector / best, 1.0)
         user = int(np.argmin(ratio))
-        return self.problem.users[user].name, float(1 - ratio[user])
+        return self.problem.users[user].name, max(0.0, float(1 - ratio[user]))
 
     def verify(self) -> Verification:
         """Check placement and prices from scratch, without a solver."""
         if self.certificate is None:
+            if self.divisible is not None:
+                raise InputError("verify", "needs divisible tasks: whole ones have no certificate")
             raise InputError("verify", "needs a mechanism with a certificate", self.mechanism)
         return self.certificate.verify()
 

@@ -322,7 +322,7 @@ class Certificate:
             Check("server over capacity", overload, 0.0),
             Check("task where it may not run", float(misplaced), 0.0),
             Check("more tasks than a user has", max(float(above.max()), 0.0), 1e-12),
-            Check("negative task or price", -negative, 0.0),
+            Check("negative task or price", max(0.0, -negative), 0.0),
             Check("user without a proof", float((stopped != 1).sum()), 0.0),
             Check("relative gap", gap, self.tolerance),
         )

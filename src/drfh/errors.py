@@ -99,7 +99,8 @@ class UnknownNameError(InputError):
 
     def __init__(self, field: str, name: str, known: Iterable[str], *, place: str = "") -> None:
         known = sorted(known)
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        turned = [k for k in known if sorted(k) == sorted(name)]  # two letters swapped
+        near = turned or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         self.nearest = near[0] if near else None
         listed = ", ".join(known[:12]) + (", …" if len(known) > 12 else "")
         hint = f" (did you mean {self.nearest}?)" if self.nearest else ""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from drfh.cluster import Cluster
 from drfh.errors import InputError
+from drfh.resources import format_quantity
 from drfh.workload import User, eligible_servers
 
 __all__ = ["Blocks", "Problem"]
@@ -230,7 +231,7 @@ def _gather(
                 raise InputError(
                     f"demand.{resource} of {user.name}",
                     f"must be a resource that some server has ({', '.join(cluster.resources)})",
-                    user.demand[resource],
+                    format_quantity(user.demand[resource]),
                 )
     return weight, limit, demand
 

@@ -199,6 +199,11 @@ def to_dict(allocation: Allocation) -> dict[str, Any]:
         row["why"] = allocation.explain(user)
     if allocation.certificate is not None:
         certificate = allocation.certificate
+        # Round → group → resource → price, of what is not free.
+        prices: dict[int, dict[str, dict[str, float]]] = {}
+        for number, group, resource, price in price_table(allocation).iter_rows():
+            if price > 0:
+                prices.setdefault(number, {}).setdefault(group, {})[resource] = price
         result["certificate"] = {
             "gap": certificate.gap,
             "tolerance": certificate.tolerance,
@@ -209,8 +214,9 @@ def to_dict(allocation: Allocation) -> dict[str, Any]:
                     "bound": None if math.isinf(r.bound) else r.bound,
                     "gap": r.gap,
                     "users": [names[i] for i in r.users.tolist()],
+                    "prices": prices.get(number, {}),
                 }
-                for r in certificate.rounds
+                for number, r in enumerate(certificate.rounds, start=1)
             ],
         }
     if allocation.divisible is not None:

@@ -32,7 +32,7 @@ def parse_servers(text: str, name: str | None = None) -> Server:
     labels: dict[str, str] = {}
     for item in items.split(","):
         key, equals, value = item.strip().partition("=")
-        if equals and key:
+        if equals and key and not any(letter.isspace() for letter in key):
             if key in resources:
                 raise InputError("--add", f"must name {key} once", text)
             resources[key] = parse_quantity(value, f"--add {key}")
@@ -44,7 +44,7 @@ def parse_servers(text: str, name: str | None = None) -> Server:
     try:
         return Server(resources, name=name, count=int(count or 1), labels=labels)
     except InputError as error:
-        raise error.within("--add") from None
+        raise _about("--add", error) from None
 
 
 def changed(
@@ -101,11 +101,15 @@ def changed(
     return replace(scenario, cluster=cluster, users=tuple(users.values()))
 
 
+def _about(option: str, error: InputError) -> InputError:
+    return InputError(f"{option}: {error.field}", error.rule, error.value)
+
+
 def _replaced(user: User, option: str, **values: object) -> User:
     try:
         return replace(user, **values)  # type: ignore[arg-type]
     except InputError as error:
-        raise error.within(f"{option} {user.name}") from None
+        raise _about(f"{option} {user.name}", error) from None
 
 
 def _without(cluster: Cluster, text: str) -> Cluster:
@@ -119,7 +123,7 @@ def _without(cluster: Cluster, text: str) -> Cluster:
     try:
         return cluster.minus(name, int(number))
     except InputError as error:
-        raise error.within("--remove") from None
+        raise _about(f"--remove {name}", error) from None
 
 
 def _fresh_name(cluster: Cluster) -> str:

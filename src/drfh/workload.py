@@ -15,7 +15,7 @@ from drfh.cluster import Cluster, Server, check_name
 from drfh.errors import InputError
 from drfh.resources import FrozenMap, parse_amounts, parse_quantity
 
-__all__ = ["Restriction", "User", "eligible_servers"]
+__all__ = ["Restriction", "User", "eligible_servers", "shown_restriction"]
 
 #: One term of a restriction: a group or server name, labels, or (Python only) a predicate.
 Term: TypeAlias = str | Mapping[str, Any] | Callable[[Server], bool]
@@ -167,8 +167,37 @@ def eligible_servers(user: User, cluster: Cluster) -> tuple[NDArray[np.bool_], d
                 ]
             )
         else:
-            groups |= np.array([bool(term(server)) for server in cluster.servers])
+            groups |= np.array([_holds(term, server, user) for server in cluster.servers])
     singles = {group: picked for group, picked in singles.items() if not groups[group]}
     if not groups.any() and not singles:
-        raise InputError(f"servers of {user.name}", "must match at least one server", user.servers)
+        rule = f"must match at least one server, got {shown_restriction(user.servers)}"
+        raise InputError(f"servers of {user.name}", rule)
     return groups, singles
+
+
+def _holds(predicate: Callable[[Server], bool], server: Server, user: User) -> bool:
+    try:
+        return bool(predicate(server))
+    except Exception as error:
+        rule = f"must accept every server (on {server.name}: {type(error).__name__}: {error})"
+        raise InputError(f"predicate of {user.name}", rule) from error
+
+
+def shown_restriction(restriction: Restriction | None) -> str:
+    """Return a restriction in words.
+
+    Examples
+    --------
+    >>> shown_restriction(User("u", {"cpu": 1}, servers=["a", {"gpu": ["x", "y"]}]).servers)
+    'a or gpu=x|y'
+    """
+    if restriction is None:
+        return "all"
+    return " or ".join(
+        term
+        if isinstance(term, str)
+        else ", ".join(f"{key}={'|'.join(choices)}" for key, choices in term.items())
+        if isinstance(term, Mapping)
+        else getattr(term, "__name__", "a predicate")
+        for term in _terms(restriction)
+    )

@@ -26,6 +26,7 @@ app = typer.Typer(
     help="Fair sharing of mixed clusters: exact DRFH allocations, with a proof.",
     epilog="Start with: drfh tour",
     context_settings={"help_option_names": ["-h", "--help"]},
+    add_completion=False,
 )
 for _name, _verb in VERBS.items():
     if isinstance(_verb, typer.Typer):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.cli.output import console, print_json
-from drfh.errors import InputError
+from drfh.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from drfh.allocation import Allocation
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["allocate"]
 
 _SUFFIXES = (".json", ".csv", ".parquet")
+_WHAT_IF = "What if"
+_OUTPUT = "Output"
 
 
 def allocate(
@@ -37,50 +39,88 @@ def allocate(
     ] = False,
     add: Annotated[
         list[str] | None,
-        typer.Option(metavar="SERVERS", help="What if: add, such as '10x cpu=8,memory=512Gi'."),
+        typer.Option(
+            metavar="SERVERS",
+            rich_help_panel=_WHAT_IF,
+            help="Add servers, such as '10x cpu=8,memory=512Gi'.",
+        ),
     ] = None,
     remove: Annotated[
-        list[str] | None, typer.Option(metavar="NAME[:COUNT]", help="What if: remove servers.")
+        list[str] | None,
+        typer.Option(metavar="NAME[:COUNT]", rich_help_panel=_WHAT_IF, help="Remove servers."),
     ] = None,
     weight: Annotated[
-        list[str] | None, typer.Option(metavar="USER=W", help="What if: another weight.")
+        list[str] | None,
+        typer.Option(
+            metavar="USER=W", rich_help_panel=_WHAT_IF, help="Give a user another weight."
+        ),
     ] = None,
     demand: Annotated[
         list[str] | None,
-        typer.Option(metavar="USER:RES=AMOUNT", help="What if: another demand."),
+        typer.Option(
+            metavar="USER:RES=AMOUNT", rich_help_panel=_WHAT_IF, help="Give a user another demand."
+        ),
     ] = None,
     explain: Annotated[
-        str | None, typer.Option(metavar="USER", help="Say in a sentence what limits a user.")
+        str | None,
+        typer.Option(
+            metavar="USER", rich_help_panel=_OUTPUT, help="Say in a sentence what limits a user."
+        ),
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Check placement and prices from scratch.")
+        bool,
+        typer.Option(
+            "--verify", rich_help_panel=_OUTPUT, help="Check placement and prices from scratch."
+        ),
     ] = False,
     placement: Annotated[
-        bool, typer.Option("--placement", help="Print who runs where, by server group.")
+        bool,
+        typer.Option(
+            "--placement", rich_help_panel=_OUTPUT, help="Print who runs where, by server group."
+        ),
     ] = False,
     expand: Annotated[
-        bool, typer.Option("--expand", help="With --placement: single servers.")
+        bool,
+        typer.Option(
+            "--expand", rich_help_panel=_OUTPUT, help="Print who runs where, server by server."
+        ),
     ] = False,
     everyone: Annotated[
-        bool, typer.Option("--all", help="Print all users and groups, however many.")
+        bool,
+        typer.Option(
+            "--all", rich_help_panel=_OUTPUT, help="Print all users and groups, however many."
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print JSON.")
+    ] = False,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", rich_help_panel=_OUTPUT, help="Print CSV.")
+    ] = False,
     save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write to a .json, .csv or .parquet file.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", rich_help_panel=_OUTPUT, help="Write to a .json, .csv or .parquet file."
+        ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw to an .html, .svg, .png or .pdf file.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=_OUTPUT,
+            help="Draw to an .html, .svg, .png or .pdf file.",
+        ),
     ] = None,
 ) -> None:
     """Share a cluster among its users, exactly, with a proof.
 
-    Shows the tasks and the dominant share of each user, how full each group of servers is, and
-    the relative gap to the optimum. With --add, --remove, --weight or --demand it shows before
-    and after.
+    Shows tasks and dominant share of each user, how full each group of
+    servers is, what limits whom, and the relative gap to the optimum.
 
-    Examples
-    --------
+    With --add, --remove, --weight or --demand: before and after.
+
+    Try:
+
       drfh allocate paper-two-servers
 
       drfh allocate team.yaml --add "10x cpu=8,memory=512Gi" --weight ann=2
@@ -96,6 +136,8 @@ def allocate(
     if save is not None and save.suffix not in _SUFFIXES:
         raise InputError("--save", f"must end in one of {', '.join(_SUFFIXES)}", str(save))
     scenario = load_scenario(file, strict=not (add or demand))
+    check_mechanism(scenario, file)
+    placement = placement or expand
     before = None
     if add or remove or weight or demand:
         before = _solve(scenario, mechanism, method, whole_tasks)
@@ -115,7 +157,9 @@ def allocate(
     elif as_csv:
         typer.echo(_table(allocation, placement, expand).write_csv(), nl=False)
     elif explain is not None:
-        typer.echo(allocation.explain(explain))
+        if before is not None:
+            typer.echo(f"before: {before.explain(explain)}")
+        typer.echo(f"{'after:  ' * (before is not None)}{allocation.explain(explain)}")
     elif placement:
         text.print_placement(allocation, expand=expand, everyone=everyone)
     elif before is not None:
@@ -128,6 +172,24 @@ def allocate(
             raise typer.Exit(1)
 
 
+def check_mechanism(scenario: Scenario, file: str) -> None:
+    """Raise, with the name of the file, unless it names a mechanism and parameters it takes."""
+    from drfh.mechanisms import MECHANISMS, check_parameters
+
+    name = scenario.mechanism
+    if name not in MECHANISMS:
+        raise UnknownNameError("mechanism", name, MECHANISMS, place=file)
+    parameters = dict(scenario.parameters)
+    whole = parameters.pop("whole_tasks", False)
+    if not isinstance(whole, bool):
+        raise InputError("parameters.whole_tasks", "must be true or false", whole, place=file)
+    try:
+        check_parameters(name, MECHANISMS[name], parameters, whole_tasks=whole)
+    except InputError as error:
+        error.place = file
+        raise
+
+
 def _solve(
     scenario: Scenario, mechanism: str | None, method: str | None, whole_tasks: bool
 ) -> Allocation:
@@ -135,18 +197,18 @@ def _solve(
 
     name = mechanism or scenario.mechanism
     parameters = dict(scenario.parameters) if name == scenario.mechanism else {}
+    whole_tasks = bool(parameters.pop("whole_tasks", False)) or whole_tasks
     if method is not None:
         parameters["method"] = method
     out = console(stderr=True)
     status = out.status("solving") if out.is_terminal else nullcontext()
     with status as shown:
-        if shown is not None and name == "drfh":
-            parameters["progress"] = lambda gap: shown.update(f"solving: gap {gap:.1e}")
         return solve(
             scenario.cluster,
             scenario.users,
             mechanism=name,
             whole_tasks=whole_tasks,
+            progress=shown and (lambda words: shown.update(f"solving: {words}")),
             **parameters,
         )
 

@@ -100,8 +100,9 @@ def _print_proof(out: Any, allocation: Allocation) -> None:
     certificate = allocation.certificate
     if certificate is not None:
         rounds = some(len(certificate.rounds), "round")
+        what = "optimal" if allocation.promised_tasks is None else "promise placed optimally"
         if certificate.closed:
-            out.print(f"{head}: optimal, relative gap {certificate.gap:.1e}, {rounds}")
+            out.print(f"{head}: {what}, relative gap {certificate.gap:.1e}, {rounds}")
         else:
             out.print(
                 f"{head}: NOT proven optimal, relative gap {certificate.gap:.1e} is above "

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drfh.cli.allocate import check_mechanism
 from drfh.cli.output import console, print_json, some, table
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def check(
     from drfh.files import load_scenario
 
     scenario = load_scenario(file, strict=True)
+    check_mechanism(scenario, file)
     warnings = [line.removeprefix("warning: ") for line in look(scenario)]
     if as_json:
         print_json({"file": file, **_summary(scenario), "warnings": warnings})
@@ -111,6 +113,7 @@ def _summary(scenario: Scenario) -> dict[str, Any]:
 
 def _print_summary(scenario: Scenario, warnings: list[str]) -> None:
     from drfh.resources import format_quantity
+    from drfh.workload import shown_restriction
 
     out = console()
     facts = _summary(scenario)
@@ -124,7 +127,7 @@ def _print_summary(scenario: Scenario, warnings: list[str]) -> None:
     for user in scenario.users[:_MOST_USERS]:
         demand = ", ".join(f"{r} {format_quantity(a)}" for r, a in user.demand.items() if a)
         tasks = "no end" if user.tasks is None else f"{user.tasks:,.6g}"
-        grid.add_row(user.name, demand, f"{user.weight:g}", tasks, _where(user.servers))
+        grid.add_row(user.name, demand, f"{user.weight:g}", tasks, shown_restriction(user.servers))
     out.print(grid)
     if len(scenario.users) > _MOST_USERS:
         out.print(f"and {len(scenario.users) - _MOST_USERS:,} more users")
@@ -133,12 +136,3 @@ def _print_summary(scenario: Scenario, warnings: list[str]) -> None:
     if len(warnings) > _MOST_USERS:
         out.print(f"and {len(warnings) - _MOST_USERS:,} more warnings", style="yellow")
     out.print("OK" if not warnings else f"OK, with {some(len(warnings), 'warning')}")
-
-
-def _where(restriction: Any) -> str:
-    if restriction is None:
-        return "all"
-    return " or ".join(
-        term if isinstance(term, str) else ", ".join(f"{k}={'|'.join(v)}" for k, v in term.items())
-        for term in restriction
-    )

@@ -36,8 +36,8 @@ def fill_best_fit(
     nothing is ever released here.
 
     Only servers that hold something and one fresh server a block are looked at: the fresh ones
-    of a block are all alike and the lowest index wins. Servers that cannot hold the smallest
-    remaining need in some resource are closed.
+    of a block are all alike and the lowest index wins. A server that can hold no task of anybody
+    left is closed.
 
     Parameters
     ----------
@@ -146,17 +146,24 @@ def fill_best_fit(
             opened[count] = best
             opened_block[count] = block
             count += 1
-        is_open = True
         running[turn] += 1
         left[turn] -= 1
         highest = 0.0
         for r in range(m):
             free[best, r] -= need[turn, r]
-            if free[best, r] < smallest[r]:
-                is_open = False
             if total[r] > 0:
                 highest = max(highest, (running[turn] * need[turn, r]) / total[r])
         level[turn] = highest / weight[turn]
+        is_open = False
+        for i in range(n):
+            if left[i] > 0:
+                is_open = True
+                for r in range(m):
+                    if free[best, r] < need[i, r]:
+                        is_open = False
+                        break
+                if is_open:
+                    break
         if not is_open:
             count -= 1
             opened[best_at] = opened[count]

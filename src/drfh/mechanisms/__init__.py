@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from drfh.mechanisms.solution import Solution
 from drfh.problem import Problem
 from drfh.workload import User
 
-__all__ = ["MECHANISMS", "Mechanism", "Solution", "allocate"]
+__all__ = ["MECHANISMS", "Mechanism", "Solution", "allocate", "check_parameters"]
 
 #: A mechanism: the problem (and parameters of its own) in, a solution out.
 Mechanism: TypeAlias = Callable[..., Solution]
@@ -38,6 +39,7 @@ def allocate(
     *,
     mechanism: str | Mechanism = "drfh",
     whole_tasks: bool = False,
+    progress: Callable[[str], None] | None = None,
     **parameters: Any,
 ) -> Allocation:
     """Share a cluster among users.
@@ -54,10 +56,12 @@ def allocate(
     whole_tasks
         Fill the cluster with whole tasks, the lowest level first and Best-Fit, and report the
         loss against the divisible optimum. Only for ``drfh``.
+    progress
+        Called now and then, during long work, with a few words on how far it is.
     **parameters
-        For the mechanism. ``drfh`` takes ``method=``: ``"auto"``, ``"closed-form"``,
-        ``"single-pool"``, ``"simplex"`` or ``"interior-point"``; and ``progress=``. Whole tasks
-        take ``reference=``, the resource that Best-Fit divides by.
+        For the mechanism. ``drfh`` and ``drf`` take ``method=``: ``"auto"``, ``"closed-form"``,
+        ``"single-pool"``, ``"simplex"`` or ``"interior-point"``. Whole tasks take ``reference=``,
+        the resource that Best-Fit divides by.
 
     Returns
     -------
@@ -78,14 +82,11 @@ def allocate(
     started = time.perf_counter()
     name, function = _find(mechanism)
     problem = Problem.build(cluster, users)
-    reference = parameters.pop("reference", None) if whole_tasks else None
-    try:
-        solution = function(problem, **parameters)
-    except TypeError as error:
-        if "unexpected keyword argument" in str(error) and name in str(error).replace("_", "-"):
-            unknown = str(error).rsplit("'", 2)[-2]
-            raise InputError("parameters", f"must be ones that {name} takes", unknown) from None
-        raise
+    check_parameters(name, function, parameters, whole_tasks=whole_tasks)
+    reference = parameters.pop("reference", None)
+    if progress is not None and function is drfh:
+        parameters["progress"] = lambda gap: progress(f"relative gap {gap:.1e}")
+    solution = function(problem, **parameters)
     allocation = Allocation(
         problem,
         solution.placement,
@@ -100,7 +101,11 @@ def allocate(
     if function is not drfh:
         raise InputError("whole_tasks", "must be used with the mechanism drfh", name)
     never = np.flatnonzero(~fits_some_server(problem))
-    placement = fill_whole_tasks(problem, reference=reference)
+    placement = fill_whole_tasks(
+        problem,
+        reference=reference,
+        progress=progress and (lambda placed: progress(f"{placed:,} tasks placed")),
+    )
     return Allocation(
         placement.problem,
         placement,
@@ -112,9 +117,34 @@ def allocate(
     )
 
 
+def check_parameters(
+    name: str, mechanism: Mechanism, parameters: Mapping[str, Any], *, whole_tasks: bool = False
+) -> None:
+    """Raise unless the mechanism takes all the parameters.
+
+    Examples
+    --------
+    >>> check_parameters("drfh", drfh, {"metod": "simplex"})
+    Traceback (most recent call last):
+    drfh.errors.UnknownNameError: parameter of drfh must be one of method (did you mean method?), \
+got 'metod'
+    """
+    accepted = inspect.signature(mechanism).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in accepted):
+        return
+    known = {p.name for p in accepted if p.kind is p.KEYWORD_ONLY} - {"progress"}
+    known |= {"reference"} if whole_tasks else set()
+    for parameter in parameters:
+        if not known:
+            rule = "must be left out: it takes none"
+            raise InputError(f"parameter of {name}", rule, parameter)
+        if parameter not in known:
+            raise UnknownNameError(f"parameter of {name}", parameter, known)
+
+
 def _find(mechanism: str | Mechanism) -> tuple[str, Mechanism]:
     if callable(mechanism):
         return getattr(mechanism, "__name__", "custom").replace("_", "-"), mechanism
-    if mechanism not in MECHANISMS:
+    if not isinstance(mechanism, str) or mechanism not in MECHANISMS:
         raise UnknownNameError("mechanism", str(mechanism), MECHANISMS)
     return mechanism, MECHANISMS[mechanism]

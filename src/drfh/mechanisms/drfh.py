@@ -70,7 +70,7 @@ def choose_oracle(
 ) -> tuple[Oracle, str]:
     """Return the solver for this problem and its name."""
     if method not in ("auto", *METHODS):
-        raise UnknownNameError("method", method, ["auto", *METHODS])
+        raise UnknownNameError("method", str(method), ["auto", *METHODS])
     needed = np.flatnonzero(problem.demand.any(axis=0))
     free = problem.eligible is None
     if method == "closed-form" or (method == "auto" and free and len(needed) <= 2):

@@ -129,9 +129,14 @@ def fill_whole_tasks(
 
 
 def _check_size(problem: Problem, share: Floats, left: Ints) -> None:
-    most = float(np.minimum(1 / share.max(axis=1), left.astype(np.float64)).sum())
+    dominant = share.max(axis=1)
+    # Dominant shares add up to at most one for each resource.
+    most = min(
+        float(np.minimum(1 / dominant, left.astype(np.float64)).sum()),
+        share.shape[1] / float(dominant.min()),
+    )
     if most > _MOST_TASKS:
-        smallest = problem.users[int(np.argmin(share.max(axis=1)))].name
+        smallest = problem.users[int(np.argmin(dominant))].name
         raise InputError(
             f"tasks of {smallest}",
             f"must not be so small that more than {_MOST_TASKS:,} whole tasks may be placed "
