@@ -155,9 +155,9 @@ def test_unknown_names_suggest_the_nearest() -> None:
         allocate(ONE, [User("a", {"cpu": 1})], mechanism="per-sever-drf")
     with pytest.raises(UnknownNameError, match="did you mean drfh"):
         allocate(ONE, [User("a", {"cpu": 1})], mechanism="drhf")
-    with pytest.raises(UnknownNameError, match="method must be one of .*, got '3'"):
+    with pytest.raises(UnknownNameError, match=r"method must be one of .*, got '3'"):
         allocate(ONE, [User("a", {"cpu": 1})], method=3)
-    with pytest.raises(InputError, match="predicate of a must accept every server .on a: KeyError"):
+    with pytest.raises(InputError, match=r"predicate of a must accept .*on a: KeyError"):
         allocate(ONE, [User("a", {"cpu": 1}, servers=lambda s: s.resources["gpu"] > 1)])
     with pytest.raises(UnknownNameError, match="did you mean simplex"):
         allocate(ONE, [User("a", {"cpu": 1})], method="simplx")
