@@ -10,6 +10,8 @@ the ratio means something on a noisy machine.
 from __future__ import annotations
 
 import argparse
+import functools
+import math
 import multiprocessing
 import resource
 import sys
@@ -20,6 +22,9 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -104,81 +109,95 @@ def show(seconds: float) -> str:
     return f"{seconds / 1e-6:.2g} µs"
 
 
-def compare(instance: Instance, against: Instance, names: list[str]) -> None:
-    """Print one instance: us, the core, and every rival with its ratio."""
-    allocation = allocate(instance.cluster, instance.users)
-    assert allocation.certificate is not None
-    assert allocation.verify()
-    public = timed(lambda: allocate(instance.cluster, instance.users))
-    two = instance.direction.shape[1] == 2
-    inner = timed(lambda: core(instance)) if two else None
-    gap = core(instance) if two else allocation.certificate.gap
-    print(f"\n{instance.name}: {allocation.method}, gap {allocation.certificate.gap:.0e}")
-    line = f"  {'us, public call':<16}{show(public):>10}"
-    print(line + (f"   array core {show(inner)} (gap {gap:.0e})" if inner else ""))
-    for name in names:
-        seconds, level = rival(name, against)
-        ratios = [f"{seconds / public:,.0f}×"] + ([f"{seconds / inner:,.0f}×"] if inner else [])
-        goal = GOALS.get((instance.name, name))
-        verdict = ""
-        if goal:
-            met = seconds / public >= goal[0] and (
-                goal[1] is None or (inner is not None and seconds / inner >= goal[1])
+class Report:
+    """One table, a row for each instance and solver; progress goes to stderr."""
+
+    def __init__(self) -> None:
+        self.table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for name in ("instance", "solver", "time", "faster, call", "faster, core", "error or gap"):
+            right = name not in ("instance", "solver")
+            self.table.add_column(name, justify="right" if right else "left", no_wrap=True)
+        self.table.add_column("goal", no_wrap=True)
+
+    def add(self, *cells: str) -> None:
+        print("  ".join(cell for cell in cells if cell), file=sys.stderr, flush=True)
+        self.table.add_row(*cells)
+
+    def compare(self, instance: Instance, against: Instance, names: list[str]) -> None:
+        """Add one instance: us, the core, and every rival with its ratios."""
+        self.table.add_section()
+        allocation = allocate(instance.cluster, instance.users)
+        assert allocation.certificate is not None
+        assert allocation.verify()
+        public = timed(lambda: allocate(instance.cluster, instance.users))
+        two = instance.direction.shape[1] == 2
+        inner = timed(lambda: core(instance)) if two else math.nan
+        gap = f"{allocation.certificate.gap:.0e}"
+        self.add(instance.name, f"drfh, {allocation.method}", show(public), "", "", gap, "")
+        if two:
+            self.add("", "drfh, array core", show(inner), "", "", f"{core(instance):.0e}", "")
+        for name in names:
+            seconds, level = rival(name, against)
+            ratio, core_ratio = seconds / public, seconds / inner
+            goal = GOALS.get((instance.name, name))
+            verdict = ""
+            if goal:
+                met = ratio >= goal[0] and (goal[1] is None or core_ratio >= goal[1])
+                wanted = " and ".join(f"{g:,}×" for g in goal if g)
+                verdict = f"{wanted}: {'met' if met else 'NOT MET'}"
+            self.add(
+                "",
+                name,
+                show(seconds),
+                f"{ratio:,.0f}×" if ratio >= 10 else f"{ratio:.1f}×",
+                f"{core_ratio:,.0f}×" if two else "",
+                f"{level / level_of(allocation) - 1:+.0e}",
+                verdict,
             )
-            wanted = " and ".join(f"{g:,}×" for g in goal if g)
-            verdict = f"   goal {wanted}: {'met' if met else 'NOT MET'}"
-        error = level / level_of(allocation) - 1
-        print(
-            f"  {name:<16}{show(seconds):>10}   us faster by {' / core '.join(ratios):<24} "
-            f"its level differs by {error:+.0e}{verdict}",
-            flush=True,
-        )
 
+    def large(self) -> None:
+        """Add the largest case of two resources, in a process of its own."""
+        self.table.add_section()
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            seconds, gap, peak = pool.submit(_memory, (10_000, 100_000, 2)).result()
+        met = "met" if seconds < 0.5 and peak < 500 else "NOT MET"
+        goal = f"0.5 s and 500 MB: {met} ({peak:.0f} MB)"
+        name = "hard 10,000 × 100,000, m = 2"
+        self.add(name, "drfh, closed-form", show(seconds), "", "", f"{gap:.0e}", goal)
 
-def large() -> None:
-    """Print the largest case of two resources, in a process of its own."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        seconds, gap, peak = pool.submit(_memory, (10_000, 100_000, 2)).result()
-    met = seconds < 0.5 and peak < 500
-    print(
-        f"\nhard 10,000 × 100,000, m = 2: {show(seconds)} with certificate (gap {gap:.0e}), peak "
-        f"memory {peak:.0f} MB   goal 0.5 s and 500 MB: {'met' if met else 'NOT MET'}",
-        flush=True,
-    )
+    def stretch(self) -> None:
+        """Add the large case of four resources."""
+        self.table.add_section()
+        instance = hard(933, 12_583, 4)
+        cpu, wall = time.process_time(), time.perf_counter()
+        allocation = allocate(instance.cluster, instance.users)
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        assert allocation.certificate is not None
+        assert allocation.verify()
+        gap = allocation.certificate.gap
+        met = "met" if gap <= 1e-8 and cpu < 113 else "NOT MET"
+        goal = f"gap 1e-8 in 113 CPU s: {met} ({cpu:.0f} CPU s)"
+        method = f"drfh, {allocation.method}"
+        self.add(instance.name, method, show(wall), "", "", f"{gap:.0e}", goal)
 
-
-def stretch() -> None:
-    """Print the large case of four resources."""
-    instance = hard(933, 12_583, 4)
-    cpu, wall = time.process_time(), time.perf_counter()
-    allocation = allocate(instance.cluster, instance.users)
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    assert allocation.certificate is not None
-    print(
-        f"\n{instance.name}: {show(wall)}, {cpu:.0f} CPU s, gap {allocation.certificate.gap:.0e}, "
-        f"verified: {bool(allocation.verify())}   goal gap 1e-8 in 113 CPU s: "
-        f"{'met' if allocation.certificate.gap <= 1e-8 and cpu < 113 else 'NOT MET'}",
-        flush=True,
-    )
-
-
-def scaling(quick: bool) -> list[tuple[int, int, float, float]]:
-    """Print and return (resources, servers, our seconds, cvxpy's seconds or NaN)."""
-    print(f"\nscaling, 100 users\n  {'servers':>9} {'m':>3} {'us':>10} {'cvxpy':>10} {'ratio':>9}")
-    rows = []
-    for m, largest, rival_until in ((2, 100_000, 1_000), (4, 10_000, 300)):
-        for servers in (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000):
-            if servers > largest or (quick and m == 4 and servers > 1_000):
-                continue
-            instance = hard(100, servers, m)
-            ours = timed(lambda one=instance: allocate(one.cluster, one.users))  # type: ignore[misc]
-            theirs = rival("cvxpy", instance)[0] if servers <= rival_until else float("nan")
-            ratio = f"{theirs / ours:,.0f}×" if theirs == theirs else ""
-            other = show(theirs) if theirs == theirs else ""
-            print(f"  {servers:>9,} {m:>3} {show(ours):>10} {other:>10} {ratio:>9}", flush=True)
-            rows.append((m, servers, ours, theirs))
-    return rows
+    def scaling(self, quick: bool) -> list[tuple[int, int, float, float]]:
+        """Add a scaling curve; return (resources, servers, our seconds, cvxpy's or NaN)."""
+        rows = []
+        for m, largest, rival_until in ((2, 100_000, 1_000), (4, 10_000, 1_000)):
+            self.table.add_section()
+            for servers in (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000):
+                if servers > largest or (quick and m == 4 and servers > 1_000):
+                    continue
+                instance = hard(100, servers, m)
+                ours = timed(functools.partial(allocate, instance.cluster, instance.users))
+                theirs = rival("cvxpy", instance)[0] if servers <= rival_until else math.nan
+                faster = "" if math.isnan(theirs) else f"{theirs / ours:,.0f}×"
+                other = "" if math.isnan(theirs) else f"cvxpy {show(theirs)}"
+                name = f"scaling: 100 × {servers:,}, m = {m}"
+                self.add(name, "drfh", show(ours), faster, "", "", other)
+                rows.append((m, servers, ours, theirs))
+        return rows
 
 
 def draw(rows: list[tuple[int, int, float, float]], path: Path) -> None:
@@ -189,7 +208,7 @@ def draw(rows: list[tuple[int, int, float, float]], path: Path) -> None:
     from drfh.report.page import figure_bytes
 
     points = [(k, s, f"drfh, m = {m}") for m, k, s, _ in rows]
-    points += [(k, s, f"cvxpy, m = {m}") for m, k, _, s in rows if s == s]
+    points += [(k, s, f"cvxpy, m = {m}") for m, k, _, s in rows if not math.isnan(s)]
     frame = polars.DataFrame(points, schema=["servers", "seconds", "solver"], orient="row")
     chart = (
         altair.Chart(frame, width=460, height=280)
@@ -212,16 +231,18 @@ def main() -> None:
     from drfh.warm import warm_up
 
     warm_up()
+    report = Report()
     one = google()
-    compare(one, merged(one), list(RIVALS))
+    report.compare(one, merged(one), list(RIVALS))
     two = hard(100, 1_000, 2)
-    compare(two, two, list(RIVALS))
+    report.compare(two, two, list(RIVALS))
     four = hard(100, 1_000, 4)
-    compare(four, four, ["cvxpy"] if options.quick else list(RIVALS))
-    large()
+    report.compare(four, four, ["cvxpy"] if options.quick else list(RIVALS))
+    report.large()
     if not options.quick:
-        stretch()
-    rows = scaling(options.quick)
+        report.stretch()
+    rows = report.scaling(options.quick)
+    Console(width=130).print(report.table)
     if options.plot:
         draw(rows, options.plot)
 

@@ -14,6 +14,8 @@ __all__ = ["Placement", "Pools"]
 _EPSILON = 2.0**-52
 _MOST_ATTEMPTS = 60
 _MOST_EXPANDED = 2_000_000
+_NOBODY = np.zeros(0, dtype=np.int64)
+_NOTHING = np.zeros(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +83,7 @@ class Placement:
         if not keep.all():
             user, pool, tasks = user[keep], pool[keep], tasks[keep]
         key = pool * len(problem.users) + user
-        order = np.argsort(key)
+        order = np.argsort(key, kind="stable")
         key, user, pool, tasks = key[order], user[order], pool[order], tasks[order]
         first = np.empty(len(key), dtype=bool)
         first[:1] = True
@@ -119,7 +121,7 @@ class Placement:
     def _over_capacity(self) -> tuple[Ints, Floats]:
         """Return pools with a server that is over capacity, and factors that would mend it."""
         problem, pools = self.problem, self.pools
-        capacity = problem.cluster.capacity[problem.blocks.group]
+        capacity = self._server_capacity
         if pools.trivial:
             used = self._used(self.tasks / problem.blocks.count[self.pool])
         elif self.expanded <= _MOST_EXPANDED:
@@ -130,10 +132,23 @@ class Placement:
             per_pool = self._used(self.tasks / room[self.pool])
             used = per_pool[pools.of_block] * (pools.part / problem.blocks.count)[:, None]
         over = used > capacity
+        if not over.any():
+            return _NOBODY, _NOTHING
         blocks = np.flatnonzero(over.any(axis=1))
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(over[blocks], capacity[blocks] / used[blocks], 1.0)
         return pools.of_block[blocks], ratio.min(axis=1, initial=1.0)
+
+    @cached_property
+    def _server_capacity(self) -> Floats:
+        """Capacity of one server of each block."""
+        capacity: Floats = self.problem.cluster.capacity[self.problem.blocks.group]
+        return capacity
+
+    @cached_property
+    def _needs(self) -> list[Floats]:
+        """What a task of each entry needs, resource by resource."""
+        return [column[self.user] for column in self.problem.demand.T]
 
     @cached_property
     def expanded(self) -> int:
@@ -154,12 +169,11 @@ class Placement:
         return np.stack(columns, axis=1)
 
     def _used(self, tasks: Floats) -> Floats:
-        demand = self.problem.demand
-        columns = [
-            np.bincount(self.pool, tasks * demand[self.user, r], minlength=self.pools.size)
-            for r in range(demand.shape[1])
-        ]
-        return np.stack(columns, axis=1)
+        size = self.pools.size
+        used = np.empty((size, len(self._needs)))
+        for r, need in enumerate(self._needs):
+            used[:, r] = np.bincount(self.pool, tasks * need, size)
+        return used
 
     @cached_property
     def user_tasks(self) -> Floats:

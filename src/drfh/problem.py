@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import chain, pairwise
-from operator import attrgetter
+from itertools import chain, pairwise, repeat
+from operator import attrgetter, is_
 from typing import TypeAlias
 
 import numpy as np
@@ -92,8 +92,9 @@ class Problem:
             raise InputError("users", "must have at least one user")
         try:
             # Users that name the same resources share one tuple: identity is enough.
-            several = len(set(map(id, map(_needs, everyone)))) > 1
-            shapes = set(map(_needs, everyone)) if several else {everyone[0].needs}
+            first = everyone[0].needs
+            alike = all(map(is_, map(_needs, everyone), repeat(first)))
+            shapes = {first} if alike else set(map(_needs, everyone))
             names = set(map(_name, everyone))
         except AttributeError:
             wrong = next(u for u in everyone if not isinstance(u, User))

@@ -129,6 +129,8 @@ def check_parameters(
     drfh.errors.UnknownNameError: parameter of drfh must be one of method (did you mean method?), \
 got 'metod'
     """
+    if not parameters:
+        return
     accepted = inspect.signature(mechanism).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in accepted):
         return
