@@ -120,6 +120,7 @@ class Report:
         self.table.add_column("goal", no_wrap=True)
 
     def add(self, *cells: str) -> None:
+        """Add a row."""
         print("  ".join(cell for cell in cells if cell), file=sys.stderr, flush=True)
         self.table.add_row(*cells)
 

@@ -49,7 +49,8 @@ def assign_two_resources(
     for target in range(len(c1)):
         x1 = c1[target]
         x2 = c2[target]
-        while above < n and d2[above] * x1 <= x2 * d1[above]:
+        # Users without the first resource never move down: they stay in line before the dummy.
+        while above < n and d1[above] > 0.0 and d2[above] * x1 <= x2 * d1[above]:
             top += 1
             below[top] = above
             above += 1
