@@ -14,6 +14,7 @@ __all__ = ["Placement", "Pools"]
 _EPSILON = 2.0**-52
 _MOST_ATTEMPTS = 60
 _MOST_EXPANDED = 2_000_000
+_READABLE = 256  # entries that somebody may look at one by one
 _NOBODY = np.zeros(0, dtype=np.int64)
 _NOTHING = np.zeros(0)
 
@@ -77,7 +78,7 @@ class Placement:
 
         Solvers work with relative amounts and leave errors in the last digits. Here each server's
         column is scaled down until the sum of its tasks in float64, in user order, is within its
-        capacity. Nothing is ever scaled up.
+        capacity. Nothing is ever scaled up, but for the last digit of a small table.
         """
         keep = tasks > 0
         if not keep.all():
@@ -94,7 +95,23 @@ class Placement:
         placement = cls(problem, user, pool, tasks.copy(), pools)
         placement._scale_into_limits()
         placement._scale_into_capacity()
+        if len(placement.tasks) <= _READABLE:
+            placement._tidy()
         return placement
+
+    def _tidy(self) -> None:
+        """Mend the last digits where it still fits: 10 tasks are 10, not 9.999999999999996."""
+        exact = self.tasks.copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            scale = 10.0 ** (9 - np.floor(np.log10(exact)))  # ten digits
+            rounded = np.rint(exact * scale) / scale
+            close = np.abs(rounded - exact) <= 5e-14 * exact
+        self.tasks[close] = rounded[close]
+        pools, _ = self._over_capacity()
+        limit = self.problem.limit
+        total = np.bincount(self.user, self.tasks, len(limit))
+        back = np.isin(self.pool, pools) | (total > limit)[self.user]
+        self.tasks[back] = exact[back]
 
     def _scale_into_limits(self) -> None:
         limit = self.problem.limit
