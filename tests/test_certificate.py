@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from drfh import Cluster, InputError, Server, User, allocate
 from drfh.allocation import Allocation
-from drfh.certificate import Certificate, PoolPrices, Round, TablePrices
+from drfh.certificate import Certificate, Round
 from drfh.placement import Placement, Pools
+from drfh.prices import KinkedPrices, ResourcePrices, TablePrices
 from tests.strategies import problems
 
 
@@ -80,7 +81,7 @@ def test_prices_that_stop_nobody_are_noticed() -> None:
     # All three frozen at the level 1/2 of LP (7): memory's price does not stop user a.
     half = allocation.assignment.tasks.copy()
     half[allocation.assignment.user == 0] = 0.5
-    wrong = Round(np.arange(3), 0.5, PoolPrices((0.0, 1.0)))
+    wrong = Round(np.arange(3), 0.5, ResourcePrices(1))
     placed = replace(allocation.assignment, tasks=half)
     assert "relative gap" in failing(Certificate.of(placed, [wrong]))
 
@@ -90,7 +91,7 @@ def test_negative_prices_are_noticed() -> None:
     assert certificate is not None
     table = TablePrices(np.array([[1.0, -1e-3], [0.0, 1.0]]), np.arange(2))
     bad = replace(certificate.rounds[0], prices=table)
-    assert "negative task or price" in failing(replace(certificate, rounds=(bad,)))
+    assert "negative or infinite task or price" in failing(replace(certificate, rounds=(bad,)))
 
 
 def test_a_task_on_a_forbidden_server_is_noticed() -> None:
@@ -134,3 +135,55 @@ def test_fitting_scales_down_and_never_up() -> None:
     assert tight.pool_usage[0, 0] == pytest.approx(2)
     loose = Placement.fitted(problem, user, pool, np.array([1.0, 1.0, 0.1]), Pools.single(2))
     assert loose.user_tasks.tolist() == [2.0, 0.1]
+
+
+def cpu(tasks: list[float], rounds: list[Round], **options: np.ndarray) -> Certificate:
+    """Two users of one task shape on ten CPUs, with any claim about them."""
+    cluster = Cluster([Server({"cpu": 10, "memory": 10})])
+    users = [User("a", {"cpu": 1}), User("b", {"cpu": 1}), User("c", {"memory": 1})]
+    problem = allocate(cluster, users[: len(tasks)]).problem
+    who, where = np.arange(len(tasks)), np.zeros(len(tasks), dtype=np.int64)
+    placed = Placement.fitted(problem, who, where, np.array(tasks), Pools.single(1))
+    return Certificate.of(placed, rounds, **options)
+
+
+def table(*prices: float) -> TablePrices:
+    return TablePrices(np.array([prices]), np.zeros(1, dtype=np.int64))
+
+
+def test_rounds_in_the_wrong_order_are_noticed() -> None:
+    for tasks in ([9.0, 1.0], [10.0, 0.0]):
+        first = Round(np.array([0]), tasks[0] / 10, ResourcePrices(0))
+        second = Round(np.array([1]), tasks[1] / 10, ResourcePrices(0))
+        assert "relative gap" in failing(cpu(tasks, [first, second]))
+
+
+@pytest.mark.parametrize("faint", [1e-3, 1e-8, 1e-11, 1e-14, 1e-300])
+def test_prices_next_to_nothing_do_not_stop_anybody(faint: float) -> None:
+    everyone = Round(np.arange(3), 0.5, table(1.0, faint))
+    assert "relative gap" in failing(cpu([5.0, 5.0, 5.0], [everyone]))
+    kinked = Round(np.arange(3), 0.5, KinkedPrices(faint, 0, 1))
+    assert "relative gap" in failing(cpu([5.0, 5.0, 5.0], [kinked]))
+
+
+@pytest.mark.parametrize("price", [np.nan, np.inf, -1.0, 0.0])
+def test_prices_that_are_no_numbers_are_noticed(price: float) -> None:
+    assert failing(cpu([1.0, 1.0], [Round(np.arange(2), 0.5, table(price, 0.0))]))
+
+
+def test_tasks_that_are_on_no_server_are_noticed() -> None:
+    cluster = Cluster([Server({"cpu": 5}), Server({"cpu": 5})])
+    allocation = allocate(cluster, [User("a", {"cpu": 1}), User("b", {"cpu": 1})])
+    zero = np.zeros(2, dtype=np.int64)
+    thin = Pools(zero, np.array([0.05, 0.05]))
+    placed = Placement(allocation.problem, np.arange(2), zero, np.array([50.0, 50.0]), thin)
+    claim = Certificate.of(placed, [Round(np.arange(2), 0.5, ResourcePrices(0))])
+    assert "task on no server" in failing(claim)
+
+
+def test_a_broken_promise_is_noticed() -> None:
+    promised = np.array([1.0, 1.0])
+    done = Round(np.arange(2), np.inf, None)
+    assert failing(cpu([1.0, 1.0], [done], promised=promised)) == set()
+    assert failing(cpu([1.0, 0.5], [done], promised=promised)) == {"relative gap"}
+    assert failing(cpu([1.0, 1.0], [done])) == {"relative gap"}

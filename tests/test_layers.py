@@ -18,6 +18,7 @@ ORDER: list[tuple[str, ...]] = [
     ("waterfill",),
     ("problem",),
     ("placement",),
+    ("prices",),
     ("certificate",),
     ("allocation", "explain", "tables"),
     ("kernels",),

@@ -276,3 +276,15 @@ def test_any_resource_names_work() -> None:
     assert allocation.group_table().row(0)[2:] == (1.0,) * 5
     assert allocation.to_dict()["utilisation"] == dict.fromkeys(odd, 1.0)
     assert allocation.plot().to_dict()
+
+
+def test_pickled_users_are_users() -> None:
+    cluster = Cluster([Server({"cpu": 10, "memory": 10})])
+    users = [
+        User("x", {"cpu": 1, "memory": 1}),
+        User("y", {"memory": 1}),
+        User("z", {"cpu": 2, "memory": 1}),
+    ]
+    mixed = [users[0], users[1], pickle.loads(pickle.dumps(users[2]))]
+    assert allocate(cluster, mixed).tasks == pytest.approx({"x": 4, "y": 4, "z": 2})
+    assert mixed[2].needs is users[0].needs

@@ -12,157 +12,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
 
 import numpy as np
 
 from drfh.placement import Placement
-from drfh.problem import Floats, Ints, Problem
+from drfh.prices import Prices
+from drfh.problem import Bools, Floats, Ints, Problem
 from drfh.resources import TOLERANCE
 from drfh.waterfill import water_level
 
-__all__ = [
-    "Certificate",
-    "Check",
-    "KinkedPrices",
-    "PoolPrices",
-    "Prices",
-    "Round",
-    "TablePrices",
-    "Verification",
-    "single_resource",
-]
+__all__ = ["Certificate", "Check", "Round", "Verification", "entitlements"]
 
-_CHUNK = 4_000_000  # numbers in one temporary array
+_CHUNK = 4_000_000  # entries checked at once
 
-# A user that pays less than this part of all payments, at prices found by a solver, cannot be
-# told from one that pays nothing and is not stopped.
+# Prices found by a solver stop a user only if they leave it, all others held, no more room than
+# this, and if it pays enough to be told from one that pays nothing.
+_MOST_ROOM = 1e-4
 _FAINTEST_PAYMENT = 1e-12
-
-
-class Prices(Protocol):
-    """Prices ≥ 0 of every resource on every block of servers, in shares of the pool."""
-
-    #: Whether 0 means 0: a closed form knows, a solver has round-off.
-    sharp: ClassVar[bool]
-
-    def value(self, problem: Problem) -> float:
-        """Return the worth of all capacity."""
-
-    def of_users(self, problem: Problem) -> Floats:
-        """Return the least price of one unit of share, for each user."""
-
-    def of_blocks(self, problem: Problem) -> Floats:
-        """Return the prices as a table, blocks × resources."""
-
-
-@dataclass(frozen=True, slots=True)
-class PoolPrices:
-    """The same price vector on every server."""
-
-    sharp: ClassVar[bool] = True
-
-    vector: tuple[float, ...]
-
-    def value(self, problem: Problem) -> float:
-        """Return the worth of all capacity."""
-        return float(problem.capacity.sum(axis=0) @ np.array(self.vector))
-
-    def of_users(self, problem: Problem) -> Floats:
-        """Return the price of one unit of share, for each user."""
-        price: Floats = problem.direction @ np.array(self.vector)
-        return price
-
-    def of_blocks(self, problem: Problem) -> Floats:
-        """Return the prices as a table, blocks × resources."""
-        return np.tile(np.array(self.vector), (len(problem.blocks), 1))
-
-
-def single_resource(resource: int, problem: Problem) -> PoolPrices:
-    """Return the prices that make one resource worth 1 everywhere and the others nothing."""
-    return PoolPrices(tuple(float(r == resource) for r in range(problem.demand.shape[1])))
-
-
-@dataclass(frozen=True, slots=True)
-class KinkedPrices:
-    """Two resources: the price function min(slope·x_first, x_second)."""
-
-    sharp: ClassVar[bool] = True
-
-    slope: float
-    first: int
-    second: int
-
-    def _of(self, rows: Floats) -> Floats:
-        return np.minimum(self.slope * rows[:, self.first], rows[:, self.second])
-
-    def value(self, problem: Problem) -> float:
-        """Return the worth of all capacity."""
-        return float(self._of(problem.capacity).sum())
-
-    def of_users(self, problem: Problem) -> Floats:
-        """Return the price of one unit of share, for each user."""
-        return self._of(problem.direction)
-
-    def of_blocks(self, problem: Problem) -> Floats:
-        """Return the prices as a table, blocks × resources."""
-        capacity = problem.capacity
-        by_first = self.slope * capacity[:, self.first] <= capacity[:, self.second]
-        table = np.zeros_like(capacity)
-        table[by_first, self.first] = self.slope
-        table[~by_first, self.second] = 1.0
-        return table
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TablePrices:
-    """A price vector for each class of servers."""
-
-    sharp: ClassVar[bool] = False
-
-    table: Floats
-    class_of_block: Ints
-
-    def value(self, problem: Problem) -> float:
-        """Return the worth of all capacity."""
-        return float(np.einsum("br,br->", problem.capacity, self.table[self.class_of_block]))
-
-    def of_users(self, problem: Problem) -> Floats:
-        """Return the least price of one unit of share over the servers a user can use."""
-        rows, blocks = self._distinct(problem)
-        n = len(problem.users)
-        cheapest = np.empty(n)
-        usable = problem.usable_on(blocks)
-        step = max(1, _CHUNK // len(blocks))
-        for start in range(0, n, step):
-            part = slice(start, start + step)
-            cost = problem.direction[part] @ rows.T
-            if usable is not None:
-                cost[~usable[part]] = np.inf
-            cheapest[part] = cost.min(axis=1)
-        # A user that can use no server pays nothing for nothing.
-        cheapest[np.isinf(cheapest)] = 0.0
-        return cheapest
-
-    def _distinct(self, problem: Problem) -> tuple[Floats, Ints]:
-        """Return price rows and example blocks: a row a class, if its blocks are all alike."""
-        classes, first, member = np.unique(
-            self.class_of_block, return_index=True, return_inverse=True
-        )
-        example = first[member]
-        alike = problem.eligible is None or bool(
-            (problem.eligible == problem.eligible[:, example]).all()
-        )
-        if alike and problem.lacks is not None:
-            alike = bool((problem.lacks == problem.lacks[example]).all())
-        if alike:
-            return self.table[classes], first
-        return self.table[self.class_of_block], np.arange(len(self.class_of_block))
-
-    def of_blocks(self, problem: Problem) -> Floats:
-        """Return the prices as a table, blocks × resources."""
-        table: Floats = self.table[self.class_of_block]
-        return table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,6 +91,18 @@ class Verification:
         )
 
 
+def entitlements(problem: Problem, promised: Floats | None = None) -> tuple[Floats, Floats]:
+    """Return the share that makes a level of 1, and the most share, of each user.
+
+    By default these are weights and all tasks. Where tasks were promised, a level of 1 is the
+    promise kept, and nobody gets more; a user that no server can serve gets nothing.
+    """
+    if promised is None:
+        return problem.weight, problem.share_limit
+    share = promised * problem.task_share
+    return np.where(share > 0, share, 1.0), np.where(problem.reachable, share, 0.0)
+
+
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """Prices for each round and the gap that they leave.
@@ -237,23 +115,19 @@ class Certificate:
         The largest relative gap of any round, or shortfall below a task limit.
     tolerance : float
         The gap that this problem should reach: 1e-9 for two resources, 1e-8 otherwise.
+    promised : array or None
+        Promised tasks, where it is about keeping a promise.
     """
 
     placement: Placement
-    entitlement: Floats
-    cap: Floats
     rounds: tuple[Round, ...]
     gap: float
     tolerance: float
+    promised: Floats | None = None
 
     @classmethod
     def of(
-        cls,
-        placement: Placement,
-        rounds: list[Round],
-        *,
-        entitlement: Floats | None = None,
-        cap: Floats | None = None,
+        cls, placement: Placement, rounds: list[Round], promised: Floats | None = None
     ) -> Certificate:
         """Measure the rounds against a placement.
 
@@ -263,19 +137,14 @@ class Certificate:
             What was given out.
         rounds
             Who stopped when, and the prices that say why.
-        entitlement
-            Share that makes a level of 1; the weights by default.
-        cap
-            Most share of each user; all its tasks by default.
+        promised
+            Promised tasks, see :func:`entitlements`.
         """
         problem = placement.problem
-        entitlement = problem.weight if entitlement is None else entitlement
-        cap = problem.share_limit if cap is None else cap
-        measured, shortfall = _measure(placement, rounds, entitlement, cap)
-        gap = max([shortfall, *(r.gap for r in measured)])
+        measured, gap = _measure(placement, rounds, promised)
         needed = np.count_nonzero(problem.demand.any(axis=0))
         tolerance = TOLERANCE if needed <= 2 else 10 * TOLERANCE
-        return cls(placement, entitlement, cap, tuple(measured), gap, tolerance)
+        return cls(placement, tuple(measured), gap, tolerance, promised)
 
     @property
     def closed(self) -> bool:
@@ -306,23 +175,22 @@ class Certificate:
         overload = max(placement.overload(part) for part in parts)
         misplaced = sum(placement.misplaced(part) for part in parts)
         share = placement.user_tasks * problem.task_share
-        with np.errstate(invalid="ignore"):
-            above = np.where(np.isfinite(self.cap), share / self.cap - 1, -1.0)
-            above[self.cap == 0] = np.where(share[self.cap == 0] > 0, np.inf, 0.0)
-        negative = min(
-            [float(placement.tasks.min(initial=0.0))]
-            + [float(r.prices.of_blocks(problem).min()) for r in self.rounds if r.prices]
-        )
-        measured, shortfall = _measure(placement, list(self.rounds), self.entitlement, self.cap)
+        _, cap = entitlements(problem, self.promised)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            above = np.where(np.isfinite(cap), share / cap - 1, -1.0)
+            above[cap == 0] = np.where(share[cap == 0] > 0, np.inf, 0.0)
+        tables = [r.prices.of_blocks(problem) for r in self.rounds if r.prices is not None]
+        unsound = sum(int((~(np.isfinite(t) & (t >= 0))).sum()) for t in [placement.tasks, *tables])
         stopped = np.zeros(len(problem.users), dtype=np.int64)
         for r in self.rounds:
             stopped[r.users] += 1
-        gap = max([shortfall, *(r.gap for r in measured)])
+        _, gap = _measure(placement, list(self.rounds), self.promised)
         checks = (
             Check("server over capacity", overload, 0.0),
             Check("task where it may not run", float(misplaced), 0.0),
+            Check("task on no server", placement.lost(), 1e-12),
             Check("more tasks than a user has", max(float(above.max()), 0.0), 1e-12),
-            Check("negative task or price", max(0.0, -negative), 0.0),
+            Check("negative or infinite task or price", float(unsound), 0.0),
             Check("user without a proof", float((stopped != 1).sum()), 0.0),
             Check("relative gap", gap, self.tolerance),
         )
@@ -330,40 +198,58 @@ class Certificate:
 
 
 def _measure(
-    placement: Placement, rounds: list[Round], entitlement: Floats, cap: Floats
+    placement: Placement, rounds: list[Round], promised: Floats | None
 ) -> tuple[list[Round], float]:
-    """Return the rounds with bound and gap, and the worst shortfall below a cap."""
+    """Return the rounds with bound and gap, and the largest gap or shortfall below a cap."""
     problem = placement.problem
+    entitlement, cap = entitlements(problem, promised)
     share = placement.user_tasks * problem.task_share
     active = np.ones(len(share), dtype=bool)
     measured: list[Round] = []
-    shortfall = 0.0
+    worst = 0.0
     for r in rounds:
-        at_cap = np.zeros(len(r.users), dtype=bool)
-        mine, own_cap = share[r.users], cap[r.users]
-        if r.prices is None:
-            at_cap[:] = True
-            bound = math.inf
-        else:
-            unit = r.prices.of_users(problem)
-            spent = float(unit[~active] @ share[~active]) if len(measured) else 0.0
+        bound, gap = math.inf, 0.0
+        satisfied = np.ones(len(r.users), dtype=bool)
+        if r.prices is not None:
+            unit, value = r.prices.of_users(problem), r.prices.value(problem)
+            held = float(unit[~active] @ share[~active]) if len(measured) else 0.0
             rising = np.where(active, entitlement, 0.0) if len(measured) else entitlement
-            bound = water_level(unit, rising, cap, r.prices.value(problem) - spent)
+            bound = water_level(unit, rising, cap, value - held)
+            full = cap <= entitlement * bound  # has all its tasks at this level
+            gap = _gap_of_round(share, entitlement, active & ~full, bound)
             # A user counts as stopped by the prices only if it pays them.
-            at_cap = (own_cap <= entitlement[r.users] * bound) | (unit[r.users] <= 0)
-        if at_cap.any():
-            given, limit = mine[at_cap], own_cap[at_cap]
+            satisfied = full[r.users] | ~(unit[r.users] > 0)
+            payers = r.users[~satisfied]
+            if len(payers) and not r.prices.sharp:
+                room = _room(unit, share, np.where(active, rising * bound, math.inf), value, payers)
+                gap = gap if room <= _MOST_ROOM else max(gap, room)
+        if satisfied.any():
+            given, limit = share[r.users][satisfied], cap[r.users][satisfied]
             with np.errstate(invalid="ignore", divide="ignore"):
                 missing = np.where(limit > 0, 1 - given / limit, 0.0)
-            shortfall = max(shortfall, float(np.nan_to_num(missing, nan=1.0).max()))
-        gap = 0.0
-        if not at_cap.all():
-            level = float((mine / entitlement[r.users])[~at_cap].min())
-            gap = max(0.0, 1 - level / bound) if bound > 0 else 0.0
-            if r.prices is not None and not r.prices.sharp:
-                paid = unit * np.minimum(share, entitlement * level)
-                if paid[r.users][~at_cap].min() < _FAINTEST_PAYMENT * float(paid.sum()):
-                    gap = 1.0
+            worst = max(worst, float(np.nan_to_num(missing, nan=1.0).max()))
+        worst = max(worst, gap)
         measured.append(Round(r.users, r.level, r.prices, bound, gap))
         active[r.users] = False
-    return measured, shortfall
+    return measured, worst
+
+
+def _gap_of_round(share: Floats, entitlement: Floats, raised: Bools, bound: float) -> float:
+    """Return how far below the bound the lowest of all users stays that this round raises."""
+    if math.isnan(bound):
+        return math.inf
+    if not raised.any() or bound <= 0:
+        return 0.0
+    gap = 1 - float((share[raised] / entitlement[raised]).min()) / bound
+    # Everybody clearly above a bound that holds for all allocations: that is no allocation.
+    return abs(gap) if gap < -TOLERANCE else max(gap, 0.0)
+
+
+def _room(unit: Floats, share: Floats, level: Floats, value: float, users: Ints) -> float:
+    """Return by what part a user could rise, all others held, for what the prices leave unspent."""
+    paid = unit * np.minimum(share, level)
+    total = float(paid.sum())
+    smallest = float(paid[users].min())
+    if smallest < _FAINTEST_PAYMENT * total:
+        return 1.0
+    return max(0.0, value - total) / smallest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -234,6 +235,13 @@ class Placement:
             return 0.0
         with np.errstate(divide="ignore"):
             return float((used[over] / limit[over]).max()) - 1
+
+    def lost(self) -> float:
+        """Return the largest part of a pool's tasks that its blocks do not add up to."""
+        total = np.bincount(self.pools.of_block, self.pools.part, self.pools.size)[self.pool]
+        if len(total) == 0:
+            return 0.0
+        return math.inf if self.pools.part.min() < 0 else float(np.abs(1 - total).max())
 
     def misplaced(self, blocks: Ints) -> int:
         """Return how many entries are on blocks that their user cannot use."""

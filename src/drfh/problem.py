@@ -214,11 +214,11 @@ def _gather(
     """Return weight, limit and demand; users that name the same resources are read at once."""
     column = {resource: position for position, resource in enumerate(cluster.resources)}
     n = len(users)
-    weight, limit = np.empty(n), np.empty(n)
+    weight, limit = np.full((2, n), np.nan)  # every row is set below
     demand = np.zeros((n, len(column)))
     for shape in shapes:
-        chosen = slice(None) if len(shapes) == 1 else [u.needs is shape for u in users]
-        picked = users if len(shapes) == 1 else [u for u in users if u.needs is shape]
+        chosen = slice(None) if len(shapes) == 1 else [u.needs == shape for u in users]
+        picked = users if len(shapes) == 1 else [u for u in users if u.needs == shape]
         flat = np.frombuffer(b"".join(map(_row, picked)))
         table = flat.reshape(len(picked), 2 + len(shape))
         weight[chosen], limit[chosen] = table[:, 0], table[:, 1]

@@ -96,6 +96,11 @@ class User:
         numbers = (entitled, math.inf if limit is None else limit, *amounts.values())
         set_(self, "row", struct.pack(f"{len(numbers)}d", *numbers))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        rest = {"weight": self.weight, "tasks": self.tasks, "servers": self.servers}
+        arguments = {"name": self.name, "demand": self.demand, **rest, "parent": self.parent}
+        return _user, (arguments,)
+
     def __repr__(self) -> str:
         parts = [repr(self.name), repr(self.demand)]
         if self.weight != 1:
@@ -103,6 +108,10 @@ class User:
         given = {"tasks": self.tasks, "servers": self.servers, "parent": self.parent}
         parts += [f"{name}={value!r}" for name, value in given.items() if value is not None]
         return f"User({', '.join(parts)})"
+
+
+def _user(arguments: dict[str, Any]) -> User:
+    return User(**arguments)
 
 
 def _terms(restriction: Any) -> tuple[Term, ...]:

@@ -52,10 +52,6 @@ def drf(problem: Problem, *, method: str = "auto") -> Solution:
     )
     promise, _ = leximin(pooled, ProportionalServers(pooled, Pools.single(1)))
     promised = promise.user_tasks
-    share = promised * problem.task_share
     oracle, used = choose_oracle(problem, method)
-    reachable = np.where(problem.reachable, share, 0.0)
-    placement, certificate = leximin(
-        problem, oracle, entitlement=np.where(share > 0, share, 1.0), cap=reachable
-    )
+    placement, certificate = leximin(problem, oracle, promised)
     return Solution(placement, certificate, used, promised)

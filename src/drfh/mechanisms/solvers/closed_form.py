@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from drfh.certificate import KinkedPrices, Prices, single_resource
 from drfh.mechanisms.solvers.oracle import NOTHING_STOPS, Cut
 from drfh.mechanisms.solvers.slopes import Slopes
 from drfh.placement import Placement, Pools
+from drfh.prices import KinkedPrices, Prices, ResourcePrices
 from drfh.problem import Floats, Ints, Problem
 from drfh.waterfill import water_level
 
@@ -40,7 +40,7 @@ class ProportionalServers:
             price = problem.direction[:, r]
             level = water_level(price, rising, cap, float(worth[r] - price @ fixed))
             if level < best.level:
-                best = Cut(level, single_resource(r, problem))
+                best = Cut(level, ResourcePrices(r))
         return best
 
     def place(self, share: Floats) -> Placement:
@@ -115,7 +115,7 @@ class TwoResources:
         first, second = self._pair
         n = len(self._slopes.slope)
         if index >= n:
-            return single_resource(self._pair[index - n], self._problem)
+            return ResourcePrices(self._pair[index - n])
         return KinkedPrices(float(self._slopes.slope[index]), first, second)
 
     def place(self, share: Floats) -> Placement:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from drfh.certificate import Certificate, Prices, Round
+from drfh.certificate import Certificate, Round, entitlements
 from drfh.mechanisms.solvers.oracle import Oracle
 from drfh.placement import Placement
+from drfh.prices import Prices
 from drfh.problem import Bools, Floats, Problem
 
 __all__ = ["leximin"]
@@ -15,9 +16,7 @@ __all__ = ["leximin"]
 def leximin(
     problem: Problem,
     oracle: Oracle,
-    *,
-    entitlement: Floats | None = None,
-    cap: Floats | None = None,
+    promised: Floats | None = None,
 ) -> tuple[Placement, Certificate]:
     """Return the leximin allocation of levels, share / entitlement, and its proof.
 
@@ -30,13 +29,10 @@ def leximin(
         Cluster and users.
     oracle
         Solver for a round.
-    entitlement
-        Share that makes a level of 1; the weights by default.
-    cap
-        Most share of each user; all its tasks by default.
+    promised
+        Tasks that were promised: then levels say how far the promise is kept, up to 1.
     """
-    entitlement = problem.weight if entitlement is None else entitlement
-    cap = problem.share_limit if cap is None else cap
+    entitlement, cap = entitlements(problem, promised)
     fixed = np.zeros(len(problem.users))
     active = np.ones(len(fixed), dtype=bool)
     rounds: list[Round] = []
@@ -61,7 +57,7 @@ def leximin(
         rounds.append(Round(np.flatnonzero(stopped), cut.level, cut.prices))
         active &= ~stopped
     placement = oracle.place(fixed)
-    return placement, Certificate.of(placement, rounds, entitlement=entitlement, cap=cap)
+    return placement, Certificate.of(placement, rounds, promised)
 
 
 def _stopped(

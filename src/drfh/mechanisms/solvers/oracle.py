@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from drfh.certificate import Prices
 from drfh.placement import Placement
+from drfh.prices import Prices
 from drfh.problem import Floats
 
 __all__ = ["Cut", "Oracle"]

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from drfh.certificate import Prices, TablePrices, single_resource
 from drfh.mechanisms.solvers.classes import Classes
 from drfh.mechanisms.solvers.columns import RadialSolution, solve_radial
 from drfh.mechanisms.solvers.oracle import NOTHING_STOPS, Cut
 from drfh.placement import Placement
+from drfh.prices import Prices, ResourcePrices, TablePrices
 from drfh.problem import Floats, Ints
 from drfh.waterfill import water_level
 
@@ -42,7 +42,7 @@ class InteriorPoint:
         classes, problem = self._classes, self._classes.problem
         best = NOTHING_STOPS
         for resource in range(problem.demand.shape[1]):  # the pool as a whole is a bound
-            best = self._lower(best, single_resource(resource, problem), fixed, rising, cap)
+            best = self._lower(best, ResourcePrices(resource), fixed, rising, cap)
         # What is held from earlier rounds magnifies the error of this one.
         target = _TARGET / 10 if fixed.any() else _TARGET
         wanted = _shares(fixed, rising, cap, best.level)

@@ -7,11 +7,11 @@ import math
 import highspy
 import numpy as np
 
-from drfh.certificate import TablePrices
 from drfh.errors import SolverError
 from drfh.mechanisms.solvers.classes import Classes
 from drfh.mechanisms.solvers.oracle import NOTHING_STOPS, Cut
 from drfh.placement import Placement
+from drfh.prices import TablePrices
 from drfh.problem import Floats, Ints
 
 __all__ = ["Simplex"]
@@ -68,7 +68,7 @@ class Simplex:
     relative ones, however uneven servers and users are.
     """
 
-    faintest = 0.0  # duals are cleaned of noise below
+    faintest = 1e-9
 
     def __init__(self, classes: Classes) -> None:
         self._classes = classes
