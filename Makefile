@@ -36,6 +36,7 @@ $(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/.run
 
 run: $(VENV)/.run  ## Set up, then take the guided tour
 	@$(BIN)/drfh tour
+	@echo "(the command is $(BIN)/drfh)"
 
 browser:  ## Install Debian's chromium for the tests of pages, where that is possible
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \

@@ -37,6 +37,8 @@ CLUSTER = "cluster:\n- name: big\n  resources: {cpu: 8}\n"  # lines 1 to 3
 USERS = "users:\n- name: ann\n  demand: {cpu: 1}\n"  # lines 4 to 6
 GOOD = CLUSTER + USERS
 ANY_AMOUNT = "must be a finite number ≥ 0, such as 4, 0.5, '500m' or '16Gi'"
+ANY_WEIGHT = "must be a number > 0, such as 1 or 2.5"
+ANY_TASKS = "must be a number ≥ 0, such as 100 (leave it out for no end)"
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n"
     for old, new in zip("abcdefgh", "bcdefghi", strict=True)
@@ -255,7 +257,7 @@ BAD_TEXTS = {
     **{
         f"weight {written}": (
             f"{GOOD}  weight: {written}\n",
-            f", line 7: users[0].weight {ANY_AMOUNT}, got {got}",
+            f", line 7: users[0].weight {ANY_WEIGHT}, got {got}",
         )
         for written, got in [
             (".nan", "nan"),
@@ -275,7 +277,7 @@ BAD_TEXTS = {
         ]
     },
     "weight 0": (GOOD + "  weight: 0\n", ", line 7: users[0].weight must be > 0, got 0"),
-    "tasks": (GOOD + "  tasks: -3\n", f", line 7: users[0].tasks {ANY_AMOUNT}, got -3"),
+    "tasks": (GOOD + "  tasks: -3\n", f", line 7: users[0].tasks {ANY_TASKS}, got -3"),
     "demand deep in the file": (
         CLUSTER
         + "users:\n- {name: a, demand: {cpu: 1}}\n- {name: b, demand: {cpu: 1}}\n"
@@ -318,7 +320,7 @@ BAD_TEXTS = {
     ),
     "unknown server": (
         GOOD + "  servers: bigg\n",
-        ", line 7: users[0].servers must name a server or a group of the cluster, got 'bigg'",
+        ", line 7: users[0].servers must name a server or a group of the cluster (did you mean big?), got 'bigg'",
     ),
     "label without value": (
         GOOD + "  servers:\n    zone:\n",

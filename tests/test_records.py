@@ -114,8 +114,8 @@ def test_totals_stay_below_the_bound(a: float, b: float) -> None:
         (lambda: User("a", {"cpu": 0}), r"demand must .* \(else its tasks never end\)"),
         (lambda: User("a", {"cpu": math.nan}), "demand.cpu must be a finite number ≥ 0"),
         (lambda: User("a", {"cpu": 1}, weight=0), "weight must be > 0, got 0"),
-        (lambda: User("a", {"cpu": 1}, weight=-2), "weight must be a finite number ≥ 0"),
-        (lambda: User("a", {"cpu": 1}, tasks=-1), "tasks must be a finite number ≥ 0"),
+        (lambda: User("a", {"cpu": 1}, weight=-2), "weight must be a number > 0, such as 1"),
+        (lambda: User("a", {"cpu": 1}, tasks=-1), "tasks must be a number ≥ 0, such as 100"),
         (lambda: User("a", {"cpu": 1}, servers=[]), "servers must name servers or labels"),
         (lambda: User("a", {"cpu": 1}, servers=[3]), "servers must be made of names"),  # type: ignore[list-item]
         (lambda: User("a", {"cpu": 1}, servers={"zone": None}), "servers.zone must be a value"),

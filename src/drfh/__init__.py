@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from drfh.cluster import Cluster, Server
     from drfh.errors import DrfhError, InputError, SolverError, UnknownNameError
     from drfh.files import Scenario, load_scenario, save_scenario
-    from drfh.mechanisms import MECHANISMS, allocate
+    from drfh.mechanisms import MECHANISMS, Solution, allocate
+    from drfh.placement import Placement, Pools
+    from drfh.problem import Problem
     from drfh.workload import User
 
 __version__ = "0.1.0"
@@ -42,8 +44,12 @@ _HOME = {
     "Cluster": "drfh.cluster",
     "DrfhError": "drfh.errors",
     "InputError": "drfh.errors",
+    "Placement": "drfh.placement",
+    "Pools": "drfh.placement",
+    "Problem": "drfh.problem",
     "Scenario": "drfh.files",
     "Server": "drfh.cluster",
+    "Solution": "drfh.mechanisms",
     "SolverError": "drfh.errors",
     "UnknownNameError": "drfh.errors",
     "User": "drfh.workload",
@@ -59,8 +65,12 @@ __all__ = [
     "Cluster",
     "DrfhError",
     "InputError",
+    "Placement",
+    "Pools",
+    "Problem",
     "Scenario",
     "Server",
+    "Solution",
     "SolverError",
     "UnknownNameError",
     "User",

@@ -13,6 +13,7 @@ from drfh.errors import InputError, UnknownNameError
 from drfh.explain import explain
 from drfh.placement import Placement
 from drfh.problem import Floats, Problem
+from drfh.resources import some
 
 if TYPE_CHECKING:
     import altair
@@ -52,8 +53,8 @@ class Allocation:
     >>> allocation = drfh.allocate(cluster, users)
     >>> {name: round(share, 6) for name, share in allocation.shares.items()}
     {'ann': 0.714286, 'bob': 0.714286}
-    >>> print(allocation.explain("ann"))
-    ann stops at 10 tasks, 71.4 % of the pool's memory: cpu is used up on high-memory.
+    >>> print(allocation.explain("ann").partition(": ")[2])
+    cpu is used up on high-memory and memory is used up on high-cpu.
     >>> bool(allocation.verify())
     True
     """
@@ -134,7 +135,7 @@ class Allocation:
         """Say in one sentence what limits a user."""
         names = self.problem.names()
         if user not in names:
-            raise UnknownNameError("user", user, names)
+            raise UnknownNameError("user", str(user), names)
         return explain(self, names.index(user))
 
     def placement(self, *, expand: bool = False) -> polars.DataFrame:
@@ -188,6 +189,6 @@ class Allocation:
         problem = self.problem
         proof = "" if self.certificate is None else f", gap {self.certificate.gap:.1e}"
         return (
-            f"Allocation({self.mechanism}: {len(problem.users):,} users on "
-            f"{problem.cluster.size:,} servers, {self.method}{proof})"
+            f"Allocation({self.mechanism}: {some(len(problem.users), 'user')} on "
+            f"{some(problem.cluster.size, 'server')}, {self.method}{proof})"
         )

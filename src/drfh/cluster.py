@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drfh.errors import InputError, UnknownNameError
-from drfh.resources import FrozenMap, format_quantity, parse_amounts
+from drfh.resources import FrozenMap, format_quantity, parse_amounts, some
 
 __all__ = ["Cluster", "Server"]
 
@@ -109,6 +109,8 @@ class Cluster:
     """
 
     def __init__(self, servers: Iterable[Server]) -> None:
+        if isinstance(servers, (Server, str)) or not isinstance(servers, Iterable):
+            raise InputError("servers", "must be a list of drfh.Server", servers)
         groups = tuple(servers)
         for position, server in enumerate(groups):
             if not isinstance(server, Server):
@@ -143,6 +145,8 @@ class Cluster:
         self.counts = counts
         with np.errstate(over="ignore"):
             self.totals: NDArray[np.float64] = (capacity * counts[:, None]).sum(axis=0)
+        if not 0 < float(counts.astype(np.float64).sum()) < 2**53:
+            raise InputError("servers", "must be fewer than 2**53", float(counts.sum()))
         for name, total in zip(resources, self.totals.tolist(), strict=True):
             if not total < np.finfo(np.float64).max:
                 raise InputError(f"total of {name}", "must be a finite number", total)
@@ -177,7 +181,12 @@ class Cluster:
         Cluster(4 servers in 2 groups: cpu 18, memory 38)
         """
         cluster = cls.__new__(cls)
+        if isinstance(resources, str) or not isinstance(resources, Iterable):
+            raise InputError("resources", "must be a list of names", resources)
         columns = tuple(resources)
+        parse_amounts(dict.fromkeys(map(_name_or_blank, columns), 0), "resources")
+        if not columns:
+            raise InputError("resources", "must have at least one name")
         try:
             table = np.array(capacity, dtype=np.float64)
         except (TypeError, ValueError):
@@ -188,7 +197,6 @@ class Cluster:
             )
         if len(set(columns)) != len(columns):
             raise InputError("resources", "must have no name twice", columns)
-        parse_amounts(dict.fromkeys(columns, 0), "resources")
         wrong = ~((table >= 0) & np.isfinite(table))
         if wrong.any():
             row, column = (int(i) for i in np.argwhere(wrong)[0])
@@ -204,11 +212,14 @@ class Cluster:
             sizes = np.ones(len(table), dtype=np.int64)
         else:
             given = np.asarray(counts)
-            if given.shape != (len(table),) or given.dtype.kind not in "iu" or given.min() < 1:
+            whole = given.shape == (len(table),) and given.dtype.kind in "iu"
+            if not whole or given.min() < 1 or given.max() >= 2**53:
                 raise InputError("counts", "must be one whole number ≥ 1 for each group")
             sizes = given.astype(np.int64)
         cluster._set(table, sizes, columns)
         if names is not None:
+            if isinstance(names, str) or not isinstance(names, Sequence):
+                raise InputError("names", "must be a list of names", names)
             if len(names) != len(table):
                 raise InputError("names", "must be one for each group", len(names))
             for position, name in enumerate(names):
@@ -274,11 +285,13 @@ class Cluster:
             return self.group_index[name], None
         group, slash, digits = name.rpartition("/")
         position = self.group_index.get(group) if slash else None
-        if position is None or not (digits.isascii() and digits.isdigit()):
+        if position is None or not (digits.isascii() and digits.isdigit() and len(digits) < 16):
             return None
         index = int(digits)
         count = int(self.counts[position])
-        return (position, index) if count > 1 and index < count else None
+        if index >= count:
+            return None
+        return position, (index if count > 1 else None)
 
     def server_name(self, group: int, index: int) -> str:
         """Return the name of one server.
@@ -338,9 +351,12 @@ class Cluster:
             f"{name} {format_quantity(total)}"
             for name, total in zip(self.resources, self.totals.tolist(), strict=True)
         )
-        servers = f"{self.size:,} server{'s' * (self.size != 1)}"
-        groups = f"{len(self):,} group{'s' * (len(self) != 1)}"
+        servers, groups = some(self.size, "server"), some(len(self), "group")
         return f"Cluster({servers} in {groups}: {pool})"
+
+
+def _name_or_blank(name: Any) -> str:
+    return name if isinstance(name, str) else ""
 
 
 def _default_name(position: int) -> str:

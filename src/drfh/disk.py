@@ -6,6 +6,7 @@ import difflib
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -72,6 +73,11 @@ you mean paper-two-servers?)
 
 
 def _read_bytes(path: str, instead: Iterable[str]) -> bytes:
+    if path == "-":
+        data = sys.stdin.buffer.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise _too_large("standard input", len(data))
+        return data
     try:
         # Opening a pipe would wait for its writer; this does not, and nothing is read yet.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 _NAMED = 3  # groups that a sentence names before it counts the rest
-_CHEAPEST = 1e-7
 _MATTERS = 0.05
 
 
@@ -68,24 +67,18 @@ def _reasons(allocation: Allocation, user: int) -> list[str]:
     if prices is None:
         return []
     blocks = np.arange(len(problem.blocks))
-    usable = problem.can_use(np.full(len(blocks), user), blocks)
-    part = prices.of_blocks(problem) * problem.direction[user]
-    cost = part.sum(axis=1)
-    least = cost[usable].min()
-    near = usable & (cost <= least * (1 + _CHEAPEST))
-    runs = np.zeros(len(blocks), dtype=bool)
-    own = allocation.assignment.user == user
-    pools = np.unique(allocation.assignment.pool[own])
-    runs[np.isin(allocation.assignment.pools.of_block, pools)] = True
-    chosen = np.flatnonzero(near & runs if (near & runs).any() else near)
-    weight = problem.capacity[chosen].max(axis=1)
-    blame = part[chosen] / cost[chosen, None] * (weight / weight.sum())[:, None]
+    usable = np.flatnonzero(problem.can_use(np.full(len(blocks), user), blocks))
+    # On every server that it may use, its next task costs something: what is it that costs?
+    part = prices.of_blocks(problem)[usable] * problem.direction[user]
+    part /= part.sum(axis=1, keepdims=True)
+    weight = problem.capacity[usable].max(axis=1)
+    blame = part * (weight / weight.sum())[:, None]
     reasons = []
     for r in np.argsort(-blame.sum(axis=0), kind="stable").tolist():
-        if blame[:, r].sum() < _MATTERS:
-            break
-        where = chosen[part[chosen, r] > _MATTERS * cost[chosen]]
-        reasons.append(f"{problem.cluster.resources[r]} is used up on {_servers(problem, where)}")
+        where = usable[part[:, r] > _MATTERS]
+        if len(where):
+            resource = problem.cluster.resources[r]
+            reasons.append(f"{resource} is used up on {_servers(problem, where)}")
     return reasons
 
 
@@ -125,17 +118,21 @@ def _servers(problem: Problem, blocks: Ints) -> str:
         problem.blocks.group[blocks], problem.blocks.count[blocks], minlength=len(cluster)
     ).astype(np.int64)
     groups = np.argsort(-size, kind="stable")[: np.count_nonzero(size)]
-    named = [
-        cluster.names[g]
-        if cluster.counts[g] == 1
-        else f"{'' if size[g] == cluster.counts[g] else f'{size[g]:,} of '}"
-        f"the {cluster.counts[g]:,} {cluster.names[g]} servers"
-        for g in groups[:_NAMED].tolist()
-    ]
+    named = [_group(problem, blocks, g, int(size[g])) for g in groups[:_NAMED].tolist()]
     rest = int(size[groups[_NAMED:]].sum())
     if rest:
         named.append(f"{rest:,} more server{'s' * (rest != 1)}")
     return _joined(named)
+
+
+def _group(problem: Problem, blocks: Ints, group: int, size: int) -> str:
+    cluster = problem.cluster
+    name, count = cluster.names[group], int(cluster.counts[group])
+    if size == 1:
+        block = blocks[problem.blocks.group[blocks] == group][0]
+        return cluster.server_name(group, int(problem.blocks.first[block]))
+    part = "" if size == count else f"{size:,} of "
+    return f"{part}the {count:,} {name} servers"
 
 
 def _some_tasks(tasks: float) -> str:

@@ -14,6 +14,7 @@ __all__ = ["Placement", "Pools"]
 
 _EPSILON = 2.0**-52
 _MOST_ATTEMPTS = 60
+_ROUND_OFF = 1e-14
 _MOST_EXPANDED = 2_000_000
 _READABLE = 256  # entries that somebody may look at one by one
 _NOBODY = np.zeros(0, dtype=np.int64)
@@ -81,7 +82,9 @@ class Placement:
         column is scaled down until the sum of its tasks in float64, in user order, is within its
         capacity. Nothing is ever scaled up, but for the last digit of a small table.
         """
-        keep = tasks > 0
+        # A solver's round-off is no task of anybody.
+        total = np.bincount(user, tasks, minlength=len(problem.users))
+        keep = tasks > _ROUND_OFF * total[user]
         if not keep.all():
             user, pool, tasks = user[keep], pool[keep], tasks[keep]
         key = pool * len(problem.users) + user

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -87,6 +88,8 @@ class Problem:
         """Gather the arrays and check what only the whole can tell."""
         if not isinstance(cluster, Cluster):
             raise InputError("cluster", "must be a drfh.Cluster", cluster)
+        if isinstance(users, (User, str)) or not isinstance(users, Iterable):
+            raise InputError("users", "must be a list of drfh.User", users)
         everyone = tuple(users)
         if not everyone:
             raise InputError("users", "must have at least one user")
@@ -113,23 +116,29 @@ class Problem:
 
     def _check_range(self) -> None:
         direction = self.direction
-        if direction.min() >= _SMALLEST_RATIO and self.task_share.min() >= _SMALLEST_RATIO:
+        share = self.task_share
+        if (
+            direction.min() >= _SMALLEST_RATIO
+            and share.min() >= _SMALLEST_RATIO
+            and share.max() < (1 / _SMALLEST_RATIO)
+        ):
             return
-        lost = (self.demand > 0) & (
-            (direction < _SMALLEST_RATIO) | (self.task_share < _SMALLEST_RATIO)[:, None]
-        )
+        far = (share < _SMALLEST_RATIO) | ~(share < 1 / _SMALLEST_RATIO)
+        lost = (self.demand > 0) & ((direction < _SMALLEST_RATIO) | far[:, None])
         if lost.any():
             user, resource = (int(i) for i in np.argwhere(lost)[0])
             raise InputError(
                 f"users[{user}].demand.{self.cluster.resources[resource]}",
-                f"must be at least {_SMALLEST_RATIO:g} of the pool and of the user's other demands",
+                f"must be at least {_SMALLEST_RATIO:g} of the user's other demands and within a "
+                f"factor of {1 / _SMALLEST_RATIO:g} of the pool",
                 float(self.demand[user, resource]),
             )
 
     @cached_property
     def _share_of_pool(self) -> Floats:
         totals = self.cluster.totals
-        share: Floats = self.demand / np.where(totals > 0, totals, 1.0)
+        with np.errstate(over="ignore"):
+            share: Floats = self.demand / np.where(totals > 0, totals, 1.0)
         return share
 
     @cached_property
@@ -142,7 +151,8 @@ class Problem:
     @cached_property
     def direction(self) -> Floats:
         """Demand in shares of the pool, scaled to a maximum of 1."""
-        direction: Floats = self._share_of_pool / self.task_share[:, None]
+        with np.errstate(invalid="ignore"):
+            direction: Floats = self._share_of_pool / self.task_share[:, None]
         return direction
 
     @cached_property
@@ -229,9 +239,13 @@ def _gather(
                 demand[chosen, index] = amounts
             elif amounts.any():
                 user = next(u for u in picked if u.demand[resource] > 0)
+                known = ", ".join(cluster.resources)
+                fold = {name.casefold(): name for name in cluster.resources}
+                near = difflib.get_close_matches(resource.casefold(), fold, n=1)
+                hint = f"; did you mean {fold[near[0]]}?" if near else ""
                 raise InputError(
                     f"demand.{resource} of {user.name}",
-                    f"must be a resource that some server has ({', '.join(cluster.resources)})",
+                    f"must be a resource that some server has ({known}{hint})",
                     format_quantity(user.demand[resource]),
                 )
     return weight, limit, demand

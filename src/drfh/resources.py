@@ -19,6 +19,7 @@ __all__ = [
     "integer_unit",
     "parse_amounts",
     "parse_quantity",
+    "some",
 ]
 
 #: Relative difference below which two computed amounts are the same.
@@ -85,7 +86,7 @@ class FrozenMap(Mapping[str, Value], Generic[Value]):
         return repr(self._data)
 
 
-def parse_quantity(value: Any, field: str = "quantity") -> float:
+def parse_quantity(value: Any, field: str = "quantity", rule: str = _RULE) -> float:
     """Read an amount: a number, or a string with a Kubernetes suffix.
 
     Parameters
@@ -93,8 +94,8 @@ def parse_quantity(value: Any, field: str = "quantity") -> float:
     value
         A finite number ≥ 0, or a string such as ``"500m"`` (0.5), ``"16Gi"`` (16 × 2³⁰),
         ``"2T"`` (2 × 10¹²) or ``"4"``. A trailing ``B`` is allowed.
-    field
-        What to call it in an error.
+    field, rule
+        What to call it, and what to ask for, in an error.
 
     Examples
     --------
@@ -108,7 +109,7 @@ got '4 cores'
     if isinstance(value, str):
         found = _QUANTITY.fullmatch(value)
         if found is None:
-            raise InputError(field, _RULE, value)
+            raise InputError(field, rule, value)
         number = float(found[1])
         suffix = found[2] or ""
         # Dividing by 1000 rounds once; multiplying by 0.001 would round twice.
@@ -123,9 +124,9 @@ got '4 cores'
         except OverflowError:
             amount = math.inf
     else:
-        raise InputError(field, _RULE, value)
+        raise InputError(field, rule, value)
     if not (0 <= amount < math.inf):
-        raise InputError(field, _RULE, value)
+        raise InputError(field, rule, value)
     return amount + 0.0  # turns -0.0 into 0.0
 
 
@@ -146,19 +147,31 @@ def parse_amounts(amounts: Any, field: str) -> FrozenMap[float]:
 
 
 def format_quantity(amount: float) -> str:
-    """Write an amount the way people do: binary suffixes for whole Mi, else plain digits.
+    """Write an amount the way people do: binary suffixes for bytes, else plain digits.
 
     Examples
     --------
     >>> format_quantity(17179869184.0), format_quantity(0.25), format_quantity(1234567.0)
     ('16Gi', '0.25', '1.23457e+06')
     """
-    if amount >= 2**20 and amount % 2**20 == 0:
-        for suffix in ("Ei", "Pi", "Ti", "Gi", "Mi"):
-            scaled = amount / _SUFFIXES[suffix]
-            if scaled >= 1 and (scaled * 100) % 1 == 0:
-                return f"{scaled:.6g}{suffix}"
+    if amount >= 2**20 and amount % 2**10 == 0:
+        suffixes = [name for name in ("Ei", "Pi", "Ti", "Gi", "Mi") if amount >= _SUFFIXES[name]]
+        # The largest one that takes two digits after the point, else as exact as six digits are.
+        short = [name for name in suffixes if amount / _SUFFIXES[name] * 100 % 1 == 0]
+        suffix = (short or suffixes)[0]
+        return f"{amount / _SUFFIXES[suffix]:.6g}{suffix}"
     return f"{amount:.6g}"
+
+
+def some(number: int, thing: str) -> str:
+    """Return a number of things.
+
+    Examples
+    --------
+    >>> some(1, "user"), some(12583, "server")
+    ('1 user', '12,583 servers')
+    """
+    return f"{number:,} {thing}{'s' * (number != 1)}"
 
 
 def integer_unit(values: ArrayLike, total: float) -> float:

@@ -9,6 +9,8 @@ import numpy as np
 import polars
 
 from drfh.errors import InputError
+from drfh.explain import explain
+from drfh.problem import Problem
 
 if TYPE_CHECKING:
     from drfh.allocation import Allocation
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["group_table", "placement_table", "price_table", "to_dict", "user_table"]
 
 _MOST_ROWS = 100_000_000
+_MOST_REASONS = 10_000_000  # pairs of user and servers that are looked through for reasons
 
 
 def user_table(allocation: Allocation) -> polars.DataFrame:
@@ -128,10 +131,10 @@ def placement_table(allocation: Allocation, *, expand: bool = False) -> polars.D
 
 
 def price_table(allocation: Allocation) -> polars.DataFrame:
-    """Return the prices of the certificate: a row for each round, server group and resource.
+    """Return the prices of the certificate: a row for each round, servers and resource.
 
-    Prices are per share of the pool; a group whose servers are told apart by a restriction has
-    the mean of theirs.
+    Prices are per share of the pool: what all of a resource would cost. Servers are a group,
+    or a part of one that a restriction tells apart: ``big/0``, ``big/1-5``.
 
     Examples
     --------
@@ -141,36 +144,42 @@ def price_table(allocation: Allocation) -> polars.DataFrame:
     [(1, 'server-1', 'cpu', 1.0)]
     """
     problem = allocation.problem
-    cluster, blocks = problem.cluster, problem.blocks
-    frames = []
+    resources = list(problem.cluster.resources)
+    schema = {
+        "round": polars.Int64,
+        "servers": polars.String,
+        "resource": polars.String,
+        "price": polars.Float64,
+    }
+    frames = [polars.DataFrame(schema=schema)]
+    names = np.array(_block_names(problem), dtype=object)
     rounds = allocation.certificate.rounds if allocation.certificate else ()
     for number, r in enumerate(rounds, start=1):
         if r.prices is None:
             continue
-        table = np.zeros((len(cluster), len(cluster.resources)))
-        np.add.at(table, blocks.group, r.prices.of_blocks(problem) * blocks.count[:, None])
-        table /= cluster.counts[:, None]
-        frames.append(
-            polars.DataFrame(
-                {
-                    "round": np.full(table.size, number),
-                    "group": np.repeat(
-                        np.array(cluster.names, dtype=object), table.shape[1]
-                    ).tolist(),
-                    "resource": list(cluster.resources) * len(cluster),
-                    "price": table.ravel(),
-                }
-            )
-        )
-    if not frames:
-        schema = {
-            "round": polars.Int64,
-            "group": polars.String,
-            "resource": polars.String,
-            "price": polars.Float64,
+        table = r.prices.of_blocks(problem)
+        columns = {
+            "round": np.full(table.size, number),
+            "servers": np.repeat(names, table.shape[1]).tolist(),
+            "resource": resources * len(names),
+            "price": table.ravel(),
         }
-        return polars.DataFrame(schema=schema)
+        frames.append(polars.DataFrame(columns, schema=schema))
     return polars.concat(frames)
+
+
+def _block_names(problem: Problem) -> list[str]:
+    cluster, blocks = problem.cluster, problem.blocks
+    names = []
+    for group, first, count in zip(
+        blocks.group.tolist(), blocks.first.tolist(), blocks.count.tolist(), strict=True
+    ):
+        if count == cluster.counts[group]:
+            names.append(cluster.names[group])
+        else:
+            last = "" if count == 1 else f"-{first + count - 1}"
+            names.append(f"{cluster.names[group]}/{first}{last}")
+    return names
 
 
 def to_dict(allocation: Allocation) -> dict[str, Any]:
@@ -195,15 +204,16 @@ def to_dict(allocation: Allocation) -> dict[str, Any]:
         "groups": group_table(allocation).to_dicts(),
         "placement": placement_table(allocation).to_dicts(),
     }
-    for row, user in zip(result["users"], names, strict=True):
-        row["why"] = allocation.explain(user)
+    if len(names) * len(problem.blocks) <= _MOST_REASONS:
+        for position, row in enumerate(result["users"]):
+            row["why"] = explain(allocation, position)
     if allocation.certificate is not None:
         certificate = allocation.certificate
-        # Round → group → resource → price, of what is not free.
+        # Round → servers → resource → price, of what is not free.
         prices: dict[int, dict[str, dict[str, float]]] = {}
-        for number, group, resource, price in price_table(allocation).iter_rows():
+        for number, servers, resource, price in price_table(allocation).iter_rows():
             if price > 0:
-                prices.setdefault(number, {}).setdefault(group, {})[resource] = price
+                prices.setdefault(number, {}).setdefault(servers, {})[resource] = price
         result["certificate"] = {
             "gap": certificate.gap,
             "tolerance": certificate.tolerance,

@@ -54,6 +54,7 @@ def changed(
     remove: Sequence[str] = (),
     weight: Sequence[str] = (),
     demand: Sequence[str] = (),
+    tasks: Sequence[str] = (),
 ) -> Scenario:
     """Return the scenario after some changes.
 
@@ -62,13 +63,15 @@ def changed(
     scenario
         Before.
     add
-        Servers, such as ``10x cpu=8,memory=512Gi``.
+        Servers, such as ``10x cpu=8,memory=512Gi``, or ``10x NAME`` for more of a group.
     remove
         Groups, ``NAME`` or ``NAME:COUNT``.
     weight
         Weights, ``USER=WEIGHT``.
     demand
         Demands, ``USER:RESOURCE=AMOUNT`` with more resources after commas.
+    tasks
+        Numbers of tasks, ``USER=N``, or ``USER=`` for no end.
 
     Examples
     --------
@@ -80,7 +83,7 @@ def changed(
     for text in remove:
         cluster = _without(cluster, text)
     for text in add:
-        cluster = cluster.plus(parse_servers(text, _fresh_name(cluster)))
+        cluster = _with(cluster, text)
     users = {user.name: user for user in scenario.users}
     for text in weight:
         name, equals, value = text.rpartition("=")
@@ -88,6 +91,12 @@ def changed(
             raise InputError("--weight", "must look like ann=2", text)
         user = _named(users, name, "--weight")
         users[name] = _replaced(user, "--weight", weight=parse_quantity(value, f"--weight {name}"))
+    for text in tasks:
+        name, equals, value = text.rpartition("=")
+        if not equals:
+            raise InputError("--tasks", "must look like ann=100", text)
+        user = _named(users, name, "--tasks")
+        users[name] = _replaced(user, "--tasks", tasks=value or None)
     for text in demand:
         name, amounts = _user_and_rest(users, text)
         user = users[name]
@@ -124,6 +133,17 @@ def _without(cluster: Cluster, text: str) -> Cluster:
         return cluster.minus(name, int(number))
     except InputError as error:
         raise _about(f"--remove {name}", error) from None
+
+
+def _with(cluster: Cluster, text: str) -> Cluster:
+    found = _SERVERS.fullmatch(text)
+    if found is None or found[2] not in cluster.group_index:
+        return cluster.plus(parse_servers(text, _fresh_name(cluster)))
+    position = cluster.group_index[found[2]]
+    servers = list(cluster.servers)
+    count = servers[position].count + int(found[1] or 1)
+    servers[position] = replace(servers[position], count=count)
+    return Cluster(servers)
 
 
 def _fresh_name(cluster: Cluster) -> str:

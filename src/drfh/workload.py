@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,10 +80,11 @@ class User:
         if not any(amounts.values()):
             rule = "must have at least one amount > 0 (else its tasks never end)"
             raise InputError("demand", rule, dict(amounts))
-        entitled = parse_quantity(weight, "weight")
+        entitled = parse_quantity(weight, "weight", "must be a number > 0, such as 1 or 2.5")
         if entitled <= 0:
             raise InputError("weight", "must be > 0", weight)
-        limit = None if tasks is None else parse_quantity(tasks, "tasks")
+        rule = "must be a number ≥ 0, such as 100 (leave it out for no end)"
+        limit = None if tasks is None else parse_quantity(tasks, "tasks", rule)
         check_name(parent, "parent", optional=True)
         names = tuple(amounts)
         set_ = object.__setattr__
@@ -123,8 +125,8 @@ def _terms(restriction: Any) -> tuple[Term, ...]:
     for term in listed:
         if isinstance(term, Mapping) and term:
             terms.append(FrozenMap({str(key): _choices(key, term[key]) for key in term}))
-        elif (isinstance(term, str) and term) or callable(term):
-            terms.append(term)
+        elif isinstance(term, Hashable) and (callable(term) or (isinstance(term, str) and term)):
+            terms.append(cast("Term", term))
         else:
             raise InputError("servers", "must be made of names, labels or predicates", term)
     return tuple(terms)
@@ -160,9 +162,7 @@ def eligible_servers(user: User, cluster: Cluster) -> tuple[NDArray[np.bool_], d
         if isinstance(term, str):
             found = cluster.find_server(term)
             if found is None:
-                raise InputError(
-                    f"servers of {user.name}", "must name a server or a group of the cluster", term
-                )
+                raise _unknown_server(user, term, cluster)
             group, index = found
             if index is None:
                 groups[group] = True
@@ -182,6 +182,18 @@ def eligible_servers(user: User, cluster: Cluster) -> tuple[NDArray[np.bool_], d
         rule = f"must match at least one server, got {shown_restriction(user.servers)}"
         raise InputError(f"servers of {user.name}", rule)
     return groups, singles
+
+
+def _unknown_server(user: User, name: str, cluster: Cluster) -> InputError:
+    group = name.rpartition("/")[0]
+    if group in cluster.group_index:
+        last = int(cluster.counts[cluster.group_index[group]]) - 1
+        hint = f" ({group} has {group}/0 to {group}/{last})"
+    else:
+        near = difflib.get_close_matches(name, cluster.names, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+    rule = f"must name a server or a group of the cluster{hint}"
+    return InputError(f"servers of {user.name}", rule, name)
 
 
 def _holds(predicate: Callable[[Server], bool], server: Server, user: User) -> bool:

@@ -75,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reconfigure(errors="replace")  # a terminal that cannot show ≥ shows ? instead of failing
     code = _run(words)
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is, when the shell closed it
+            sys.stdout.flush()
     except OSError as error:
         # Nobody reads on, or the disk is full. What is left in the buffer must not fail once more
         # when Python exits.

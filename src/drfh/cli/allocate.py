@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["allocate"]
 
 _SUFFIXES = (".json", ".csv", ".parquet")
+_MOST_WARNINGS = 10
 _WHAT_IF = "What if"
 _OUTPUT = "Output"
 
@@ -42,7 +43,7 @@ def allocate(
         typer.Option(
             metavar="SERVERS",
             rich_help_panel=_WHAT_IF,
-            help="Add servers, such as '10x cpu=8,memory=512Gi'.",
+            help="Add servers: '10x cpu=8,memory=512Gi' or '10x NAME'.",
         ),
     ] = None,
     remove: Annotated[
@@ -59,6 +60,12 @@ def allocate(
         list[str] | None,
         typer.Option(
             metavar="USER:RES=AMOUNT", rich_help_panel=_WHAT_IF, help="Give a user another demand."
+        ),
+    ] = None,
+    tasks: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="USER=N", rich_help_panel=_WHAT_IF, help="Give a user another number of tasks."
         ),
     ] = None,
     explain: Annotated[
@@ -128,6 +135,7 @@ def allocate(
       drfh allocate team.yaml --plot team.html --save team.json
     """
     from drfh.cli import allocation_text as text
+    from drfh.files import check as look
     from drfh.files import load_scenario
     from drfh.whatif import changed
 
@@ -139,21 +147,33 @@ def allocate(
     check_mechanism(scenario, file)
     placement = placement or expand
     before = None
-    if add or remove or weight or demand:
+    if add or remove or weight or demand or tasks:
         before = _solve(scenario, mechanism, method, whole_tasks)
         scenario = changed(
-            scenario, add=add or (), remove=remove or (), weight=weight or (), demand=demand or ()
+            scenario,
+            add=add or (),
+            remove=remove or (),
+            weight=weight or (),
+            demand=demand or (),
+            tasks=tasks or (),
         )
     allocation = _solve(scenario, mechanism, method, whole_tasks)
     checked = allocation.verify() if verify else None
+    warnings = [line.removeprefix("warning: ") for line in look(scenario)]
+    open_ = text.unproven(allocation)
     if plot is not None:
         from drfh.report.allocation import save_chart
 
         save_chart(allocation, plot, title=scenario.title)
     if save is not None:
         _save(save, allocation, before, placement=placement, expand=expand)
+    for warning in warnings[:_MOST_WARNINGS]:
+        console(stderr=True).print(f"warning: {warning}", style="yellow")
+    if open_ and (as_csv or explain is not None or placement):
+        console(stderr=True).print(f"warning: {open_}", style="bold red")
     if as_json:
-        print_json(_data(allocation, before, expand=placement and expand))
+        data = _data(allocation, before, expand=expand)
+        print_json({**data, "warnings": warnings} if warnings else data)
     elif as_csv:
         typer.echo(_table(allocation, placement, expand).write_csv(), nl=False)
     elif explain is not None:

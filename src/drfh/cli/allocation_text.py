@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from drfh.cli.output import bar, console, percent, some, table
+from drfh.cli.output import bar, console, percent, table
+from drfh.resources import some
 
 if TYPE_CHECKING:
     from drfh.allocation import Allocation
 
-__all__ = ["print_allocation", "print_change", "print_placement"]
+__all__ = ["print_allocation", "print_change", "print_placement", "unproven"]
 
 _MOST_ROWS = 24
 _NUMBERS = ("weight", "tasks", "of", "share", "divisible", "promised", "servers", "before",
@@ -20,8 +21,8 @@ def _number(value: float | None) -> str:
     return "∞" if value is None else f"{value:,.6g}"
 
 
-def _rest(total: int, shown: int, thing: str) -> str:
-    return f"… and {some(total - shown, thing)} more (--all shows them, --csv and --json have them)"
+def _rest(total: int, shown: int, thing: str, where: str = "--csv and --json have") -> str:
+    return f"… and {some(total - shown, thing)} more (--all shows them, {where} them)"
 
 
 def print_allocation(allocation: Allocation, title: str = "", *, everyone: bool = False) -> None:
@@ -73,25 +74,47 @@ def _print_reasons(out: Any, allocation: Allocation) -> None:
 def _print_groups(out: Any, allocation: Allocation, everyone: bool) -> None:
     frame = allocation.group_table()
     resources = allocation.problem.cluster.resources
-    headers: list[str] = []
-    for resource in resources:
-        headers += [resource, ""]
-    grid = table("group", "servers", *headers, right=(*_NUMBERS, *resources))
+    totals = list(allocation.utilisation.values())
     shown = frame if everyone else frame.head(_MOST_ROWS)
-    for group, servers, *parts in shown.iter_rows():
-        cells = [group, f"{servers:,}"]
-        for used in parts:
-            cells += [percent(used), bar(used or 0.0, 6)]
-        grid.add_row(*cells)
-    if len(frame) > 1:
-        grid.add_section()
-        cells = ["all", f"{allocation.problem.cluster.size:,}"]
-        for used in allocation.utilisation.values():
-            cells += [percent(used), bar(used, 6)]
-        grid.add_row(*cells)
-    out.print(grid)
+    # Bars go first when the terminal is narrow, then the table is split; names and numbers stay.
+    left = max(len(str(name)) for name in [*shown["group"], "group"]) + 11
+    widths = [max(len(resource), 7) + 3 for resource in resources]
+    bars = left + sum(widths) + 9 * len(resources) <= out.width
+    for part in _parts(widths, out.width - left - 1, bars):
+        headers: list[str] = []
+        for r in part:
+            headers += [resources[r], ""] if bars else [resources[r]]
+        grid = table("group", "servers", *headers, right=(*_NUMBERS, *resources))
+        rows = [(*row[:2], *(row[2 + r] for r in part)) for row in shown.iter_rows()]
+        for group, servers, *used in rows:
+            grid.add_row(group, f"{servers:,}", *_used_cells(used, bars))
+        if len(frame) > 1:
+            grid.add_section()
+            cells = _used_cells([totals[r] for r in part], bars)
+            grid.add_row("all", f"{allocation.problem.cluster.size:,}", *cells)
+        out.print(grid)
     if len(shown) < len(frame):
-        out.print(_rest(len(frame), len(shown), "group"))
+        out.print(_rest(len(frame), len(shown), "group", "--json has"))
+
+
+def _parts(widths: list[int], room: int, together: bool) -> list[list[int]]:
+    """Return columns that fit side by side."""
+    parts: list[list[int]] = [[]]
+    used = 0
+    for column, width in enumerate(widths):
+        if parts[-1] and used + width > room and not together:
+            parts.append([])
+            used = 0
+        parts[-1].append(column)
+        used += width
+    return parts
+
+
+def _used_cells(used: list[float | None], bars: bool) -> list[str]:
+    cells: list[str] = []
+    for part in used:
+        cells += [percent(part), bar(part or 0.0, 6)] if bars else [percent(part)]
+    return cells
 
 
 def _print_proof(out: Any, allocation: Allocation) -> None:
@@ -104,18 +127,26 @@ def _print_proof(out: Any, allocation: Allocation) -> None:
         if certificate.closed:
             out.print(f"{head}: {what}, relative gap {certificate.gap:.1e}, {rounds}")
         else:
-            out.print(
-                f"{head}: NOT proven optimal, relative gap {certificate.gap:.1e} is above "
-                f"{certificate.tolerance:.0e}, {rounds}",
-                style="bold red",
-            )
+            out.print(f"{head}: {unproven(allocation)}, {rounds}", style="bold red")
     elif allocation.loss is not None:
         name, loss = allocation.worst_off() or ("", 0.0)
-        out.print(f"{head}: loses {percent(loss)} against divisible tasks ({name} is worst off)")
+        who = f" ({name} is worst off)" if loss > 0 else ""
+        out.print(f"{head}: loses {percent(loss)} against divisible tasks{who}")
     else:
         out.print(head)
     for note in allocation.notes:
         out.print(f"note: {note}", style="yellow")
+
+
+def unproven(allocation: Allocation) -> str | None:
+    """Return what to say of an answer whose certificate is open, or None."""
+    certificate = allocation.certificate
+    if certificate is None or certificate.closed:
+        return None
+    return (
+        f"NOT proven optimal, relative gap {certificate.gap:.1e} is above "
+        f"{certificate.tolerance:.0e}"
+    )
 
 
 def print_change(
@@ -157,6 +188,8 @@ def print_change(
     for resource in dict.fromkeys((*old_use, *new_use)):
         use.add_row(resource, percent(old_use.get(resource)), percent(new_use.get(resource)))
     out.print(use)
+    if len(after.problem.users) <= _MOST_ROWS:
+        _print_reasons(out, after)
     _print_proof(out, after)
 
 
@@ -164,7 +197,9 @@ def _relative(old: float, new: float) -> str:
     if old == 0:
         return "new" if new > 0 else "–"
     change = new / old - 1
-    return "–" if abs(change) < 5e-10 else f"{100 * change:+.1f} %"
+    if abs(change) < 5e-10:
+        return "–"
+    return f"{100 * change:+.1f} %" if abs(change) >= 5e-4 else f"{100 * change:+.1g} %"
 
 
 def print_placement(allocation: Allocation, *, expand: bool, everyone: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-__all__ = ["bar", "console", "percent", "print_json", "some", "table"]
+__all__ = ["bar", "console", "percent", "print_json", "table"]
 
 _PIPE_WIDTH = 200
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -59,18 +59,10 @@ def percent(part: float | None) -> str:
     >>> percent(0.7142), percent(None)
     ('71.4 %', '–')
     """
-    return "–" if part is None else f"{100 * part:.1f} %"
-
-
-def some(number: int, thing: str) -> str:
-    """Return a number of things.
-
-    Examples
-    --------
-    >>> some(1, "user"), some(12583, "server")
-    ('1 user', '12,583 servers')
-    """
-    return f"{number:,} {thing}{'s' * (number != 1)}"
+    if part is None:
+        return "–"
+    small = 0 < part < 0.001
+    return f"{100 * part:.1g} %" if small else f"{100 * part:.1f} %"
 
 
 def print_json(data: Any) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.cli.allocate import check_mechanism
-from drfh.cli.output import console, print_json, some, table
+from drfh.cli.output import console, print_json, table
 
 if TYPE_CHECKING:
     from drfh.files import Scenario
@@ -112,7 +112,7 @@ def _summary(scenario: Scenario) -> dict[str, Any]:
 
 
 def _print_summary(scenario: Scenario, warnings: list[str]) -> None:
-    from drfh.resources import format_quantity
+    from drfh.resources import format_quantity, some
     from drfh.workload import shown_restriction
 
     out = console()

@@ -11,7 +11,7 @@ import numpy as np
 
 from drfh.allocation import Allocation
 from drfh.cluster import Cluster
-from drfh.errors import InputError, UnknownNameError
+from drfh.errors import InputError, UnknownNameError, shown
 from drfh.mechanisms.drf import drf
 from drfh.mechanisms.drfh import drfh
 from drfh.mechanisms.filling import fill_whole_tasks, fits_some_server
@@ -87,6 +87,8 @@ def allocate(
     if progress is not None and function is drfh:
         parameters["progress"] = lambda gap: progress(f"relative gap {gap:.1e}")
     solution = function(problem, **parameters)
+    if not isinstance(solution, Solution):
+        raise InputError(f"mechanism {name}", "must return a drfh.Solution", solution)
     allocation = Allocation(
         problem,
         solution.placement,
@@ -148,5 +150,5 @@ def _find(mechanism: str | Mechanism) -> tuple[str, Mechanism]:
     if callable(mechanism):
         return getattr(mechanism, "__name__", "custom").replace("_", "-"), mechanism
     if not isinstance(mechanism, str) or mechanism not in MECHANISMS:
-        raise UnknownNameError("mechanism", str(mechanism), MECHANISMS)
+        raise UnknownNameError("mechanism", shown(mechanism).strip("'"), MECHANISMS)
     return mechanism, MECHANISMS[mechanism]

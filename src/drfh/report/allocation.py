@@ -51,7 +51,8 @@ def usage_table(allocation: Allocation) -> polars.DataFrame:
     m = len(cluster.resources)
     # Users and groups in the order of the picture; what is beyond shares the last place.
     user_place, users = _places(allocation.share_vector, problem.names(), _MOST_USERS, _OTHERS)
-    size = (cluster.capacity * cluster.counts[:, None] / cluster.totals).max(axis=1)
+    totals = np.where(cluster.totals > 0, cluster.totals, 1.0)
+    size = (cluster.capacity * cluster.counts[:, None] / totals).max(axis=1)
     group_place, shown = _places(size, list(cluster.names), _MOST_GROUPS, _REST)
     block, user, tasks = placed.entries_of(np.arange(len(problem.blocks)))
     where = group_place[problem.blocks.group[block]] * len(users) + user_place[user]
@@ -185,7 +186,10 @@ def save_chart(allocation: Allocation, path: str | os.PathLike[str], *, title: s
         write_whole(target, figure_bytes(chart, target.suffix))
         return
     certificate = allocation.certificate
-    proof = "" if certificate is None else f", relative gap {certificate.gap:.1e}"
+    proof = ""
+    if certificate is not None:
+        proof = f", {'optimal' if certificate.closed else 'NOT proven optimal'}"
+        proof += f", relative gap {certificate.gap:.1e}"
     cluster = allocation.problem.cluster
     summary = (
         f"{allocation.mechanism} ({allocation.method}{proof}): {len(allocation.problem.users):,} "

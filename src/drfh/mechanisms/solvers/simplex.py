@@ -177,7 +177,8 @@ class Simplex:
                 raise SolverError("HiGHS refused the model of a round")
             if self._basis is not None and options is _ATTEMPTS[0]:
                 model.setBasis(self._basis)
-            model.run()
+            model.HandleKeyboardInterrupt = True  # else Ctrl-C waits for the end
+            model.solve()
             if model.getModelStatus() == highspy.HighsModelStatus.kOptimal:
                 return model
             if model.getSolution().value_valid and model.getSolution().dual_valid:
