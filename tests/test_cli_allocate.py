@@ -118,6 +118,9 @@ def test_a_resource_that_only_the_change_brings(
         (["--demand", "bobb:cpu=1"], "--demand must be one of ann, bob, c:d (did you mean bob?)"),
         (["--demand", "ann:cpu=0,memory=0"], "--demand ann: demand must have at least one amount"),
         (["--demand", "ann:tpu=1"], "demand.tpu of ann must be a resource that some server has"),
+        (["--tasks", "ann"], "--tasks must look like ann=100"),
+        (["--tasks", "anne=3"], "--tasks must be one of ann, bob, c:d (did you mean ann?)"),
+        (["--tasks", "ann=-3"], "--tasks ann: tasks must be a number ≥ 0"),
         (["--json", "--csv"], "--json must not be used together with --csv"),
         (["--save", "a.txt"], "--save must end in one of .json, .csv, .parquet"),
         (["--plot", "a.gif"], "--plot must end in one of .html, .svg, .png, .pdf"),
@@ -238,3 +241,128 @@ def test_a_file_can_ask_for_whole_tasks(team: str, capsys: pytest.CaptureFixture
 def test_explanations_before_and_after(team: str, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "allocate", team, "--explain", "ann", "--weight", "ann=3")
     assert [line.partition(":")[0] for line in out.splitlines()] == ["before", "after"]
+
+
+def test_more_of_a_group_and_other_tasks(team: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "allocate", team, "--add", "7x big", "--tasks", "c:d=", "--json")
+    data = json.loads(out)
+    assert [(g["group"], g["servers"]) for g in data["groups"]] == [("big", 10), ("gpu", 1)]
+    assert data["users"][2]["limit"] is None
+    assert data["before"]["users"][2]["limit"] == 4
+
+
+def test_odd_units_are_a_warning_beside_the_answer(
+    team: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, "allocate", team, "--demand", "ann:memory=4")
+    assert code == 0
+    assert "change" in out
+    assert err.startswith("warning: ")
+    assert "did you mean 4Gi?" in err
+    data = json.loads(run(capsys, "allocate", team, "--demand", "ann:memory=4", "--json")[1])
+    assert len(data["warnings"]) == 1
+
+
+def test_an_open_certificate_is_said_beside_csv_and_on_the_page(
+    team: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from drfh.certificate import Certificate
+
+    monkeypatch.setattr(Certificate, "closed", property(lambda self: False))
+    for words in (["--csv"], ["--explain", "ann"], ["--placement"]):
+        code, _, err = run(capsys, "allocate", team, *words)
+        assert code == 0
+        assert "NOT proven optimal" in err
+    run(capsys, "allocate", team, "--plot", "a.html")
+    assert "NOT proven optimal" in Path("a.html").read_text()
+
+
+@pytest.mark.parametrize("width", [50, 80, 100, 200])
+def test_no_name_or_number_is_cut_in_a_narrow_terminal(
+    width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resources = ["cpu", "memory", "gpu", "disk", "network", "licences"]
+    amounts = ", ".join(f"{r}: {i + 3}" for i, r in enumerate(resources))
+    groups = "\n".join(
+        f"  - {{name: rack-{i}-of-many, resources: {{{amounts}}}}}" for i in range(3)
+    )
+    (tmp_path / "wide.yaml").write_text(
+        f"cluster:\n{groups}\nusers: [{{name: u, demand: {{{amounts}}}}}]\n"
+    )
+    monkeypatch.setattr("drfh.cli.output._PIPE_WIDTH", width)
+    monkeypatch.setenv("COLUMNS", str(width))
+    code, out, _ = run(capsys, "allocate", str(tmp_path / "wide.yaml"))
+    assert code == 0
+    assert "…" not in out
+    for name in resources:
+        assert name in out
+    assert out.count("rack-2-of-many") >= 1
+    assert all(len(line) <= width for line in out.splitlines() if "rack-" in line and "%" in line)
+
+
+def test_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Pipe:
+        buffer = io.BytesIO(TEAM.encode())
+
+    monkeypatch.setattr("sys.stdin", Pipe())
+    assert json.loads(run(capsys, "allocate", "-", "--json")[1])["servers"] == 4
+
+
+def test_the_exported_certificate_can_be_checked_by_anybody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Recompute every bound from the JSON and the file alone, by the formula in the docs."""
+    file = tmp_path / "pinned.yaml"
+    file.write_text(
+        """
+cluster:
+  - {name: a, count: 6, resources: {cpu: 4, memory: 8, gpu: 1}}
+  - {name: b, count: 2, resources: {cpu: 16, memory: 4}}
+users:
+  - {name: pinned, demand: {cpu: 1, memory: 1}, servers: a/0}
+  - {name: some, demand: {cpu: 1, gpu: 1}, servers: [a/1, a/2]}
+  - {name: free, demand: {cpu: 2, memory: 1}}
+"""
+    )
+    data = json.loads(run(capsys, "allocate", str(file), "--json")[1])
+    servers = {f"a/{i}": {"cpu": 4, "memory": 8, "gpu": 1} for i in range(6)}
+    servers |= {f"b/{i}": {"cpu": 16, "memory": 4} for i in range(2)}
+    total = {r: sum(s.get(r, 0) for s in servers.values()) for r in ("cpu", "memory", "gpu")}
+    users = {
+        "pinned": ({"cpu": 1, "memory": 1}, ["a/0"]),
+        "some": ({"cpu": 1, "gpu": 1}, ["a/1", "a/2"]),
+        "free": ({"cpu": 2, "memory": 1}, list(servers)),
+    }
+    share = {u["user"]: u["share"] for u in data["users"]}
+    held: set[str] = set()
+    for stage in data["certificate"]["rounds"]:
+        price = {}
+        for label, prices in stage["prices"].items():
+            group, _, inside = label.partition("/")
+            first, _, last = inside.partition("-")
+            for name in servers:
+                index = int(name.partition("/")[2])
+                whole = not inside or int(first) <= index <= int(last or first)
+                if name.startswith(f"{group}/") and whole:
+                    price[name] = prices
+        worth = sum(
+            price.get(name, {}).get(r, 0) * amount / total[r]
+            for name, has in servers.items()
+            for r, amount in has.items()
+        )
+        unit = {}
+        for user, (need, allowed) in users.items():
+            top = max(a / total[r] for r, a in need.items())
+            unit[user] = min(
+                sum(price.get(name, {}).get(r, 0) * a / total[r] / top for r, a in need.items())
+                for name in allowed
+                if all(servers[name].get(r, 0) > 0 for r in need)
+            )
+        spent = sum(unit[user] * share[user] for user in held)
+        bound = (worth - spent) / sum(unit[u] for u in users if u not in held)
+        assert bound == pytest.approx(stage["bound"], rel=1e-9)
+        assert min(share[user] for user in stage["users"]) == pytest.approx(bound, rel=1e-8)
+        held |= set(stage["users"])
+    assert held == set(users)

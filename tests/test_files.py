@@ -320,7 +320,8 @@ BAD_TEXTS = {
     ),
     "unknown server": (
         GOOD + "  servers: bigg\n",
-        ", line 7: users[0].servers must name a server or a group of the cluster (did you mean big?), got 'bigg'",
+        ", line 7: users[0].servers must name a server or a group of the cluster "
+        "(did you mean big?), got 'bigg'",
     ),
     "label without value": (
         GOOD + "  servers:\n    zone:\n",

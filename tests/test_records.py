@@ -88,6 +88,18 @@ def test_totals_stay_below_the_bound(a: float, b: float) -> None:
         (lambda: Server({"cpu": 1}, name=""), "name must be a non-empty string"),
         (lambda: Server({"cpu": 1}, name=" a"), "name must be a non-empty string"),
         (lambda: Server({"cpu": 1}, labels=[1]), "labels must map label names"),  # type: ignore[arg-type]
+        (lambda: Cluster(None), "servers must be a list of drfh.Server, got None"),  # type: ignore[arg-type]
+        (lambda: Cluster(Server({"cpu": 1})), "servers must be a list of drfh.Server"),  # type: ignore[arg-type]
+        (lambda: Cluster.from_arrays([[1]], "a"), "resources must be a list of names, got 'a'"),
+        (lambda: Cluster.from_arrays([[1]], None), "resources must be a list of names"),  # type: ignore[arg-type]
+        (lambda: Cluster.from_arrays([[1]], [["a"]]), "resources must have resource names"),  # type: ignore[list-item]
+        (lambda: Cluster.from_arrays(np.zeros((1, 0)), []), "resources must have at least one"),
+        (lambda: Cluster.from_arrays([[1]], ["a"], names="x"), "names must be a list of names"),
+        (
+            lambda: Cluster.from_arrays([[1]], ["a"], counts=np.array([2**63], np.uint64)),
+            "counts must",
+        ),
+        (lambda: Cluster([Server({"cpu": 1}, count=2**53 - 1)] * 2), "servers must be fewer than"),
         (lambda: Cluster([]), "servers must have at least one server"),
         (lambda: Cluster(["a"]), r"servers\[0\] must be a drfh.Server, got 'a'"),  # type: ignore[list-item]
         (lambda: Cluster([Server({"cpu": 1}, name="a")] * 2), r"servers\[1\].name must be unique"),
@@ -135,6 +147,14 @@ ONE = Cluster([Server({"cpu": 4, "memory": 8}, name="a", count=3, labels={"zone"
     ("users", "message"),
     [
         ([], "users must have at least one user"),
+        (None, "users must be a list of drfh.User, got None"),
+        (User("a", {"cpu": 1}), "users must be a list of drfh.User"),
+        ([User("a", {"CPU": 1})], r"demand.CPU of a must be .* did you mean cpu\?"),
+        (
+            [User("a", {"cpu": 1}, servers="a/" + "9" * 5000)],
+            r"servers of a must name .*a/0 to a/2",
+        ),
+        ([User("a", {"cpu": 1}, servers="aa")], r"servers of a must name .*did you mean a\?"),
         (["ann"], "users must all be drfh.User, got 'ann'"),
         ([User("a", {"cpu": 1})] * 2, r"users\[1\].name must be unique, got 'a'"),
         ([User("a", {"gpu": 1})], r"demand.gpu of a must be a resource that some server has"),
@@ -165,6 +185,20 @@ def test_unknown_names_suggest_the_nearest() -> None:
         allocate(ONE, [User("a", {"cpu": 1})], speed=3)
     with pytest.raises(UnknownNameError, match="did you mean ann"):
         allocate(ONE, [User("ann", {"cpu": 1})]).explain("anne")
+
+
+def test_a_mechanism_must_return_a_solution() -> None:
+    def nothing(problem: object) -> None:
+        return None
+
+    with pytest.raises(InputError, match=r"mechanism nothing must return a drfh\.Solution"):
+        allocate(ONE, [User("a", {"cpu": 1})], mechanism=nothing)  # type: ignore[arg-type]
+
+
+def test_a_single_server_has_two_names() -> None:
+    cluster = Cluster([Server({"cpu": 1}, name="a"), Server({"cpu": 2}, name="b")])
+    for name in ("a", "a/0"):
+        assert allocate(cluster, [User("u", {"cpu": 1}, servers=name)]).tasks == {"u": 1}
 
 
 def test_records_are_frozen_and_can_be_copied() -> None:

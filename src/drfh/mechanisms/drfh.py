@@ -18,6 +18,8 @@ __all__ = ["METHODS", "choose_oracle", "drfh"]
 
 # Pairs of classes up to which the simplex method on the whole model is the fastest way.
 _SIMPLEX_PAIRS = 3_000
+# And up to which it is worth the minute when the interior point leaves the certificate open.
+_SECOND_TRY_PAIRS = 40_000
 
 #: The ways to solve a round, from the most special to the most general.
 METHODS = ("closed-form", "single-pool", "simplex", "interior-point")
@@ -62,6 +64,14 @@ def drfh(
     """
     oracle, used = choose_oracle(problem, method, progress)
     placement, certificate = leximin(problem, oracle)
+    if method == "auto" and used == "interior-point" and not certificate.closed:
+        # Several rounds can wear the interior point's digits out; a vertex keeps them.
+        classes = Classes.of(problem)
+        if classes.usable.sum() <= _SECOND_TRY_PAIRS:
+            oracle, other = choose_oracle(problem, "simplex")
+            second, proof = leximin(problem, oracle)
+            if proof.gap < certificate.gap:
+                placement, certificate, used = second, proof, other
     return Solution(placement, certificate, used)
 
 
