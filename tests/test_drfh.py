@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -218,3 +219,78 @@ def test_a_method_that_does_not_apply_is_refused(method: str, names: tuple[str, 
     )
     with pytest.raises(InputError, match=f"method {method} needs"):
         allocate(cluster, [User("a", dict.fromkeys(names, 1))], method=method)
+
+
+def mixed(users: int, servers: int, seed: int) -> Pair:
+    """A medium instance with zeros, caps, weights and labels at once."""
+    random = np.random.default_rng(seed)
+    m = int(random.integers(3, 5))
+    capacity = random.lognormal(0, 1, (servers, m))
+    capacity[random.random(servers) < 0.3, -1] = 0
+    demand = random.lognormal(-3, 1, (users, m))
+    demand[random.random((users, m)) < random.choice([0, 0.2, 0.5])] = 0
+    demand[demand.max(axis=1) <= 0] = 0.1
+    fair = 1 / (demand / capacity.sum(axis=0)).max(axis=1) / users
+    cluster = Cluster(
+        [
+            Server(dict(zip(RESOURCES, row, strict=False)), labels={"zone": "abc"[i % 3]})
+            for i, row in enumerate(capacity.tolist())
+        ]
+    )
+    return cluster, [
+        User(
+            f"u{i}",
+            dict(zip(RESOURCES, demand[i].tolist(), strict=False)),
+            weight=float(random.choice([0.5, 1, 2])),
+            tasks=None
+            if random.random() < 0.6
+            else float(random.integers(0, 3 * int(fair[i]) + 1)),
+            servers=None if random.random() < 0.7 else {"zone": str(random.choice(list("abc")))},
+        )
+        for i in range(users)
+    ]
+
+
+@pytest.mark.parametrize("size", [(6, 8), (12, 15), (20, 30)])
+def test_medium_instances_by_two_methods(size: tuple[int, int]) -> None:
+    compared = 0
+    for seed in range(25):
+        cluster, users = mixed(*size, seed)
+        exact = proven(cluster, users, "simplex")
+        other = allocate(cluster, users, method="interior-point")
+        assert other.certificate is not None
+        if other.certificate.closed:
+            assert levels(other) == pytest.approx(levels(exact), rel=1e-6, abs=1e-12)
+            compared += 1
+    assert compared >= 15
+
+
+def test_noise_in_prices_freezes_nobody() -> None:
+    # HiGHS' duals are off by 1e-11 here; taken at their word they stopped u4 at 1.46 tasks.
+    capacity = [
+        [0.77, 0.28, 1.41, 4.02], [0.83, 1.3, 0.07, 0.75], [1.02, 0.75, 3.77, 3.46],
+        [0.43, 0.89, 1.04, 0.88], [9.69, 1.36, 4.81, 0], [0.88, 0.58, 2.46, 10.64],
+    ]  # fmt: skip
+    demand = [
+        [0.22, 1.66, 0.5, 0], [0, 0.23, 0, 0.9], [0.47, 0.07, 1.83, 0.25], [0.08, 0.43, 0, 0.78],
+        [0.49, 0, 1.18, 0], [0.39, 0.2, 0, 0], [0, 1.54, 0, 0.5], [0.17, 0.08, 0.29, 0.38],
+    ]  # fmt: skip
+    weights = [1, 1, 1, 1, 0.5, 0.5, 1, 1]
+    for noise in (0.0, 1e-17):
+        noisy = [[round(a - 0.01, 2) + 0.01 + noise if a else 0 for a in row] for row in capacity]
+        cluster = Cluster.from_arrays(noisy, RESOURCES[:4])
+        users = [
+            User(f"u{i}", dict(zip(RESOURCES, row, strict=False)), weight=weights[i])
+            for i, row in enumerate(demand)
+        ]
+        assert proven(cluster, users).tasks["u4"] == pytest.approx(6.1173, abs=1e-4)
+
+
+def test_an_open_certificate_gets_a_second_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module("drfh.mechanisms.drfh")  # the package has a function of that name
+    monkeypatch.setattr(module, "_SIMPLEX_PAIRS", 0)
+    monkeypatch.setattr("drfh.mechanisms.solvers.radial._TARGET", 1e-3)
+    cluster, users = mixed(12, 15, 3)
+    assert allocate(cluster, users, method="interior-point").method == "interior-point"
+    second = proven(cluster, users)
+    assert second.method == "simplex"
