@@ -189,7 +189,7 @@ def test_tour(capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, err) == (0, "")
     for expected in (
         "12,583 servers in 10 groups",
-        "DRF, each server",
+        "per-server DRF",
         "gpu",
         "checked from scratch: ok",
     ):

@@ -63,19 +63,19 @@ def _print_paper_example(out: Any) -> None:
         out.print(f"  user   {user.name:<12} {need} for each task")
     names = [user.name for user in scenario.users]
     resources = list(scenario.cluster.resources)
-    numbers = [f"{name}'s tasks" for name in names]
+    numbers = [f"tasks {name}" for name in names]
     header: list[str] = []
     for resource in resources:
         header += [resource, ""]
     grid = table("mechanism", *numbers, *header, right=(*numbers, *header[::2]))
     for mechanism, label in (
-        ("per-server-drf", "DRF, each server"),
-        ("drf", "DRF, pool: promised"),
-        ("drf", "DRF, pool: placed"),
+        ("per-server-drf", "per-server DRF"),
+        ("drf", "DRF pool, promise"),
+        ("drf", "DRF pool, placed"),
         ("drfh", "DRFH"),
     ):
         answer = allocate(scenario.cluster, scenario.users, mechanism=mechanism)
-        promise = label.endswith("promised") and answer.promised is not None
+        promise = label.endswith("promise") and answer.promised is not None
         tasks = answer.promised if promise else answer.tasks
         cells = [label, *(f"{tasks[name]:.4g}" for name in names)] if tasks else [label]
         for resource in resources:
