@@ -289,7 +289,8 @@ def test_noise_in_prices_freezes_nobody() -> None:
 def test_an_open_certificate_gets_a_second_try(monkeypatch: pytest.MonkeyPatch) -> None:
     module = import_module("drfh.mechanisms.drfh")  # the package has a function of that name
     monkeypatch.setattr(module, "_SIMPLEX_PAIRS", 0)
-    monkeypatch.setattr("drfh.mechanisms.solvers.radial._TARGET", 1e-3)
+    for name in ("_TARGET", "_FINE"):
+        monkeypatch.setattr(f"drfh.mechanisms.solvers.radial.{name}", 1e-3)
     cluster, users = mixed(12, 15, 3)
     assert allocate(cluster, users, method="interior-point").method == "interior-point"
     second = proven(cluster, users)

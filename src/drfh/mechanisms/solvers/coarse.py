@@ -8,8 +8,8 @@ import numpy as np
 
 from drfh.kernels import fast
 from drfh.kernels.schur import price_servers
-from drfh.mechanisms.solvers.interior import Iterate
 from drfh.mechanisms.solvers.pairs import RadialProblem
+from drfh.mechanisms.solvers.point import Iterate, lacking
 from drfh.problem import Floats, Ints
 
 __all__ = ["CLUSTERS", "coarser", "first_choice", "near_prices"]
@@ -65,8 +65,15 @@ def coarser(problem: RadialProblem) -> RadialProblem:
     usable = problem.usable
     if usable is not None:
         usable = np.logical_or.reduceat(usable[order], first, axis=0)
+    unit, more = float(c.mean()), first.size / float(problem.a.sum())
     return RadialProblem(
-        problem.d, c / c.mean(), problem.a * (first.size / problem.a.sum()), usable
+        problem.d,
+        c / unit,
+        problem.a * more,
+        None if problem.fixed is None else problem.fixed / unit,
+        problem.guess / (unit * more),
+        problem.most * (first.size / (problem.c.shape[1] * unit * more)),
+        usable,
     )
 
 
@@ -102,7 +109,7 @@ def first_choice(problem: RadialProblem, mu: Floats) -> tuple[Ints, Floats]:
 
 
 def near_prices(problem: RadialProblem, keys: Ints, p: Floats, mu: Floats) -> Iterate:
-    """Return a strictly feasible point near good prices: cheap columns fuller, loads level."""
+    """Return a point near good prices: cheap columns fuller, loads level."""
     columns, live = problem.columns(keys), problem.c > 0
     mu = mu * (columns.servers / float(problem.a @ mu))
     p = np.where(live, p + MARGIN, 0.0)
@@ -112,11 +119,16 @@ def near_prices(problem: RadialProblem, keys: Ints, p: Floats, mu: Floats) -> It
     p = np.where(live, p + short, 0.0)
     z = columns.cost(p) - mu[columns.user]
     x = columns.spread(np.where(live, problem.c, np.inf).min(axis=0)) / z
+    likely = problem.likely()
     for _ in range(10):
-        x *= (problem.a / columns.per_user(x))[columns.user]
+        x *= (likely / columns.per_user(x))[columns.user]
         load = columns.load(x) / np.where(live, problem.c, np.inf)
         x /= columns.spread(np.sqrt(np.maximum(load.max(axis=0), 1e-9)))
-    x *= (problem.a / columns.per_user(x))[columns.user]
+    x *= (likely / columns.per_user(x))[columns.user]
     load = columns.load(x)
-    theta = 0.9 / float((load[live] / problem.c[live]).max())
-    return Iterate(theta * x, np.where(live, problem.c - theta * load, 1.0), theta, p, mu, z)
+    part = 0.9 / float((load[live] / problem.c[live]).max())
+    s = np.where(live, problem.c - part * load, 1.0)
+    point = Iterate(part * x, s, part * problem.guess, p, mu, z)
+    if problem.fixed is not None:
+        point.lack, point.calm = lacking(part, float(problem.fixed @ mu), problem.most)
+    return point

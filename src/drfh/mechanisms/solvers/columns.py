@@ -8,13 +8,14 @@ over *all* pairs meets the placement.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from drfh.mechanisms.solvers.coarse import CLUSTERS, coarser, first_choice, near_prices
-from drfh.mechanisms.solvers.interior import Columns, Iterate, cold_start, improve
+from drfh.mechanisms.solvers.interior import improve, reached
 from drfh.mechanisms.solvers.pairs import RadialProblem, State, every_pair, usable_pairs
+from drfh.mechanisms.solvers.point import Columns, Iterate
 from drfh.problem import Bools, Floats, Ints
 
 __all__ = ["RadialSolution", "solve_radial"]
@@ -26,6 +27,12 @@ FIRST = 1e-2  # gap on the first columns at which to look for more
 NEARLY = 2e-3  # proved gap from which on to solve the chosen columns to the end
 FAR = 0.2  # proved gap above which the last point is no good start
 ROUNDS = 20
+# How much more than the rising users those with a fixed part may pay: what is more than enough
+# costs digits, what is less leaves some of the fixed part lacking.
+MOST, MORE, VERY_MOST = 10.0, 10.0, 1e5
+ROUGH = 1e-4  # gap at which that shows
+LACKING = 1e-10  # part of the fixed part that may be lacking
+FORGOTTEN = 1e-15  # part of a user's share that may go where something is fixed
 CENTRAL = 1e-4  # restart from the last point with at least this gap: later ones hug the boundary
 
 
@@ -36,9 +43,12 @@ class RadialSolution:
     Attributes
     ----------
     theta
-        What the placement reaches: user i holds at least ``theta * a[i]``, within capacity.
+        What the placement reaches: user i holds at least ``kept * fixed[i] + theta * a[i]``,
+        within capacity.
+    kept
+        The part of what is fixed that users who do not rise hold: 1, up to round-off.
     bound
-        No placement reaches more (proved by `prices`).
+        No placement with as much of the fixed part reaches more (proved by `prices`).
     prices
         Price of each resource at each server, shape (k, m).
     mu
@@ -54,6 +64,7 @@ class RadialSolution:
     """
 
     theta: float
+    kept: float
     bound: float
     prices: Floats
     mu: Floats
@@ -98,7 +109,7 @@ def _carry(problem: RadialProblem, state: State, keys: Ints) -> Iterate:
     x *= np.minimum(1.0, limit)[columns.user]
     x[~fresh] = old.x
     x *= (total / columns.per_user(x))[columns.user]
-    return Iterate(x, old.s, old.theta, p, old.mu, z)
+    return Iterate(x, old.s, old.theta, p, old.mu, z, old.lack, old.calm)
 
 
 class _Search:
@@ -107,13 +118,22 @@ class _Search:
     def __init__(self, problem: RadialProblem, state: State, made: int = 0) -> None:
         self.problem, self.state, self.made = problem, state, made
         self.latest = state.point
-        self.theta, self.bound = 0.0, np.inf
+        self.theta, self.kept = -np.inf, 0.0
+        self.worth, self.held = np.inf, 0.0  # of the servers, and of what is fixed
         self.p, self.mu = state.point.p, state.point.mu
         self.keys, self.x = state.keys, state.point.x
 
     @property
+    def bound(self) -> float:
+        return self.worth - self.kept * self.held
+
+    @property
     def gap(self) -> float:
-        return (self.bound - self.theta) / self.bound if np.isfinite(self.bound) else np.inf
+        return self._gap(self.theta, self.kept)
+
+    def _gap(self, theta: float, kept: float) -> float:
+        bound = self.worth - kept * self.held
+        return (bound - theta) / bound if 0 < bound < np.inf else np.inf
 
     def run(
         self, aim: float, tolerance: float, rounds: int, progress: Callable[[float], None]
@@ -129,10 +149,7 @@ class _Search:
             keys = np.union1d(self.state.keys, extra)
             # A restart nearby is quick but may get stuck; one from afar is sure.
             sure = lost or self.gap > FAR
-            if sure:
-                point = cold_start(problem.columns(keys), problem.c, problem.a)
-            else:
-                point = _carry(problem, self.state, keys)
+            point = problem.start(keys) if sure else _carry(problem, self.state, keys)
             self.state = State(keys, point)
             aim = max(final, min(aim, 0.05 * self.gap)) if self.gap > NEARLY else final
 
@@ -147,17 +164,27 @@ class _Search:
                 central = point
 
         point, inner, made = improve(
-            columns, problem.c, problem.a, self.state.point, aim, watch=watch
+            columns,
+            problem.c,
+            problem.a,
+            self.state.point,
+            aim,
+            problem.fixed,
+            problem.most,
+            watch=watch,
         )
         self.latest, self.made = point, self.made + made
-        theta = _within(problem, columns, point.x)[0]
-        if theta > self.theta:
-            self.theta, self.keys, self.x = theta, self.state.keys, point.x
         cheapest, extra = self._price(point)
         paid = float(problem.a @ cheapest)
-        bound = float((point.p * problem.c).sum()) / paid if paid > 0 else np.inf
-        if bound < self.bound:
-            self.bound, self.p, self.mu = bound, point.p / paid, cheapest / paid
+        if paid > 0:
+            worth = float((point.p * problem.c).sum()) / paid
+            held = 0.0 if problem.fixed is None else float(problem.fixed @ cheapest) / paid
+            if worth - held < self.worth - self.held:
+                self.worth, self.held = worth, held
+                self.p, self.mu = point.p / paid, cheapest / paid
+        theta, kept, _ = _within(problem, columns, point.x)
+        if self._gap(theta, kept) < self.gap or self.theta < 0:
+            self.theta, self.kept, self.keys, self.x = theta, kept, self.state.keys, point.x
         self.state = State(self.state.keys, central)
         return np.setdiff1d(extra, self.state.keys, assume_unique=True), inner > 10 * aim
 
@@ -175,11 +202,12 @@ class _Search:
         return slack + point.mu, np.sort(np.concatenate(found))
 
 
-def _within(problem: RadialProblem, columns: Columns, x: Floats) -> tuple[float, float]:
-    """Return what `x` reaches once scaled into capacity, and the factor that does it."""
+def _within(problem: RadialProblem, columns: Columns, x: Floats) -> tuple[float, float, float]:
+    """Return what `x` reaches and keeps once scaled into capacity, and the factor for that."""
     live = problem.c > 0
     factor = 1.0 / float((columns.load(x)[live] / problem.c[live]).max())
-    return factor * float((columns.per_user(x) / problem.a).min()), factor
+    fixed = np.zeros_like(problem.a) if problem.fixed is None else problem.fixed
+    return *reached(factor * columns.per_user(x), problem.a, fixed), factor
 
 
 def _weighty(columns: Columns, x: Floats, budget: float) -> Bools:
@@ -193,17 +221,45 @@ def _weighty(columns: Columns, x: Floats, budget: float) -> Bools:
     return kept
 
 
+def _search(
+    problem: RadialProblem, start: object, tolerance: float, report: Callable[[float], None]
+) -> _Search:
+    """Return the finished search for a solution."""
+    n, k = problem.d.shape[0], problem.c.shape[1]
+    if isinstance(start, State):
+        # Users that start or stop to rise change the prices altogether; then only the columns
+        # are of use.
+        elastic = start.point.calm != 1.0
+        alike = 0.5 < float(problem.a @ start.point.mu) / k < 2.0
+        if not alike or (problem.fixed is not None and not elastic):
+            start = State(start.keys, problem.start(start.keys))
+        search = _Search(problem, start)
+        search.run(0.3 * tolerance, tolerance, ROUNDS, report)
+    elif n * k <= WHOLE or k <= CLUSTERS or (k <= 2 * CLUSTERS and n * k <= AFFORDABLE):
+        search = _Search(problem, every_pair(problem))
+        search.run(0.3 * tolerance, tolerance, ROUNDS, report)
+    else:
+        search = _Search(problem, *_guess(problem))
+        search.run(FIRST, tolerance, ROUNDS, report)
+        if search.gap > 10 * tolerance and n * k <= AFFORDABLE:
+            search.state = every_pair(problem)
+            search.run(0.3 * tolerance, tolerance, 2, report)
+    return search
+
+
 def solve_radial(
     d: Floats,
     c: Floats,
     a: Floats,
     allowed: Bools | None = None,
     *,
+    fixed: Floats | None = None,
+    guess: float = 1.0,
     start: object = None,
     tolerance: float = 1e-9,
     progress: Callable[[float], None] | None = None,
 ) -> RadialSolution:
-    """Hand every user the largest common multiple of `a` that fits, and prove it.
+    """Hand every user the largest common multiple of `a`, beside `fixed`, and prove it.
 
     Parameters
     ----------
@@ -212,12 +268,17 @@ def solve_radial(
     c
         Capacities, shape (k, m).
     a
-        Share each user gets per unit of ``theta``, positive, shape (n,).
+        Share each user gets per unit of ``theta``, shape (n,).
     allowed
         Which user may use which server, shape (n, k); None for all. Every user needs a server
         that has some of everything the user demands.
+    fixed
+        Share each user gets in any case, shape (n,); None for nothing. It must fit, and every
+        user must get some of `a` or `fixed`.
+    guess
+        About what ``theta`` will be; of use where much is fixed.
     start
-        The `state` of a solution of the same problem with slightly different `a`.
+        The `state` of a solution of the same problem with slightly different `a` and `fixed`.
     tolerance
         Relative gap to reach.
     progress
@@ -235,39 +296,53 @@ def solve_radial(
     >>> round(solution.theta, 6), solution.gap <= 1e-9
     (0.666667, True)
     """
-    n, k = d.shape[0], c.shape[0]
-    unit, total = float(c.mean()), float(a.sum())
+    k, unit, total = c.shape[0], float(c.mean()), float(a.sum())
     problem = RadialProblem(
         np.ascontiguousarray(d, dtype=np.float64),
         np.ascontiguousarray(c.T / unit),
         a * (k / total),
+        None if fixed is None else fixed / unit,
+        1.0 if fixed is None else guess * total / (k * unit),
+        0.0 if fixed is None else MOST * guess * total / unit,
         usable_pairs(d, c, allowed),
     )
     report = progress or (lambda gap: None)
-    if isinstance(start, State):
-        search = _Search(problem, start)
-        search.run(0.3 * tolerance, tolerance, ROUNDS, report)
-    elif n * k <= WHOLE or (k <= 2 * CLUSTERS and n * k <= AFFORDABLE):
-        search = _Search(problem, every_pair(problem))
-        search.run(0.3 * tolerance, tolerance, ROUNDS, report)
-    else:
-        search = _Search(problem, *_guess(problem))
-        search.run(FIRST, tolerance, ROUNDS, report)
-        if search.gap > 10 * tolerance and n * k <= AFFORDABLE:
-            search.state = every_pair(problem)
-            search.run(0.3 * tolerance, tolerance, 2, report)
+    # A rough answer shows whether some of the fixed part is left lacking on purpose.
+    first = tolerance if fixed is None else max(tolerance, ROUGH)
+    search = _search(problem, start, first, report)
+    last = problem.most * VERY_MOST / MOST
+    while fixed is not None:
+        lack = 1.0 - search.kept
+        wanting = lack > max(LACKING, 10.0 * first * search.bound * k / problem.most)
+        if not wanting and first <= tolerance:
+            break
+        keys = search.state.keys
+        if not wanting:
+            first, state = tolerance, search.state
+        elif problem.most < last and search.gap <= max(1e3 * first, ROUGH):
+            problem = replace(problem, most=problem.most * MORE)
+            state = State(keys, problem.start(keys))
+        elif first > tolerance:
+            first, state = tolerance, State(keys, problem.start(keys))
+        else:
+            break
+        search = _Search(problem, state, search.made)
+        search.run(0.3 * first, first, ROUNDS, report)
     columns = problem.columns(search.keys)
-    kept = _weighty(columns, search.x, 0.1 * (tolerance - search.gap))
-    columns, x = problem.columns(search.keys[kept]), search.x[kept]
-    theta, factor = _within(problem, columns, x)
+    # A fixed part that is missing would be missed for good: it may be all that stops the others.
+    spare = 0.1 * (tolerance - search.gap) if fixed is None else FORGOTTEN
+    weighty = _weighty(columns, search.x, spare)
+    columns, x = problem.columns(search.keys[weighty]), search.x[weighty]
+    theta, kept, factor = _within(problem, columns, x)
     theta *= k * unit / total
-    bound = search.bound * k * unit / total
+    bound = (search.worth - kept * search.held) * k * unit / total
     # What nobody can buy costs nothing to price; priced so, the proof holds for all pairs.
     prices, mu = search.p * (k / total), search.mu * (k / total)
     for r, need in enumerate(problem.d.T):
         prices[r, problem.c[r] <= 0] = (mu[need > 0] / need[need > 0]).max(initial=0.0)
     return RadialSolution(
         theta=theta,
+        kept=kept,
         bound=bound,
         prices=np.ascontiguousarray(prices.T),
         mu=mu,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drfh.mechanisms.solvers.interior import Columns, Iterate, cold_start
+from drfh.mechanisms.solvers.point import Columns, Iterate, cold_start
 from drfh.problem import Bools, Floats, Ints
 
 __all__ = ["RadialProblem", "State", "every_pair", "usable_pairs"]
@@ -25,17 +25,32 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class RadialProblem:
-    """The problem, scaled: capacities (m, k) average one and `a` sums to the servers."""
+    """The problem, scaled: capacities (m, k) average one and `a` sums to the servers.
+
+    User i gets ``fixed[i] + theta * a[i]``, where theta is likely to be about `guess`. `fixed` is
+    None if nothing is; else `most` is what it may cost at most.
+    """
 
     d: Floats
     c: Floats
     a: Floats
+    fixed: Floats | None
+    guess: float
+    most: float
     usable: Bools | None  # (k, n); None if every user may use every server
 
     def columns(self, keys: Ints) -> Columns:
         """Return the columns of some pairs."""
         server, user = np.divmod(keys, self.d.shape[0])
         return Columns(self.d, self.c.shape[1], user, server)
+
+    def start(self, keys: Ints) -> Iterate:
+        """Return a point on these columns, away from everything that is known."""
+        return cold_start(self.columns(keys), self.c, self.a, self.fixed, self.guess, self.most)
+
+    def likely(self) -> Floats:
+        """Return what each user is likely to get."""
+        return self.guess * self.a + (0.0 if self.fixed is None else self.fixed)
 
     def chunks(self) -> Iterator[tuple[slice, Ints]]:
         """Yield runs of servers whose pairs fit into memory, with the keys of their first pairs."""
@@ -61,4 +76,4 @@ def every_pair(problem: RadialProblem) -> State:
     keys = np.arange(problem.d.shape[0] * problem.c.shape[1])
     if problem.usable is not None:
         keys = np.flatnonzero(problem.usable)
-    return State(keys, cold_start(problem.columns(keys), problem.c, problem.a))
+    return State(keys, problem.start(keys))
