@@ -243,7 +243,7 @@ def main() -> None:
     if not options.quick:
         report.stretch()
     rows = report.scaling(options.quick)
-    Console(width=130).print(report.table)
+    Console(width=170).print(report.table)
     if options.plot:
         draw(rows, options.plot)
 
