@@ -187,3 +187,18 @@ def test_a_broken_promise_is_noticed() -> None:
     assert failing(cpu([1.0, 1.0], [done], promised=promised)) == set()
     assert failing(cpu([1.0, 0.5], [done], promised=promised)) == {"relative gap"}
     assert failing(cpu([1.0, 1.0], [done])) == {"relative gap"}
+
+
+def test_rising_past_prices_that_are_paid_is_noticed() -> None:
+    # c needs next to nothing of the cpu that is used up, but not nothing: it stops with the others.
+    cluster = Cluster([Server({"cpu": 10, "memory": 10})])
+    users = [User("a", {"cpu": 1}), User("b", {"cpu": 1}), User("c", {"cpu": 1e-12, "memory": 1})]
+    problem = allocate(cluster, users).problem
+    who, where = np.arange(3), np.zeros(3, dtype=np.int64)
+    placed = Placement.fitted(problem, who, where, np.array([5.0, 5.0, 10.0]), Pools.single(1))
+    rounds = [
+        Round(np.array([0, 1]), 0.5, table(1.0, 0.0)),
+        Round(np.array([2]), 1.0, table(0.0, 1.0)),
+    ]
+    assert failing(Certificate.of(placed, rounds)) == {"relative gap"}
+    assert list(allocate(cluster, users).tasks.values()) == pytest.approx([5, 5, 5])

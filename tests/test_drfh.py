@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib import import_module
 
+import highspy
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -295,3 +296,10 @@ def test_an_open_certificate_gets_a_second_try(monkeypatch: pytest.MonkeyPatch) 
     assert allocate(cluster, users, method="interior-point").method == "interior-point"
     second = proven(cluster, users)
     assert second.method == "simplex"
+
+
+def test_ctrl_c_inside_highs_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    status = highspy.HighsModelStatus.kInterrupt
+    monkeypatch.setattr("highspy.Highs.getModelStatus", lambda self: status)
+    with pytest.raises(KeyboardInterrupt):
+        allocate(*mixed(6, 8, 0), method="simplex")

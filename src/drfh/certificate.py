@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drfh.placement import Placement
-from drfh.prices import Prices
+from drfh.prices import Prices, TablePrices
 from drfh.problem import Bools, Floats, Ints, Problem
 from drfh.resources import TOLERANCE
 from drfh.waterfill import water_level
@@ -29,6 +29,7 @@ _CHUNK = 4_000_000  # entries checked at once
 # this, and if it pays enough to be told from one that pays nothing.
 _MOST_ROOM = 1e-4
 _FAINTEST_PAYMENT = 1e-12
+_PAST = 1e-7  # relative rise that is no round-off
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,6 +224,11 @@ def _measure(
             if len(payers) and not r.prices.sharp:
                 room = _room(unit, share, np.where(active, rising * bound, math.inf), value, payers)
                 gap = gap if room <= _MOST_ROOM else max(gap, room)
+            later = active.copy()
+            later[r.users] = False
+            if isinstance(r.prices, TablePrices) and later.any():
+                firm = r.prices.firm(float(unit[r.users].max()))
+                gap = max(gap, _escape(firm, problem, share / entitlement, later, bound))
         if satisfied.any():
             given, limit = share[r.users][satisfied], cap[r.users][satisfied]
             with np.errstate(invalid="ignore", divide="ignore"):
@@ -243,6 +249,20 @@ def _gap_of_round(share: Floats, entitlement: Floats, raised: Bools, bound: floa
     gap = 1 - float((share[raised] / entitlement[raised]).min()) / bound
     # Everybody clearly above a bound that holds for all allocations: that is no allocation.
     return abs(gap) if gap < -TOLERANCE else max(gap, 0.0)
+
+
+def _escape(
+    prices: TablePrices, problem: Problem, level: Floats, later: Bools, bound: float
+) -> float:
+    """Return 1 if a user rises past prices that it pays, however little it needs; else 0.
+
+    DRFH jumps where a demand becomes 0: a user that needs 1e-12 of what is used up stops with
+    the others, and a solver does not see it.
+    """
+    past = later & (level > bound * (1 + _PAST))
+    if not past.any():
+        return 0.0
+    return float((prices.of_users(problem)[past] > 0).any())
 
 
 def _room(unit: Floats, share: Floats, level: Floats, value: float, users: Ints) -> float:

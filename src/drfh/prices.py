@@ -12,6 +12,7 @@ from drfh.problem import Floats, Ints, Problem
 __all__ = ["KinkedPrices", "Prices", "ResourcePrices", "TablePrices"]
 
 _CHUNK = 4_000_000  # numbers in one temporary array
+_FIRM = 1e-9
 
 
 class Prices(Protocol):
@@ -113,6 +114,10 @@ class TablePrices:
         # A user that can use no server pays nothing for nothing.
         cheapest[np.isinf(cheapest)] = 0.0
         return cheapest
+
+    def firm(self, paid: float) -> TablePrices:
+        """Return the prices without those that a solver cannot tell from 0 where `paid` is paid."""
+        return TablePrices(self.table * (self.table >= _FIRM * paid), self.class_of_block)
 
     def _distinct(self, problem: Problem) -> tuple[Floats, Ints]:
         """Return price rows and example blocks: a row a class, if its blocks are all alike."""

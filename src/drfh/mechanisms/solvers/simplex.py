@@ -179,6 +179,8 @@ class Simplex:
                 model.setBasis(self._basis)
             model.HandleKeyboardInterrupt = True  # else Ctrl-C waits for the end
             model.solve()
+            if model.getModelStatus() == highspy.HighsModelStatus.kInterrupt:
+                raise KeyboardInterrupt
             if model.getModelStatus() == highspy.HighsModelStatus.kOptimal:
                 return model
             if model.getSolution().value_valid and model.getSolution().dual_valid:
