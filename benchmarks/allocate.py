@@ -32,6 +32,7 @@ from benchmarks.instances import Instance, google, hard, merged
 from benchmarks.rivals import RIVALS
 from drfh import allocate
 from drfh.allocation import Allocation
+from drfh.certificate import Certificate
 from drfh.mechanisms.solvers.slopes import Slopes
 
 # Minimal ratios that the project holds itself to: (row, rival) → (public call, array core).
@@ -98,7 +99,7 @@ def _memory(size: tuple[int, int, int]) -> tuple[float, float, float]:
 
 
 def level_of(allocation: Allocation) -> float:
-    assert allocation.certificate is not None
+    assert isinstance(allocation.certificate, Certificate)
     return float(allocation.certificate.rounds[0].level)
 
 

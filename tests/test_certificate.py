@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from drfh import Cluster, InputError, Server, User, allocate
 from drfh.allocation import Allocation
 from drfh.certificate import Certificate, Round
+from drfh.entitlement import Promise, Rule, by_weight
 from drfh.placement import Placement, Pools
 from drfh.prices import KinkedPrices, ResourcePrices, TablePrices
 from tests.strategies import problems
@@ -29,7 +30,7 @@ def failing(certificate: Certificate) -> set[str]:
 
 def with_tasks(allocation: Allocation, tasks: np.ndarray) -> Certificate:
     """The same proof for other amounts."""
-    assert allocation.certificate is not None
+    assert isinstance(allocation.certificate, Certificate)
     placed = replace(allocation.assignment, tasks=tasks)
     return replace(allocation.certificate, placement=placed)
 
@@ -37,7 +38,7 @@ def with_tasks(allocation: Allocation, tasks: np.ndarray) -> Certificate:
 @pytest.mark.parametrize("method", ["closed-form", "simplex"])
 def test_a_good_certificate_passes(method: str) -> None:
     certificate = fig1(method=method).certificate
-    assert certificate is not None
+    assert isinstance(certificate, Certificate)
     assert failing(certificate) == set()
     assert certificate.gap <= 1e-15
 
@@ -67,7 +68,7 @@ def test_one_user_raised_at_the_cost_of_another_is_noticed() -> None:
 
 def test_a_user_without_a_round_is_noticed() -> None:
     certificate = fig1().certificate
-    assert certificate is not None
+    assert isinstance(certificate, Certificate)
     first = replace(certificate.rounds[0], users=np.array([0]))
     assert "user without a proof" in failing(replace(certificate, rounds=(first,)))
 
@@ -77,7 +78,7 @@ def test_prices_that_stop_nobody_are_noticed() -> None:
     users = [User("a", {"cpu": 1}), User("b", {"memory": 1}), User("c", {"memory": 1})]
     allocation = allocate(cluster, users)
     certificate = allocation.certificate
-    assert certificate is not None
+    assert isinstance(certificate, Certificate)
     # All three frozen at the level 1/2 of LP (7): memory's price does not stop user a.
     half = allocation.assignment.tasks.copy()
     half[allocation.assignment.user == 0] = 0.5
@@ -88,7 +89,7 @@ def test_prices_that_stop_nobody_are_noticed() -> None:
 
 def test_negative_prices_are_noticed() -> None:
     certificate = fig1().certificate
-    assert certificate is not None
+    assert isinstance(certificate, Certificate)
     table = TablePrices(np.array([[1.0, -1e-3], [0.0, 1.0]]), np.arange(2))
     bad = replace(certificate.rounds[0], prices=table)
     assert "negative or infinite task or price" in failing(replace(certificate, rounds=(bad,)))
@@ -100,7 +101,7 @@ def test_a_task_on_a_forbidden_server_is_noticed() -> None:
     allocation = allocate(cluster, users)
     placed = allocation.assignment
     for moved in (np.where(placed.user == 0, 1, placed.pool), np.where(placed.user == 1, 0, 1)):
-        assert allocation.certificate is not None
+        assert isinstance(allocation.certificate, Certificate)
         certificate = replace(allocation.certificate, placement=replace(placed, pool=moved))
         assert "task where it may not run" in failing(certificate)
 
@@ -137,14 +138,14 @@ def test_fitting_scales_down_and_never_up() -> None:
     assert loose.user_tasks.tolist() == [2.0, 0.1]
 
 
-def cpu(tasks: list[float], rounds: list[Round], **options: np.ndarray) -> Certificate:
+def cpu(tasks: list[float], rounds: list[Round], rule: Rule = by_weight) -> Certificate:
     """Two users of one task shape on ten CPUs, with any claim about them."""
     cluster = Cluster([Server({"cpu": 10, "memory": 10})])
     users = [User("a", {"cpu": 1}), User("b", {"cpu": 1}), User("c", {"memory": 1})]
     problem = allocate(cluster, users[: len(tasks)]).problem
     who, where = np.arange(len(tasks)), np.zeros(len(tasks), dtype=np.int64)
     placed = Placement.fitted(problem, who, where, np.array(tasks), Pools.single(1))
-    return Certificate.of(placed, rounds, **options)
+    return Certificate.of(placed, rounds, rule)
 
 
 def table(*prices: float) -> TablePrices:
@@ -182,10 +183,10 @@ def test_tasks_that_are_on_no_server_are_noticed() -> None:
 
 
 def test_a_broken_promise_is_noticed() -> None:
-    promised = np.array([1.0, 1.0])
+    rule = Promise(np.array([1.0, 1.0]))
     done = Round(np.arange(2), np.inf, None)
-    assert failing(cpu([1.0, 1.0], [done], promised=promised)) == set()
-    assert failing(cpu([1.0, 0.5], [done], promised=promised)) == {"relative gap"}
+    assert failing(cpu([1.0, 1.0], [done], rule=rule)) == set()
+    assert failing(cpu([1.0, 0.5], [done], rule=rule)) == {"relative gap"}
     assert failing(cpu([1.0, 1.0], [done])) == {"relative gap"}
 
 

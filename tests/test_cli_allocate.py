@@ -125,7 +125,7 @@ def test_a_resource_that_only_the_change_brings(
         (["--save", "a.txt"], "--save must end in one of .json, .csv, .parquet"),
         (["--plot", "a.gif"], "--plot must end in one of .html, .svg, .png, .pdf"),
         (["--save", "no/such/a.json"], "path must be writable"),
-        (["--mechanism", "drhf"], "mechanism must be one of drf, drfh, per-server-drf"),
+        (["--mechanism", "drhf"], "mechanism must be one of asset-fairness,"),
         (["--method", "magic"], "method must be one of auto, closed-form, interior-point"),
         (["--method", "closed-form"], "method closed-form needs at most two demanded resources"),
         (
@@ -212,10 +212,7 @@ def test_an_open_certificate_is_said_loudly(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (
-            "mechanism: nope",
-            "team.yaml: mechanism must be one of drf, drfh, per-server-drf, got 'nope'",
-        ),
+        ("mechanism: nope", "team.yaml: mechanism must be one of asset-fairness,"),
         ("parameters: {metod: simplex}", "team.yaml: parameter of drfh must be one of method"),
         ("parameters: {progress: 5}", "team.yaml: parameter of drfh must be one of method"),
         ("parameters: {whole_tasks: 5}", "team.yaml: parameters.whole_tasks must be true or false"),

@@ -288,7 +288,7 @@ def test_noise_in_prices_freezes_nobody() -> None:
 
 
 def test_an_open_certificate_gets_a_second_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = import_module("drfh.mechanisms.drfh")  # the package has a function of that name
+    module = import_module("drfh.mechanisms.lexicographic")
     monkeypatch.setattr(module, "_SIMPLEX_PAIRS", 0)
     for name in ("_TARGET", "_FINE"):
         monkeypatch.setattr(f"drfh.mechanisms.solvers.radial.{name}", 1e-3)

@@ -19,6 +19,7 @@ ORDER: list[tuple[str, ...]] = [
     ("problem",),
     ("placement",),
     ("prices",),
+    ("entitlement",),
     ("certificate",),
     ("allocation", "explain", "tables"),
     ("kernels",),

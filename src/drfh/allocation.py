@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drfh.certificate import Certificate, Verification
+from drfh.certificate import Proof, Verification
 from drfh.errors import InputError, UnknownNameError
 from drfh.explain import explain
 from drfh.placement import Placement
@@ -30,10 +30,12 @@ class Allocation:
     ----------
     mechanism, method : str
         Which mechanism, and which solver found the answer.
-    certificate : Certificate or None
+    certificate : Proof or None
         Prices and gap: the proof, for mechanisms that have one.
     divisible : Allocation or None
         For whole tasks: the divisible optimum beside it.
+    whole : bool
+        Whether tasks are whole.
     seconds : float
         From records to answer, certificate included.
     notes : tuple of str
@@ -63,9 +65,10 @@ class Allocation:
     assignment: Placement
     mechanism: str
     method: str
-    certificate: Certificate | None = None
+    certificate: Proof | None = None
     promised_tasks: Floats | None = None
     divisible: Allocation | None = None
+    whole: bool = False
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
 
@@ -126,7 +129,7 @@ class Allocation:
     def verify(self) -> Verification:
         """Check placement and prices from scratch, without a solver."""
         if self.certificate is None:
-            if self.divisible is not None:
+            if self.whole:
                 raise InputError("verify", "needs divisible tasks: whole ones have no certificate")
             raise InputError("verify", "needs a mechanism with a certificate", self.mechanism)
         return self.certificate.verify()

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
+from drfh.entitlement import Entitlement, Promise, Rule, by_weight
 from drfh.placement import Placement
 from drfh.prices import Prices, TablePrices
 from drfh.problem import Bools, Floats, Ints, Problem
 from drfh.resources import TOLERANCE
 from drfh.waterfill import water_level
 
-__all__ = ["Certificate", "Check", "Round", "Verification", "entitlements"]
+__all__ = ["Certificate", "Check", "Proof", "Round", "Verification", "placement_checks"]
 
 _CHUNK = 4_000_000  # entries checked at once
 
@@ -92,16 +94,31 @@ class Verification:
         )
 
 
-def entitlements(problem: Problem, promised: Floats | None = None) -> tuple[Floats, Floats]:
-    """Return the share that makes a level of 1, and the most share, of each user.
+class Proof(Protocol):
+    """What every certificate can do, whatever it proves.
 
-    By default these are weights and all tasks. Where tasks were promised, a level of 1 is the
-    promise kept, and nobody gets more; a user that no server can serve gets nothing.
+    Attributes
+    ----------
+    gap
+        How far, relatively, the answer may be from what it should be.
+    tolerance
+        The gap that it should reach.
+    what
+        What is proven, in a few words.
     """
-    if promised is None:
-        return problem.weight, problem.share_limit
-    share = promised * problem.task_share
-    return np.where(share > 0, share, 1.0), np.where(problem.reachable, share, 0.0)
+
+    @property
+    def gap(self) -> float: ...  # noqa: D102
+    @property
+    def tolerance(self) -> float: ...  # noqa: D102
+    @property
+    def what(self) -> str: ...  # noqa: D102
+    @property
+    def closed(self) -> bool:
+        """Whether the gap is within the tolerance."""
+
+    def verify(self) -> Verification:
+        """Check placement and proof from scratch, without a solver."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,19 +133,23 @@ class Certificate:
         The largest relative gap of any round, or shortfall below a task limit.
     tolerance : float
         The gap that this problem should reach: 1e-9 for two resources, 1e-8 otherwise.
-    promised : array or None
-        Promised tasks, where it is about keeping a promise.
+    rule : callable
+        What a level is, see :mod:`drfh.entitlement`.
     """
 
     placement: Placement
     rounds: tuple[Round, ...]
     gap: float
     tolerance: float
-    promised: Floats | None = None
+    rule: Rule = by_weight
 
     @classmethod
     def of(
-        cls, placement: Placement, rounds: list[Round], promised: Floats | None = None
+        cls,
+        placement: Placement,
+        rounds: list[Round],
+        rule: Rule = by_weight,
+        entitlement: Entitlement | None = None,
     ) -> Certificate:
         """Measure the rounds against a placement.
 
@@ -138,14 +159,21 @@ class Certificate:
             What was given out.
         rounds
             Who stopped when, and the prices that say why.
-        promised
-            Promised tasks, see :func:`entitlements`.
+        rule
+            What a level is.
+        entitlement
+            What the rule says here, if that is known already.
         """
         problem = placement.problem
-        measured, gap = _measure(placement, rounds, promised)
+        measured, gap = _measure(placement, rounds, entitlement or rule(problem))
         needed = np.count_nonzero(problem.demand.any(axis=0))
         tolerance = TOLERANCE if needed <= 2 else 10 * TOLERANCE
-        return cls(placement, tuple(measured), gap, tolerance, promised)
+        return cls(placement, tuple(measured), gap, tolerance, rule)
+
+    @property
+    def what(self) -> str:
+        """What is proven."""
+        return "promise placed optimally" if isinstance(self.rule, Promise) else "optimal"
 
     @property
     def closed(self) -> bool:
@@ -171,26 +199,15 @@ class Certificate:
         True
         """
         placement, problem = self.placement, self.placement.problem
-        blocks = np.arange(len(problem.blocks))
-        parts = np.array_split(blocks, 1 + placement.expanded // _CHUNK)
-        overload = max(placement.overload(part) for part in parts)
-        misplaced = sum(placement.misplaced(part) for part in parts)
-        share = placement.user_tasks * problem.task_share
-        _, cap = entitlements(problem, self.promised)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            above = np.where(np.isfinite(cap), share / cap - 1, -1.0)
-            above[cap == 0] = np.where(share[cap == 0] > 0, np.inf, 0.0)
+        entitlement = self.rule(problem)
         tables = [r.prices.of_blocks(problem) for r in self.rounds if r.prices is not None]
         unsound = sum(int((~(np.isfinite(t) & (t >= 0))).sum()) for t in [placement.tasks, *tables])
         stopped = np.zeros(len(problem.users), dtype=np.int64)
         for r in self.rounds:
             stopped[r.users] += 1
-        _, gap = _measure(placement, list(self.rounds), self.promised)
+        _, gap = _measure(placement, list(self.rounds), entitlement)
         checks = (
-            Check("server over capacity", overload, 0.0),
-            Check("task where it may not run", float(misplaced), 0.0),
-            Check("task on no server", placement.lost(), 1e-12),
-            Check("more tasks than a user has", max(float(above.max()), 0.0), 1e-12),
+            *placement_checks(placement, entitlement.cap),
             Check("negative or infinite task or price", float(unsound), 0.0),
             Check("user without a proof", float((stopped != 1).sum()), 0.0),
             Check("relative gap", gap, self.tolerance),
@@ -198,33 +215,63 @@ class Certificate:
         return Verification(checks)
 
 
+def placement_checks(placement: Placement, cap: Floats | None = None) -> tuple[Check, ...]:
+    """Check a placement from scratch: every server, every restriction, every number of tasks.
+
+    Parameters
+    ----------
+    placement
+        Who runs where.
+    cap
+        The most share of each user; by default what its tasks come to.
+    """
+    problem = placement.problem
+    blocks = np.arange(len(problem.blocks))
+    parts = np.array_split(blocks, 1 + placement.expanded // _CHUNK)
+    overload = max(placement.overload(part) for part in parts)
+    misplaced = sum(placement.misplaced(part) for part in parts)
+    share = placement.user_tasks * problem.task_share
+    cap = problem.share_limit if cap is None else cap
+    with np.errstate(invalid="ignore", divide="ignore"):
+        above = np.where(np.isfinite(cap), share / cap - 1, -1.0)
+        above[cap == 0] = np.where(share[cap == 0] > 0, np.inf, 0.0)
+    return (
+        Check("server over capacity", overload, 0.0),
+        Check("task where it may not run", float(misplaced), 0.0),
+        Check("task on no server", placement.lost(), 1e-12),
+        Check("more tasks than a user has", max(float(above.max()), 0.0), 1e-12),
+    )
+
+
 def _measure(
-    placement: Placement, rounds: list[Round], promised: Floats | None
+    placement: Placement, rounds: list[Round], scale: Entitlement
 ) -> tuple[list[Round], float]:
     """Return the rounds with bound and gap, and the largest gap or shortfall below a cap."""
     problem = placement.problem
-    entitlement, cap = entitlements(problem, promised)
+    entitlement, cap = scale.share, scale.cap
     share = placement.user_tasks * problem.task_share
     active = np.ones(len(share), dtype=bool)
     measured: list[Round] = []
     worst = 0.0
     for r in rounds:
         bound, gap = math.inf, 0.0
+        # Who waits for a later phase may be left with nothing in this one.
+        turn = active if scale.phase is None else _in_phase(active, scale.phase)
         satisfied = np.ones(len(r.users), dtype=bool)
         if r.prices is not None:
             unit, value = r.prices.of_users(problem), r.prices.value(problem)
             held = float(unit[~active] @ share[~active]) if len(measured) else 0.0
-            rising = np.where(active, entitlement, 0.0) if len(measured) else entitlement
+            rising = entitlement if turn.all() else np.where(turn, entitlement, 0.0)
             bound = water_level(unit, rising, cap, value - held)
             full = cap <= entitlement * bound  # has all its tasks at this level
-            gap = _gap_of_round(share, entitlement, active & ~full, bound)
+            gap = _gap_of_round(share, entitlement, turn & ~full, bound)
             # A user counts as stopped by the prices only if it pays them.
             satisfied = full[r.users] | ~(unit[r.users] > 0)
             payers = r.users[~satisfied]
             if len(payers) and not r.prices.sharp:
                 room = _room(unit, share, np.where(active, rising * bound, math.inf), value, payers)
                 gap = gap if room <= _MOST_ROOM else max(gap, room)
-            later = active.copy()
+            later = turn.copy()
             later[r.users] = False
             if isinstance(r.prices, TablePrices) and later.any():
                 firm = r.prices.firm(float(unit[r.users].max()))
@@ -238,6 +285,12 @@ def _measure(
         measured.append(Round(r.users, r.level, r.prices, bound, gap))
         active[r.users] = False
     return measured, worst
+
+
+def _in_phase(active: Bools, phase: Ints) -> Bools:
+    """Return who rises: those of the earliest phase that is not over."""
+    turn: Bools = active & (phase == phase[active].min(initial=phase.max()))
+    return turn
 
 
 def _gap_of_round(share: Floats, entitlement: Floats, raised: Bools, bound: float) -> float:

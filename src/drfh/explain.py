@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from drfh.certificate import Certificate
 from drfh.problem import Floats, Ints, Problem
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _reasons(allocation: Allocation, user: int) -> list[str]:
     """Return what is used up where, for the servers on which the user's next task costs least."""
     problem = allocation.problem
     certificate = allocation.certificate
-    if certificate is None:
+    if not isinstance(certificate, Certificate):
         return _full_resources(allocation, user)
     prices = certificate.rounds[certificate.round_of(user)].prices
     if prices is None:
@@ -91,7 +92,7 @@ def _full_resources(allocation: Allocation, user: int) -> list[str]:
     used: Floats = allocation.assignment.pool_usage[pools.of_block] * pools.part[:, None]
     raw = problem.cluster.capacity[problem.blocks.group] * problem.blocks.count[:, None]
     need = problem.demand[user]
-    whole = allocation.divisible is not None
+    whole = allocation.whole
     reasons = []
     for r in np.flatnonzero(need > 0).tolist():
         name = problem.cluster.resources[r]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars
 
+from drfh.certificate import Certificate
 from drfh.errors import InputError
 from drfh.explain import explain
 from drfh.problem import Problem
@@ -153,7 +154,8 @@ def price_table(allocation: Allocation) -> polars.DataFrame:
     }
     frames = [polars.DataFrame(schema=schema)]
     names = np.array(_block_names(problem), dtype=object)
-    rounds = allocation.certificate.rounds if allocation.certificate else ()
+    certificate = allocation.certificate
+    rounds = certificate.rounds if isinstance(certificate, Certificate) else ()
     for number, r in enumerate(rounds, start=1):
         if r.prices is None:
             continue
@@ -193,7 +195,6 @@ def to_dict(allocation: Allocation) -> dict[str, Any]:
     4.0
     """
     problem = allocation.problem
-    names = problem.names()
     result: dict[str, Any] = {
         "mechanism": allocation.mechanism,
         "method": allocation.method,
@@ -204,34 +205,44 @@ def to_dict(allocation: Allocation) -> dict[str, Any]:
         "groups": group_table(allocation).to_dicts(),
         "placement": placement_table(allocation).to_dicts(),
     }
-    if len(names) * len(problem.blocks) <= _MOST_REASONS:
+    if len(problem.users) * len(problem.blocks) <= _MOST_REASONS:
         for position, row in enumerate(result["users"]):
             row["why"] = explain(allocation, position)
     if allocation.certificate is not None:
-        certificate = allocation.certificate
-        # Round → servers → resource → price, of what is not free.
-        prices: dict[int, dict[str, dict[str, float]]] = {}
-        for number, servers, resource, price in price_table(allocation).iter_rows():
-            if price > 0:
-                prices.setdefault(number, {}).setdefault(servers, {})[resource] = price
-        result["certificate"] = {
-            "gap": certificate.gap,
-            "tolerance": certificate.tolerance,
-            "closed": certificate.closed,
-            "rounds": [
-                {
-                    "level": None if math.isinf(r.level) else r.level,
-                    "bound": None if math.isinf(r.bound) else r.bound,
-                    "gap": r.gap,
-                    "users": [names[i] for i in r.users.tolist()],
-                    "prices": prices.get(number, {}),
-                }
-                for number, r in enumerate(certificate.rounds, start=1)
-            ],
-        }
+        result["certificate"] = _proof(allocation)
     if allocation.divisible is not None:
         result["loss"] = allocation.loss
         result["divisible"] = to_dict(allocation.divisible)
     if allocation.notes:
         result["notes"] = list(allocation.notes)
+    return result
+
+
+def _proof(allocation: Allocation) -> dict[str, Any]:
+    certificate = allocation.certificate
+    if certificate is None:
+        return {}
+    result: dict[str, Any] = {
+        "proves": certificate.what,
+        "gap": certificate.gap,
+        "tolerance": certificate.tolerance,
+        "closed": certificate.closed,
+    }
+    if isinstance(certificate, Certificate):
+        names = allocation.problem.names()
+        # Round → servers → resource → price, of what is not free.
+        prices: dict[int, dict[str, dict[str, float]]] = {}
+        for number, servers, resource, price in price_table(allocation).iter_rows():
+            if price > 0:
+                prices.setdefault(number, {}).setdefault(servers, {})[resource] = price
+        result["rounds"] = [
+            {
+                "level": None if math.isinf(r.level) else r.level,
+                "bound": None if math.isinf(r.bound) else r.bound,
+                "gap": r.gap,
+                "users": [names[i] for i in r.users.tolist()],
+                "prices": prices.get(number, {}),
+            }
+            for number, r in enumerate(certificate.rounds, start=1)
+        ]
     return result

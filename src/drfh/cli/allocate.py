@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.cli.output import console, print_json
-from drfh.errors import InputError, UnknownNameError
+from drfh.errors import InputError
 
 if TYPE_CHECKING:
     from drfh.allocation import Allocation
@@ -194,17 +194,14 @@ def allocate(
 
 def check_mechanism(scenario: Scenario, file: str) -> None:
     """Raise, with the name of the file, unless it names a mechanism and parameters it takes."""
-    from drfh.mechanisms import MECHANISMS, check_parameters
+    from drfh.mechanisms import check_parameters, find_mechanism
 
-    name = scenario.mechanism
-    if name not in MECHANISMS:
-        raise UnknownNameError("mechanism", name, MECHANISMS, place=file)
     parameters = dict(scenario.parameters)
     whole = parameters.pop("whole_tasks", False)
     if not isinstance(whole, bool):
         raise InputError("parameters.whole_tasks", "must be true or false", whole, place=file)
     try:
-        check_parameters(name, MECHANISMS[name], parameters, whole_tasks=whole)
+        check_parameters(*find_mechanism(scenario.mechanism), parameters, whole_tasks=whole)
     except InputError as error:
         error.place = file
         raise

@@ -122,12 +122,12 @@ def _print_proof(out: Any, allocation: Allocation) -> None:
     head = f"{allocation.mechanism}, {allocation.method}, {time}"
     certificate = allocation.certificate
     if certificate is not None:
-        rounds = some(len(certificate.rounds), "round")
-        what = "optimal" if allocation.promised_tasks is None else "promise placed optimally"
+        rounds = getattr(certificate, "rounds", ())
+        tail = f", {some(len(rounds), 'round')}" if rounds else ""
         if certificate.closed:
-            out.print(f"{head}: {what}, relative gap {certificate.gap:.1e}, {rounds}")
+            out.print(f"{head}: {certificate.what}, relative gap {certificate.gap:.1e}{tail}")
         else:
-            out.print(f"{head}: {unproven(allocation)}, {rounds}", style="bold red")
+            out.print(f"{head}: {unproven(allocation)}{tail}", style="bold red")
     elif allocation.loss is not None:
         name, loss = allocation.worst_off() or ("", 0.0)
         who = f" ({name} is worst off)" if loss > 0 else ""
@@ -144,7 +144,7 @@ def unproven(allocation: Allocation) -> str | None:
     if certificate is None or certificate.closed:
         return None
     return (
-        f"NOT proven optimal, relative gap {certificate.gap:.1e} is above "
+        f"NOT proven {certificate.what}, relative gap {certificate.gap:.1e} is above "
         f"{certificate.tolerance:.0e}"
     )
 

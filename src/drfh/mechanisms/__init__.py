@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,24 +13,39 @@ import numpy as np
 from drfh.allocation import Allocation
 from drfh.cluster import Cluster
 from drfh.errors import InputError, UnknownNameError, shown
+from drfh.mechanisms.cdrf import cdrf
 from drfh.mechanisms.drf import drf
 from drfh.mechanisms.drfh import drfh
+from drfh.mechanisms.drfh_one_shot import drfh_one_shot
 from drfh.mechanisms.filling import fill_whole_tasks, fits_some_server
+from drfh.mechanisms.max_min import cmmf, egalitarian, max_min
+from drfh.mechanisms.norm import asset_fairness, norm
 from drfh.mechanisms.per_server_drf import per_server_drf
+from drfh.mechanisms.pooled import pooled
 from drfh.mechanisms.solution import Solution
+from drfh.mechanisms.tsf import tsf
 from drfh.problem import Problem
 from drfh.workload import User
 
-__all__ = ["MECHANISMS", "Mechanism", "Solution", "allocate", "check_parameters"]
+__all__ = ["MECHANISMS", "Mechanism", "Solution", "allocate", "check_parameters", "find_mechanism"]
 
 #: A mechanism: the problem (and parameters of its own) in, a solution out.
 Mechanism: TypeAlias = Callable[..., Solution]
 
-#: Every mechanism by name.
+#: Every mechanism by name. A name with a colon takes a value: ``norm:2``, ``max-min:memory``.
 MECHANISMS: dict[str, Mechanism] = {
+    "asset-fairness": asset_fairness,
+    "cdrf": cdrf,
+    "cmmf": cmmf,
     "drf": drf,
     "drfh": drfh,
+    "drfh-one-shot": drfh_one_shot,
+    "egalitarian": egalitarian,
+    "max-min:RESOURCE": max_min,
+    "norm:P": norm,
     "per-server-drf": per_server_drf,
+    "pooled:MECHANISM": pooled,
+    "tsf": tsf,
 }
 
 
@@ -80,11 +96,11 @@ def allocate(
     0.3333
     """
     started = time.perf_counter()
-    name, function = _find(mechanism)
+    name, function = find_mechanism(mechanism)
     problem = Problem.build(cluster, users)
     check_parameters(name, function, parameters, whole_tasks=whole_tasks)
     reference = parameters.pop("reference", None)
-    if progress is not None and function is drfh:
+    if progress is not None and "progress" in inspect.signature(function).parameters:
         parameters["progress"] = lambda gap: progress(f"relative gap {gap:.1e}")
     solution = function(problem, **parameters)
     if not isinstance(solution, Solution):
@@ -96,6 +112,7 @@ def allocate(
         method=solution.method,
         certificate=solution.certificate,
         promised_tasks=solution.promised,
+        whole=solution.whole,
         seconds=time.perf_counter() - started,
     )
     if not whole_tasks:
@@ -114,6 +131,7 @@ def allocate(
         mechanism="drfh",
         method="best-fit filling",
         divisible=allocation,
+        whole=True,
         seconds=time.perf_counter() - started,
         notes=tuple(f"{problem.users[i].name}: one whole task fits no server" for i in never),
     )
@@ -136,7 +154,8 @@ got 'metod'
     accepted = inspect.signature(mechanism).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in accepted):
         return
-    known = {p.name for p in accepted if p.kind is p.KEYWORD_ONLY} - {"progress"}
+    taken = {"progress", *(mechanism.keywords if isinstance(mechanism, partial) else ())}
+    known = {p.name for p in accepted if p.kind is p.KEYWORD_ONLY} - taken
     known |= {"reference"} if whole_tasks else set()
     for parameter in parameters:
         if not known:
@@ -146,9 +165,27 @@ got 'metod'
             raise UnknownNameError(f"parameter of {name}", parameter, known)
 
 
-def _find(mechanism: str | Mechanism) -> tuple[str, Mechanism]:
+def find_mechanism(mechanism: str | Mechanism) -> tuple[str, Mechanism]:
+    """Return name and function of a mechanism, its value (``norm:2``) filled in.
+
+    Examples
+    --------
+    >>> find_mechanism("norm:2")  # doctest: +ELLIPSIS
+    ('norm:2', functools.partial(<function norm at ...>, p='2'))
+    """
     if callable(mechanism):
-        return getattr(mechanism, "__name__", "custom").replace("_", "-"), mechanism
-    if not isinstance(mechanism, str) or mechanism not in MECHANISMS:
-        raise UnknownNameError("mechanism", shown(mechanism).strip("'"), MECHANISMS)
-    return mechanism, MECHANISMS[mechanism]
+        plain = mechanism.func if isinstance(mechanism, partial) else mechanism
+        return getattr(plain, "__name__", "custom").replace("_", "-"), mechanism
+    if isinstance(mechanism, str):
+        if mechanism in MECHANISMS and ":" not in mechanism:
+            return mechanism, MECHANISMS[mechanism]
+        family, _, value = mechanism.partition(":")
+        for key, function in MECHANISMS.items():
+            name, colon, parameter = key.partition(":")
+            if colon and name == family:
+                if not value or value == parameter:
+                    rule = f"must have a value after the colon: {key}"
+                    raise InputError("mechanism", rule, mechanism)
+                argument = find_mechanism(value)[1] if parameter == "MECHANISM" else value
+                return mechanism, partial(function, **{parameter.lower(): argument})
+    raise UnknownNameError("mechanism", shown(mechanism).strip("'"), MECHANISMS)

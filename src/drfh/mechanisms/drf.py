@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
-
-from drfh.cluster import Cluster
-from drfh.mechanisms.drfh import choose_oracle
+from drfh.mechanisms.lexicographic import lexicographic, placed
+from drfh.mechanisms.pooled import one_server
 from drfh.mechanisms.solution import Solution
-from drfh.mechanisms.solvers.closed_form import ProportionalServers
-from drfh.mechanisms.solvers.leximin import leximin
-from drfh.placement import Pools
-from drfh.problem import Blocks, Problem
+from drfh.problem import Problem
 
 __all__ = ["drf"]
 
@@ -30,8 +23,17 @@ def drf(problem: Problem, *, method: str = "auto") -> Solution:
         NSDI 2011, section 4; and the way schedulers in use apply it to many servers.
 
     Properties
-        On one server: Pareto optimal, envy-free, truthful, sharing incentive, population
-        monotone; not resource monotone. On many servers the promise need not fit.
+        pareto: yes if one server; Ghodsi et al. 2011, section 6
+        envy-free: yes if one server; Ghodsi et al. 2011, section 6
+        truthful: yes if one server; Ghodsi et al. 2011, section 6
+        group-truthful: yes if one server; Parkes, Procaccia, Shah 2015
+        sharing-incentive: yes if one server, endless tasks; Ghodsi et al. 2011, section 6
+        population-monotone: yes if one server, positive demands; Ghodsi et al. 2011, section 6
+        single-server: yes; it is DRF there
+        single-resource: yes if one server; Ghodsi et al. 2011, section 3
+        bottleneck-fair: yes if one server, positive demands; Ghodsi et al. 2011, section 3
+        resource-monotone: no; Ghodsi et al. 2011, section 6
+        promise-kept: no; the pool is not one server
 
     Examples
     --------
@@ -41,17 +43,5 @@ def drf(problem: Problem, *, method: str = "auto") -> Solution:
     >>> [round(t, 9) for t in allocate(cluster, users, mechanism="drf").tasks.values()]
     [3.0, 2.0]
     """
-    one = Cluster.from_arrays(problem.cluster.totals[None, :], problem.cluster.resources)
-    zero = np.zeros(1, dtype=np.int64)
-    pooled = replace(
-        problem,
-        cluster=one,
-        blocks=Blocks(zero, zero, zero + 1),
-        eligible=None,
-        restriction=None,
-    )
-    promise, _ = leximin(pooled, ProportionalServers(pooled, Pools.single(1)))
-    promised = promise.user_tasks
-    oracle, used = choose_oracle(problem, method)
-    placement, certificate = leximin(problem, oracle, promised)
-    return Solution(placement, certificate, used, promised)
+    promise = lexicographic(one_server(problem), method="single-pool")
+    return placed(problem, promise.placement.user_tasks, method=method)

@@ -4,25 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from drfh.errors import InputError, UnknownNameError
+from drfh.mechanisms.lexicographic import lexicographic
 from drfh.mechanisms.solution import Solution
-from drfh.mechanisms.solvers.classes import Classes
-from drfh.mechanisms.solvers.closed_form import ProportionalServers, TwoResources
-from drfh.mechanisms.solvers.leximin import leximin
-from drfh.mechanisms.solvers.oracle import Oracle
 from drfh.problem import Problem
 
-__all__ = ["METHODS", "choose_oracle", "drfh"]
-
-# Pairs of classes up to which the simplex method on the whole model is the fastest way.
-_SIMPLEX_PAIRS = 3_000
-# And up to which it is worth the minute when the interior point leaves the certificate open.
-_SECOND_TRY_PAIRS = 40_000
-
-#: The ways to solve a round, from the most special to the most general.
-METHODS = ("closed-form", "single-pool", "simplex", "interior-point")
+__all__ = ["drfh"]
 
 
 def drfh(
@@ -42,15 +28,26 @@ def drfh(
         finite tasks, restrictions).
 
     Properties
-        Pareto optimal, envy-free (per weight, up to the number of tasks) and truthful; with
-        positive demands also population monotone. Not resource monotone. No sharing incentive.
+        pareto: yes; a leximin point leaves nobody room (Wang et al. 2014, Prop. 2)
+        envy-free: yes; Wang et al. 2014, Prop. 1, per weight and up to the number of tasks
+        truthful: yes; Wang et al. 2014, Prop. 3, and Lemma A of the mathematics page
+        group-truthful: yes; Lemma A of the mathematics page, nobody in a group gains without
+            somebody in it losing
+        population-monotone: yes if positive demands, no restrictions; Wang et al. 2014, Prop. 7
+        single-server: yes; Wang et al. 2014, Prop. 4
+        single-resource: yes; Wang et al. 2014, Prop. 5
+        bottleneck-fair: yes if positive demands, no restrictions; Wang et al. 2014, Prop. 6
+        resource-monotone: no; a new server changes who is dominant in what
+        sharing-incentive: no; unboundedly so with skewed servers
+        dedicated-cloud: no; unboundedly so with skewed servers
+        consistent: no; shares are measured anew against what is left
 
     Parameters
     ----------
     problem
         Cluster and users.
     method
-        ``"auto"`` or one of :data:`METHODS`.
+        ``"auto"``, ``"closed-form"``, ``"single-pool"``, ``"simplex"`` or ``"interior-point"``.
     progress
         Called with the relative gap while a large problem is being solved.
 
@@ -62,52 +59,4 @@ def drfh(
     >>> [round(t, 6) for t in allocate(cluster, users).tasks.values()]  # 20/11 each
     [1.818182, 1.818182]
     """
-    oracle, used = choose_oracle(problem, method, progress)
-    placement, certificate = leximin(problem, oracle)
-    if method == "auto" and used == "interior-point" and not certificate.closed:
-        # Several rounds can wear the interior point's digits out; a vertex keeps them.
-        classes = Classes.of(problem)
-        if classes.usable.sum() <= _SECOND_TRY_PAIRS:
-            oracle, other = choose_oracle(problem, "simplex")
-            second, proof = leximin(problem, oracle)
-            if proof.gap < certificate.gap:
-                placement, certificate, used = second, proof, other
-    return Solution(placement, certificate, used)
-
-
-def choose_oracle(
-    problem: Problem, method: str = "auto", progress: Callable[[float], None] | None = None
-) -> tuple[Oracle, str]:
-    """Return the solver for this problem and its name."""
-    if method not in ("auto", *METHODS):
-        raise UnknownNameError("method", str(method), ["auto", *METHODS])
-    needed = np.flatnonzero(problem.demand.any(axis=0))
-    free = problem.eligible is None
-    if method == "closed-form" or (method == "auto" and free and len(needed) <= 2):
-        if not free or len(needed) > 2:
-            raise InputError(
-                "method",
-                "closed-form needs at most two demanded resources and no restrictions",
-                method,
-            )
-        return TwoResources(problem, needed), "closed-form"
-    classes = Classes.of(problem)
-    pairs = int(classes.usable.sum())
-    if method == "auto":
-        if free and len(classes.capacity) == 1:
-            method = "single-pool"
-        else:
-            method = "simplex" if pairs <= _SIMPLEX_PAIRS else "interior-point"
-    if method == "single-pool":
-        if not free or len(classes.capacity) > 1:
-            raise InputError(
-                "method", "single-pool needs proportional servers and no restrictions", method
-            )
-        return ProportionalServers(problem, classes.pools), method
-    if method == "simplex":
-        from drfh.mechanisms.solvers.simplex import Simplex
-
-        return Simplex(classes), method
-    from drfh.mechanisms.solvers.radial import InteriorPoint
-
-    return InteriorPoint(classes, progress), method
+    return lexicographic(problem, method=method, progress=progress)

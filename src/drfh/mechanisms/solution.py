@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drfh.certificate import Certificate
+from drfh.certificate import Proof
 from drfh.placement import Placement
 from drfh.problem import Floats
 
@@ -20,14 +20,17 @@ class Solution:
     placement
         Who runs how many tasks where.
     certificate
-        Proof of optimality, for mechanisms that have one.
+        Proof that it is what the mechanism defines, for mechanisms that have one.
     method
         Which solver found it.
     promised
         Tasks that a pooled mechanism promises, before they meet the servers.
+    whole
+        Whether tasks are whole.
     """
 
     placement: Placement
-    certificate: Certificate | None = None
+    certificate: Proof | None = None
     method: str = "direct"
     promised: Floats | None = None
+    whole: bool = False

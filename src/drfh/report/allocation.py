@@ -188,7 +188,7 @@ def save_chart(allocation: Allocation, path: str | os.PathLike[str], *, title: s
     certificate = allocation.certificate
     proof = ""
     if certificate is not None:
-        proof = f", {'optimal' if certificate.closed else 'NOT proven optimal'}"
+        proof = f", {'' if certificate.closed else 'NOT proven '}{certificate.what}"
         proof += f", relative gap {certificate.gap:.1e}"
     cluster = allocation.problem.cluster
     summary = (

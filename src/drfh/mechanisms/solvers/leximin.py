@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from drfh.certificate import Certificate, Round, entitlements
+from drfh.certificate import Certificate, Round
+from drfh.entitlement import Entitlement, Rule, by_weight
 from drfh.mechanisms.solvers.oracle import Oracle
 from drfh.placement import Placement
 from drfh.prices import Prices
 from drfh.problem import Bools, Floats, Problem
 
-__all__ = ["leximin"]
+__all__ = ["leximin", "leximin_shares"]
 
 
 def leximin(
-    problem: Problem,
-    oracle: Oracle,
-    promised: Floats | None = None,
+    problem: Problem, oracle: Oracle, rule: Rule = by_weight
 ) -> tuple[Placement, Certificate]:
     """Return the leximin allocation of levels, share / entitlement, and its proof.
 
@@ -29,10 +28,20 @@ def leximin(
         Cluster and users.
     oracle
         Solver for a round.
-    promised
-        Tasks that were promised: then levels say how far the promise is kept, up to 1.
+    rule
+        What a level is.
     """
-    entitlement, cap = entitlements(problem, promised)
+    entitlement = rule(problem)
+    share, rounds = leximin_shares(problem, oracle, entitlement)
+    placement = oracle.place(share)
+    return placement, Certificate.of(placement, rounds, rule, entitlement)
+
+
+def leximin_shares(
+    problem: Problem, oracle: Oracle, entitlement: Entitlement
+) -> tuple[Floats, list[Round]]:
+    """Return the share of each user and the rounds, not measured yet; nothing is placed."""
+    cap, phase = entitlement.cap, entitlement.phase
     fixed = np.zeros(len(problem.users))
     active = np.ones(len(fixed), dtype=bool)
     rounds: list[Round] = []
@@ -41,23 +50,23 @@ def leximin(
         active[nothing] = False
         rounds.append(Round(nothing, 0.0, None))
     while active.any():
-        rising = np.where(active, entitlement, 0.0)
+        turn = active if phase is None else active & (phase == phase[active].min())
+        rising = np.where(turn, entitlement.share, 0.0)
         cut = oracle.raise_level(fixed, rising, cap)
         if cut.prices is None:
-            stopped = active.copy()
+            stopped = turn.copy()
             fixed[stopped] = cap[stopped]
         else:
             share = np.minimum(rising * cut.level, cap)
-            share[~active] = fixed[~active]
-            stopped = active & (
-                _stopped(problem, cut.prices, share, active, oracle.faintest)
+            share[~turn] = fixed[~turn]
+            stopped = turn & (
+                _stopped(problem, cut.prices, share, turn, oracle.faintest)
                 | (cap <= rising * cut.level)
             )
             fixed[stopped] = share[stopped]
         rounds.append(Round(np.flatnonzero(stopped), cut.level, cut.prices))
         active &= ~stopped
-    placement = oracle.place(fixed)
-    return placement, Certificate.of(placement, rounds, promised)
+    return fixed, rounds
 
 
 def _stopped(

@@ -1,0 +1,117 @@
+"""Leximin mechanisms: one scale each, and the solver that suits the problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from drfh.entitlement import Promise, Rule, by_weight
+from drfh.errors import InputError, UnknownNameError
+from drfh.mechanisms.solution import Solution
+from drfh.mechanisms.solvers.classes import Classes
+from drfh.mechanisms.solvers.closed_form import ProportionalServers, TwoResources
+from drfh.mechanisms.solvers.leximin import leximin, leximin_shares
+from drfh.mechanisms.solvers.oracle import Oracle
+from drfh.problem import Floats, Problem
+
+__all__ = ["METHODS", "choose_oracle", "lexicographic", "placed", "shares_only"]
+
+# Pairs of classes up to which the simplex method on the whole model is the fastest way.
+_SIMPLEX_PAIRS = 3_000
+# And up to which it is worth the minute when the interior point leaves the certificate open.
+_SECOND_TRY_PAIRS = 40_000
+
+#: The ways to solve a round, from the most special to the most general.
+METHODS = ("closed-form", "single-pool", "simplex", "interior-point")
+
+
+def lexicographic(
+    problem: Problem,
+    rule: Rule = by_weight,
+    *,
+    method: str = "auto",
+    progress: Callable[[float], None] | None = None,
+) -> Solution:
+    """Return the leximin allocation of the levels that a rule defines, with its proof.
+
+    Parameters
+    ----------
+    problem
+        Cluster and users.
+    rule
+        What a level is, see :mod:`drfh.entitlement`.
+    method
+        ``"auto"`` or one of :data:`METHODS`.
+    progress
+        Called with the relative gap while a large problem is being solved.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server, User
+    >>> problem = Problem.build(Cluster([Server({"cpu": 4})]), [User("a", {"cpu": 1})])
+    >>> lexicographic(problem).placement.user_tasks
+    array([4.])
+    """
+    oracle, used = choose_oracle(problem, method, progress)
+    placement, certificate = leximin(problem, oracle, rule)
+    if method == "auto" and used == "interior-point" and not certificate.closed:
+        # Several rounds can wear the interior point's digits out; a vertex keeps them.
+        classes = Classes.of(problem)
+        if classes.usable.sum() <= _SECOND_TRY_PAIRS:
+            oracle, other = choose_oracle(problem, "simplex")
+            second, proof = leximin(problem, oracle, rule)
+            if proof.gap < certificate.gap:
+                placement, certificate, used = second, proof, other
+    return Solution(placement, certificate, used)
+
+
+def placed(problem: Problem, promised: Floats, *, method: str = "auto") -> Solution:
+    """Return what can be placed of promised tasks: leximin of placed / promised, at most 1."""
+    solution = lexicographic(problem, Promise(promised), method=method)
+    return Solution(solution.placement, solution.certificate, solution.method, promised)
+
+
+def shares_only(problem: Problem, rule: Rule = by_weight) -> Floats:
+    """Return the leximin shares without placement and proof: for searches with many tries."""
+    oracle, _ = choose_oracle(problem)
+    share, _ = leximin_shares(problem, oracle, rule(problem))
+    return share
+
+
+def choose_oracle(
+    problem: Problem, method: str = "auto", progress: Callable[[float], None] | None = None
+) -> tuple[Oracle, str]:
+    """Return the solver for this problem and its name."""
+    if method not in ("auto", *METHODS):
+        raise UnknownNameError("method", str(method), ["auto", *METHODS])
+    needed = np.flatnonzero(problem.demand.any(axis=0))
+    free = problem.eligible is None
+    if method == "closed-form" or (method == "auto" and free and len(needed) <= 2):
+        if not free or len(needed) > 2:
+            raise InputError(
+                "method",
+                "closed-form needs at most two demanded resources and no restrictions",
+                method,
+            )
+        return TwoResources(problem, needed), "closed-form"
+    classes = Classes.of(problem)
+    pairs = int(classes.usable.sum())
+    if method == "auto":
+        if free and len(classes.capacity) == 1:
+            method = "single-pool"
+        else:
+            method = "simplex" if pairs <= _SIMPLEX_PAIRS else "interior-point"
+    if method == "single-pool":
+        if not free or len(classes.capacity) > 1:
+            raise InputError(
+                "method", "single-pool needs proportional servers and no restrictions", method
+            )
+        return ProportionalServers(problem, classes.pools), method
+    if method == "simplex":
+        from drfh.mechanisms.solvers.simplex import Simplex
+
+        return Simplex(classes), method
+    from drfh.mechanisms.solvers.radial import InteriorPoint
+
+    return InteriorPoint(classes, progress), method
