@@ -24,6 +24,8 @@ ORDER: list[tuple[str, ...]] = [
     ("allocation", "explain", "tables"),
     ("kernels",),
     ("mechanisms",),
+    ("auditor",),
+    ("comparison",),
     ("whatif",),
     ("warm",),
     ("report",),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,10 @@ class Allocation:
         From records to answer, certificate included.
     notes : tuple of str
         What the reader should know.
+    parameters : dict
+        Parameters of the mechanism.
+    source : callable or None
+        The mechanism with its parameters: asks it about another problem.
 
     Examples
     --------
@@ -71,6 +76,8 @@ class Allocation:
     whole: bool = False
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    source: Callable[[Problem], Any] | None = None
 
     def _by_user(self, values: Floats) -> dict[str, float]:
         return dict(zip(self.problem.names(), values.tolist(), strict=True))

@@ -17,7 +17,7 @@ from drfh.mechanisms.cdrf import cdrf
 from drfh.mechanisms.drf import drf
 from drfh.mechanisms.drfh import drfh
 from drfh.mechanisms.drfh_one_shot import drfh_one_shot
-from drfh.mechanisms.filling import fill_whole_tasks, fits_some_server
+from drfh.mechanisms.filling import fill_whole_tasks, fits_some_server, progressive_filling
 from drfh.mechanisms.max_min import cmmf, egalitarian, max_min
 from drfh.mechanisms.norm import asset_fairness, norm
 from drfh.mechanisms.per_server_drf import per_server_drf
@@ -99,7 +99,9 @@ def allocate(
     name, function = find_mechanism(mechanism)
     problem = Problem.build(cluster, users)
     check_parameters(name, function, parameters, whole_tasks=whole_tasks)
+    kept = {**parameters, **({"whole_tasks": True} if whole_tasks else {})}
     reference = parameters.pop("reference", None)
+    source = partial(function, **parameters) if parameters else function
     if progress is not None and "progress" in inspect.signature(function).parameters:
         parameters["progress"] = lambda gap: progress(f"relative gap {gap:.1e}")
     solution = function(problem, **parameters)
@@ -114,6 +116,8 @@ def allocate(
         promised_tasks=solution.promised,
         whole=solution.whole,
         seconds=time.perf_counter() - started,
+        parameters=kept,
+        source=source,
     )
     if not whole_tasks:
         return allocation
@@ -134,6 +138,8 @@ def allocate(
         whole=True,
         seconds=time.perf_counter() - started,
         notes=tuple(f"{problem.users[i].name}: one whole task fits no server" for i in never),
+        parameters=kept,
+        source=partial(progressive_filling, reference=reference),
     )
 
 

@@ -14,11 +14,12 @@ import numpy as np
 from drfh.errors import InputError
 from drfh.kernels import fast
 from drfh.kernels.fill import fill_best_fit
+from drfh.mechanisms.solution import Solution
 from drfh.placement import Placement, Pools
 from drfh.problem import Blocks, Bools, Floats, Ints, Problem
 from drfh.resources import integer_unit
 
-__all__ = ["fill_whole_tasks", "fits_some_server"]
+__all__ = ["fill_whole_tasks", "fits_some_server", "progressive_filling", "single_servers"]
 
 _ENDLESS = 2**62
 _MOST_TASKS = 200_000_000
@@ -120,12 +121,27 @@ def fill_whole_tasks(
             counts[key] = counts.get(key, 0) + number
         if progress is not None:
             progress(done)
-    single = _single_servers(problem)
+    single = single_servers(problem)
     keys = np.fromiter(counts.keys(), np.int64, count=len(counts))
     tasks = np.fromiter(counts.values(), np.float64, count=len(counts))
     order = np.argsort(keys)
     pool, who = keys[order] // len(need), keys[order] % len(need)
     return Placement(single, who, pool, tasks[order], Pools.single(size))
+
+
+def progressive_filling(problem: Problem, *, reference: str | None = None) -> Solution:
+    """Fill with whole tasks, the lowest level first, as a mechanism.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server, User
+    >>> users = [User("a", {"cpu": 1}), User("b", {"cpu": 4})]
+    >>> problem = Problem.build(Cluster([Server({"cpu": 6})]), users)
+    >>> progressive_filling(problem).placement.user_tasks
+    array([2., 1.])
+    """
+    placement = fill_whole_tasks(problem, reference=reference)
+    return Solution(placement, method="best-fit filling", whole=True)
 
 
 def _check_size(problem: Problem, share: Floats, left: Ints) -> None:
@@ -144,7 +160,7 @@ def _check_size(problem: Problem, share: Floats, left: Ints) -> None:
         )
 
 
-def _single_servers(problem: Problem) -> Problem:
+def single_servers(problem: Problem) -> Problem:
     """Return the same problem with every server a block of its own."""
     blocks = problem.blocks
     row = np.repeat(np.arange(len(blocks)), blocks.count)

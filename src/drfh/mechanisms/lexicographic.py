@@ -11,11 +11,11 @@ from drfh.errors import InputError, UnknownNameError
 from drfh.mechanisms.solution import Solution
 from drfh.mechanisms.solvers.classes import Classes
 from drfh.mechanisms.solvers.closed_form import ProportionalServers, TwoResources
-from drfh.mechanisms.solvers.leximin import leximin, leximin_shares
+from drfh.mechanisms.solvers.leximin import leximin
 from drfh.mechanisms.solvers.oracle import Oracle
 from drfh.problem import Floats, Problem
 
-__all__ = ["METHODS", "choose_oracle", "lexicographic", "placed", "shares_only"]
+__all__ = ["METHODS", "choose_oracle", "lexicographic", "placed"]
 
 # Pairs of classes up to which the simplex method on the whole model is the fastest way.
 _SIMPLEX_PAIRS = 3_000
@@ -70,13 +70,6 @@ def placed(problem: Problem, promised: Floats, *, method: str = "auto") -> Solut
     """Return what can be placed of promised tasks: leximin of placed / promised, at most 1."""
     solution = lexicographic(problem, Promise(promised), method=method)
     return Solution(solution.placement, solution.certificate, solution.method, promised)
-
-
-def shares_only(problem: Problem, rule: Rule = by_weight) -> Floats:
-    """Return the leximin shares without placement and proof: for searches with many tries."""
-    oracle, _ = choose_oracle(problem)
-    share, _ = leximin_shares(problem, oracle, rule(problem))
-    return share
 
 
 def choose_oracle(

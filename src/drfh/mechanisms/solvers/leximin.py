@@ -11,7 +11,7 @@ from drfh.placement import Placement
 from drfh.prices import Prices
 from drfh.problem import Bools, Floats, Problem
 
-__all__ = ["leximin", "leximin_shares"]
+__all__ = ["leximin"]
 
 
 def leximin(
@@ -32,12 +32,12 @@ def leximin(
         What a level is.
     """
     entitlement = rule(problem)
-    share, rounds = leximin_shares(problem, oracle, entitlement)
+    share, rounds = _shares_by_rounds(problem, oracle, entitlement)
     placement = oracle.place(share)
     return placement, Certificate.of(placement, rounds, rule, entitlement)
 
 
-def leximin_shares(
+def _shares_by_rounds(
     problem: Problem, oracle: Oracle, entitlement: Entitlement
 ) -> tuple[Floats, list[Round]]:
     """Return the share of each user and the rounds, not measured yet; nothing is placed."""

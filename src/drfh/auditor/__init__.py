@@ -1,0 +1,275 @@
+"""The auditor: every fairness property measured on a given cluster, with counterexamples."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from drfh.allocation import Allocation
+from drfh.auditor.bundles import Bundles
+from drfh.auditor.case import Case
+from drfh.auditor.consistent import consistent
+from drfh.auditor.distance import fair, price_of_fairness, promise_kept
+from drfh.auditor.envy import envy_free, envy_free_1, envy_free_literal
+from drfh.auditor.feasible import feasible, non_wasteful
+from drfh.auditor.finding import Counterexample, Finding, Report
+from drfh.auditor.monotone import population_monotone, resource_monotone
+from drfh.auditor.observed import observed_bundles
+from drfh.auditor.pareto import pareto
+from drfh.auditor.reductions import (
+    bbf,
+    bottleneck_fair,
+    bottleneck_share,
+    single_resource,
+    single_server,
+)
+from drfh.auditor.sharing import dedicated_cloud, sharing_incentive
+from drfh.auditor.truthful import group_truthful, split_proof, truthful
+from drfh.cluster import Cluster
+from drfh.errors import InputError, UnknownNameError
+from drfh.files import Scenario
+from drfh.mechanisms import Mechanism, check_parameters, find_mechanism
+from drfh.mechanisms.card import card_of
+from drfh.mechanisms.drfh import drfh
+from drfh.mechanisms.filling import progressive_filling
+from drfh.problem import Problem
+from drfh.workload import User
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["PROPERTIES", "Counterexample", "Finding", "Property", "Report", "audit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A property that can be measured.
+
+    Attributes
+    ----------
+    title : str
+        What it asks, in a few words.
+    check : callable
+        From a case to a finding.
+    of_mechanism : bool
+        Whether it is about a mechanism (what it would do in another case) and not about one
+        allocation.
+    """
+
+    title: str
+    check: Callable[[Case], Finding]
+    of_mechanism: bool = False
+
+
+#: Every property by name.
+PROPERTIES: dict[str, Property] = {
+    "feasible": Property("fits on the servers", feasible),
+    "non-wasteful": Property("all that is held is used", non_wasteful),
+    "promise-kept": Property("what is promised can be placed", promise_kept),
+    "fair": Property("nobody is below its DRFH level", fair),
+    "envy-free": Property("nobody prefers another's bundle", envy_free),
+    "envy-free-literal": Property("the same, weights and caps ignored", envy_free_literal),
+    "envy-free-1": Property("the same, up to one task", envy_free_1),
+    "pareto": Property("no better allocation for all", pareto),
+    "sharing-incentive": Property("as good as its part of every server", sharing_incentive),
+    "dedicated-cloud": Property("as good as servers of its own", dedicated_cloud),
+    "bottleneck-fair": Property("equal amounts of a common bottleneck", bottleneck_fair),
+    "bottleneck-share": Property("its part of a common bottleneck", bottleneck_share),
+    "bbf": Property("no justified complaints", bbf),
+    "price-of-fairness": Property("tasks against the most that could run", price_of_fairness),
+    "population-monotone": Property("nobody loses when a user leaves", population_monotone, True),
+    "resource-monotone": Property("nobody loses when servers come", resource_monotone, True),
+    "consistent": Property("stable when a user leaves with its part", consistent, True),
+    "single-server": Property("DRF on one server", single_server, True),
+    "single-resource": Property("max-min fair with one resource", single_resource, True),
+    "split-proof": Property("becoming two users does not pay", split_proof, True),
+    "truthful": Property("lies do not pay", truthful, True),
+    "group-truthful": Property("lies of two do not pay both", group_truthful, True),
+}
+
+
+def audit(
+    subject: Allocation | Scenario | Cluster,
+    users: Iterable[User] | None = None,
+    *,
+    mechanism: str | Mechanism | None = None,
+    whole_tasks: bool = False,
+    observed: Iterable[Mapping[str, Any]] | polars.DataFrame | None = None,
+    properties: Sequence[str] | None = None,
+    seed: int = 0,
+    tries: int = 6_000,
+    progress: Callable[[str, float], None] | None = None,
+    **parameters: Any,
+) -> Report:
+    """Measure every fairness property of an allocation, a mechanism, or what really ran.
+
+    Parameters
+    ----------
+    subject
+        An allocation; or a scenario; or a cluster, with its `users`.
+    users
+        Who shares the cluster, if `subject` is one.
+    mechanism
+        A name or a function; by default that of the scenario.
+    whole_tasks
+        Fill with whole tasks, as :func:`drfh.allocate` does.
+    observed
+        What another scheduler did: rows with user, server and tasks or amounts. Then properties
+        of mechanisms do not apply.
+    properties
+        Names from :data:`PROPERTIES`; by default all.
+    seed, tries
+        For the searches: what is sampled, and about how many problems are solved.
+    progress
+        Called with the name of a property and the part of it that is done.
+    **parameters
+        For the mechanism.
+
+    Returns
+    -------
+    Report
+        One finding a property, the worst first.
+
+    Examples
+    --------
+    >>> import drfh
+    >>> cluster = drfh.Cluster([
+    ...     drfh.Server({"cpu": 6, "memory": 1}), drfh.Server({"cpu": 1, "memory": 6}),
+    ... ])
+    >>> users = [drfh.User("ann", {"cpu": 1, "memory": 0.1}),
+    ...          drfh.User("bob", {"cpu": 1, "memory": 1})]
+    >>> report = audit(cluster, users, properties=["envy-free", "sharing-incentive"])
+    >>> report["envy-free"].verdict
+    'holds'
+    >>> report["sharing-incentive"].text
+    'ann has 1.818 tasks and would have 3.5 with its part of every server'
+    """
+    started = time.perf_counter()
+    case = _case(subject, users, mechanism, whole_tasks, observed, parameters)
+    case = replace(case, seed=seed, tries=tries)
+    chosen = list(PROPERTIES) if properties is None else list(properties)
+    for name in chosen:
+        if name not in PROPERTIES:
+            raise UnknownNameError("property", str(name), PROPERTIES)
+    findings = []
+    for name in chosen:
+        report = (lambda part, name=name: progress(name, part)) if progress else (lambda part: None)
+        report(0.0)
+        findings.append(_checked(replace(case, progress=report), name))
+        report(1.0)
+    tasks = dict(zip(case.problem.names(), case.tasks.tolist(), strict=True))
+    return Report.of(case.scenario, _words(case), findings, tasks, time.perf_counter() - started)
+
+
+def _checked(case: Case, name: str) -> Finding:
+    """Measure one property; add what is proven about it."""
+    started = time.perf_counter()
+    wanted = PROPERTIES[name]
+    if wanted.of_mechanism and case.mechanism is None:
+        finding = case.skipped(name, "needs a mechanism: one allocation cannot show it")
+    else:
+        try:
+            finding = wanted.check(case)
+        except InputError as error:
+            finding = case.skipped(name, f"the mechanism refuses a case of this check: {error}")
+    claim = None
+    if case.mechanism is not None and not case.filled:
+        claim = card_of(case.mechanism).claims.get(name)
+    if claim is not None and claim.holds and finding.verdict != "not applicable":
+        unmet = claim.unmet(case.problem, whole=case.whole)
+        proof = "" if unmet else claim.source
+        finding = replace(finding, proof=proof, outside=unmet)
+    elif case.filled and finding.verdict != "not applicable" and _proven_if_divisible(name):
+        finding = replace(finding, outside=("divisible tasks",))
+    return replace(finding, seconds=time.perf_counter() - started)
+
+
+def _proven_if_divisible(name: str) -> bool:
+    """Return whether DRFH has the property, had whole tasks not been filled in."""
+    claim = card_of(drfh).claims.get(name)
+    return claim is not None and claim.holds
+
+
+def _words(case: Case) -> str:
+    if case.mechanism is None:
+        return "observed allocation"
+    return f"{case.scenario.mechanism}{', whole tasks' if case.filled else ''}"
+
+
+def _case(
+    subject: Allocation | Scenario | Cluster,
+    users: Iterable[User] | None,
+    mechanism: str | Mechanism | None,
+    whole_tasks: bool,
+    observed: Iterable[Mapping[str, Any]] | polars.DataFrame | None,
+    parameters: dict[str, Any],
+) -> Case:
+    if isinstance(subject, Allocation):
+        return _of_allocation(subject)
+    if isinstance(subject, Scenario):
+        scenario = subject
+        if mechanism is None:
+            parameters = {**scenario.parameters, **parameters}
+            whole_tasks = bool(parameters.pop("whole_tasks", False)) or whole_tasks
+    elif isinstance(subject, Cluster):
+        if users is None:
+            raise InputError("users", "must be given with a cluster")
+        scenario = Scenario(subject, tuple(users))
+    else:
+        raise InputError("subject", "must be an Allocation, a Scenario or a Cluster", subject)
+    problem = Problem.build(scenario.cluster, scenario.users)
+    if observed is not None:
+        bundles = observed_bundles(problem, observed, whole=whole_tasks)
+        return Case(scenario, bundles)
+    name, function = find_mechanism(scenario.mechanism if mechanism is None else mechanism)
+    check_parameters(name, function, parameters, whole_tasks=whole_tasks)
+    return _of_mechanism(scenario, name, function, parameters, problem, whole_tasks)
+
+
+def _of_mechanism(
+    scenario: Scenario,
+    name: str,
+    function: Mechanism,
+    parameters: dict[str, Any],
+    problem: Problem,
+    whole_tasks: bool,
+) -> Case:
+    if whole_tasks:
+        if name != "drfh":
+            raise InputError("whole_tasks", "must be used with the mechanism drfh", name)
+        chosen = {k: v for k, v in parameters.items() if k == "reference"}
+        bound: Mechanism = partial(progressive_filling, **chosen)
+    else:
+        bound = partial(function, **parameters) if parameters else function
+    solution = bound(problem)
+    kept = {**parameters, **({"whole_tasks": True} if whole_tasks else {})}
+    return Case(
+        replace(scenario, mechanism=name, parameters=kept),
+        Bundles.of(solution.placement, whole=solution.whole),
+        bound,
+        solution.certificate,
+        whole_tasks,
+        solution.promised,
+    )
+
+
+def _of_allocation(allocation: Allocation) -> Case:
+    problem = allocation.problem
+    scenario = Scenario(
+        problem.cluster,
+        problem.users,
+        mechanism=allocation.mechanism,
+        parameters=allocation.parameters,
+    )
+    filled = allocation.divisible is not None
+    return Case(
+        scenario,
+        Bundles.of(allocation.assignment, whole=allocation.whole),
+        allocation.source,
+        allocation.certificate,
+        filled,
+        allocation.promised_tasks,
+    )

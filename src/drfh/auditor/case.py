@@ -1,0 +1,180 @@
+"""The case under audit: a problem, what everybody holds, and how to ask the mechanism again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from drfh.auditor.bundles import Bundles
+from drfh.auditor.finding import Counterexample, Finding, Verdict
+from drfh.certificate import Proof
+from drfh.cluster import Cluster
+from drfh.files import Scenario
+from drfh.mechanisms import Mechanism, Solution
+from drfh.mechanisms.lexicographic import lexicographic
+from drfh.problem import Floats, Problem
+from drfh.workload import User
+
+__all__ = ["Case", "lost"]
+
+#: A relative difference below this is round-off.
+ROUND_OFF = 1e-6
+
+
+def lost(has: Floats | float, should: Floats | float) -> Floats:
+    """Return what part is missing of what somebody should have, from 0 to 1.
+
+    Examples
+    --------
+    >>> lost(3.0, 4.0).item(), lost(4.0, 3.0).item()
+    (0.25, 0.0)
+    """
+    has, should = np.asarray(has, dtype=float), np.asarray(should, dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part: Floats = np.where(should > has, 1 - has / should, 0.0)
+    return part
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What is audited.
+
+    Attributes
+    ----------
+    scenario : Scenario
+        Cluster, users, mechanism and parameters.
+    bundles : Bundles
+        What everybody holds.
+    mechanism : callable or None
+        Asks the mechanism about another problem; None for what was observed somewhere.
+    filled : bool
+        Whether whole tasks were filled in, so that what is proven for divisible tasks is not.
+    promised : array or None
+        Tasks that were promised before they met the servers.
+    seed : int
+        For what is sampled.
+    tries : int
+        About how many problems a search may solve.
+    progress : callable
+        Called with the part that is done, from 0 to 1.
+    """
+
+    scenario: Scenario
+    bundles: Bundles
+    mechanism: Mechanism | None = None
+    certificate: Proof | None = None
+    filled: bool = False
+    promised: Floats | None = None
+    seed: int = 0
+    tries: int = 6_000
+    progress: Callable[[float], None] = lambda part: None
+
+    @property
+    def problem(self) -> Problem:
+        """Cluster and users as arrays."""
+        return self.bundles.problem
+
+    @property
+    def whole(self) -> bool:
+        """Whether tasks are whole."""
+        return self.bundles.whole
+
+    @property
+    def tasks(self) -> Floats:
+        """Tasks of each user."""
+        return self.bundles.tasks
+
+    @cached_property
+    def levels(self) -> Floats:
+        """Dominant share / weight of each user."""
+        levels: Floats = self.tasks * self.problem.task_share / self.problem.weight
+        return levels
+
+    @cached_property
+    def fair(self) -> Solution:
+        """The exact DRFH optimum beside it."""
+        return lexicographic(self.problem)
+
+    @property
+    def tolerance(self) -> float:
+        """A relative difference that says nothing."""
+        gap = self.certificate.gap if self.certificate is not None else 0.0
+        return max(ROUND_OFF, 100 * gap)
+
+    def ask(self, problem: Problem) -> Solution:
+        """Return the mechanism's answer to another problem."""
+        if self.mechanism is None:
+            raise RuntimeError("an observed case has no mechanism to ask")
+        return self.mechanism(problem)
+
+    def answer(self, cluster: Cluster, users: Iterable[User]) -> Floats:
+        """Return the tasks that the mechanism gives in another case."""
+        return self.ask(Problem.build(cluster, users)).placement.user_tasks
+
+    def name(self, user: int) -> str:
+        """Return the name of a user."""
+        return self.problem.users[user].name
+
+    def hurt(self, amounts: Floats, most: int = 10) -> tuple[str, ...]:
+        """Return names of the users with the largest amounts above the tolerance."""
+        order = np.argsort(-amounts, kind="stable")[:most].tolist()
+        return tuple(self.name(i) for i in order if amounts[i] > self.tolerance)
+
+    def changed(
+        self,
+        title: str,
+        story: str,
+        *,
+        cluster: Cluster | None = None,
+        users: Sequence[User] | None = None,
+        before: dict[str, float] | None = None,
+        after: dict[str, float] | None = None,
+    ) -> Counterexample:
+        """Return a counterexample: the case with another cluster or other users."""
+        base = self.scenario
+        scenario = replace(
+            base,
+            cluster=base.cluster if cluster is None else cluster,
+            users=base.users if users is None else tuple(users),
+            title=title,
+            description=story,
+        )
+        return Counterexample(story, scenario, before or {}, after or {})
+
+    def found(
+        self,
+        name: str,
+        amount: float,
+        text: str,
+        *,
+        hurt: tuple[str, ...] = (),
+        counterexample: Counterexample | None = None,
+        tries: int | None = None,
+        searched: bool = False,
+    ) -> Finding:
+        """Return a finding whose verdict follows from the amount."""
+        fails = amount > self.tolerance
+        verdict: Verdict = "fails" if fails else "not found" if searched else "holds"
+        return Finding(
+            name,
+            verdict,
+            float(amount) if fails else 0.0,
+            text,
+            hurt if fails else (),
+            counterexample if fails else None,
+            tries=tries,
+        )
+
+    def skipped(self, name: str, why: str) -> Finding:
+        """Return a finding for a property that says nothing here."""
+        return Finding(name, "not applicable", 0.0, why)
+
+    def shuffled(self, count: int, most: int) -> list[int]:
+        """Return all positions if they are few, else a seeded sample of them, in order."""
+        if count <= most:
+            return list(range(count))
+        chosen = np.random.default_rng(self.seed).choice(count, most, replace=False)
+        return sorted(int(i) for i in chosen)

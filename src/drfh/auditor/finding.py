@@ -1,0 +1,178 @@
+"""What the auditor finds: a verdict with a number, who is hurt, and a case to run again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from drfh.errors import UnknownNameError
+from drfh.files import Scenario, save_scenario
+
+__all__ = ["Counterexample", "Finding", "Report", "Verdict"]
+
+#: ``holds`` and ``fails`` were measured; ``not found``: a search without a result; ``measured``:
+#: a number without a line between good and bad; ``not applicable``: nothing to measure here.
+Verdict: TypeAlias = Literal["holds", "fails", "not found", "measured", "not applicable"]
+
+_RANK: dict[Verdict, int] = {
+    "fails": 0,
+    "measured": 1,
+    "not found": 2,
+    "holds": 3,
+    "not applicable": 4,
+}
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A case that shows it.
+
+    Attributes
+    ----------
+    story : str
+        What to see, in a sentence or two.
+    scenario : Scenario
+        The case, to be saved and run again.
+    before, after : dict
+        Tasks of the users that matter, in the audited case and in this one.
+    """
+
+    story: str
+    scenario: Scenario
+    before: dict[str, float] = field(default_factory=dict)
+    after: dict[str, float] = field(default_factory=dict)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the case as a scenario file."""
+        save_scenario(self.scenario, path)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of a report card.
+
+    Attributes
+    ----------
+    name : str
+        Name of the property.
+    verdict : str
+        See :data:`Verdict`.
+    amount : float
+        By how much it fails, from 0 to 1: what the one hurt most misses of what it should have.
+    text : str
+        What was found, in a sentence.
+    hurt : tuple of str
+        Who is hurt, the worst first.
+    counterexample : Counterexample or None
+        A case that shows it.
+    proof : str
+        Where the property is proven for the mechanism, if it is and its assumptions hold here.
+    outside : tuple of str
+        Assumptions of that proof that do not hold here.
+    tries : int or None
+        For searches: how many cases were tried.
+    seconds : float
+        How long it took.
+    """
+
+    name: str
+    verdict: Verdict
+    amount: float
+    text: str
+    hurt: tuple[str, ...] = ()
+    counterexample: Counterexample | None = None
+    proof: str = ""
+    outside: tuple[str, ...] = ()
+    tries: int | None = None
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding as plain data."""
+        data: dict[str, Any] = {
+            "property": self.name,
+            "verdict": self.verdict,
+            "amount": self.amount,
+            "text": self.text,
+            "hurt": list(self.hurt),
+            "proof": self.proof or None,
+            "outside": list(self.outside),
+            "tries": self.tries,
+            "seconds": self.seconds,
+            "counterexample": None,
+        }
+        if self.counterexample is not None:
+            example = self.counterexample
+            data["counterexample"] = {
+                "story": example.story,
+                "before": example.before,
+                "after": example.after,
+            }
+        return data
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report card: one finding a property, worst first.
+
+    Attributes
+    ----------
+    scenario : Scenario
+        What was audited.
+    subject : str
+        In words: a mechanism, or what a scheduler did.
+    findings : tuple of Finding
+        The worst first.
+    tasks : dict
+        Tasks of each user.
+    seconds : float
+        How long it took.
+    """
+
+    scenario: Scenario
+    subject: str
+    findings: tuple[Finding, ...]
+    tasks: dict[str, float]
+    seconds: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        scenario: Scenario,
+        subject: str,
+        findings: list[Finding],
+        tasks: dict[str, float],
+        seconds: float,
+    ) -> Report:
+        """Sort the findings: failures first, the largest amount first."""
+        order = sorted(findings, key=lambda f: (_RANK[f.verdict], -f.amount))
+        return cls(scenario, subject, tuple(order), tasks, seconds)
+
+    def __getitem__(self, name: str) -> Finding:
+        for finding in self.findings:
+            if finding.name == name:
+                return finding
+        raise UnknownNameError("property", str(name), [f.name for f in self.findings])
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Names of the properties that fail, the worst first."""
+        return tuple(f.name for f in self.findings if f.verdict == "fails")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data, ready for JSON."""
+        return {
+            "subject": self.subject,
+            "title": self.scenario.title,
+            "tasks": self.tasks,
+            "seconds": self.seconds,
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
+
+    def __repr__(self) -> str:
+        failed = ", ".join(self.failed) or "nothing"
+        return f"Report({self.subject}: {failed} fails of {len(self.findings)} properties)"

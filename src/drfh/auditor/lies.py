@@ -1,0 +1,197 @@
+"""Lies: what a user may claim instead of the truth, and what that is worth to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from drfh.auditor.case import Case
+from drfh.mechanisms import Solution
+from drfh.placement import Placement
+from drfh.problem import Floats, Problem
+from drfh.workload import User
+
+__all__ = ["Lie", "candidates", "demand_lie", "told", "utility"]
+
+_FACTORS = (1.1, 1.5, 2.0, 4.0, 8.0)
+_MOST_COPIED = 6
+_MOST_SHAPES = 6
+_MOST_GROUPS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Lie:
+    """What a user claims: another demand, or another record (restriction, number of tasks).
+
+    Attributes
+    ----------
+    user : int
+        Who lies.
+    words : str
+        How, in words.
+    demand : array or None
+        Claimed demand of one task; None for the true one.
+    record : User or None
+        Claimed record, for lies about anything but the demand.
+    """
+
+    user: int
+    words: str
+    demand: Floats | None = None
+    record: User | None = None
+
+
+def demand_lie(case: Case, user: int, demand: Floats, words: str) -> Lie:
+    """Return a lie about the demand."""
+    return Lie(user, words, demand)
+
+
+def candidates(case: Case, user: int, rng: np.random.Generator) -> Iterator[Lie]:
+    """Yield lies worth trying, from what helped against other mechanisms.
+
+    One resource more or less; all as much as the dominant one; the shape of another user or of a
+    server; a resource that it does not need; other servers; another number of tasks; and, for
+    whole tasks, larger or smaller tasks.
+    """
+    problem = case.problem
+    true = problem.demand[user]
+    totals = np.where(problem.cluster.totals > 0, problem.cluster.totals, 1.0)
+    dominant = float(problem.task_share[user])
+    names = problem.cluster.resources
+    needed = np.flatnonzero(true > 0).tolist()
+    for r in needed:
+        for factor in (*_FACTORS, *(1 / f for f in _FACTORS)):
+            claim = true.copy()
+            claim[r] *= factor
+            yield Lie(user, f"{factor:.3g} times its {names[r]}", claim)
+    if len(needed) > 1:
+        yield Lie(
+            user, "as much of everything as of its dominant resource",
+            np.where(true > 0, dominant * totals, 0.0),
+        )  # fmt: skip
+    yield from _shapes(case, user, rng)
+    for r in np.flatnonzero((true == 0) & (problem.cluster.totals > 0)).tolist():
+        for part in (0.01, 0.3, 1.0):
+            claim = true.copy()
+            claim[r] = part * dominant * totals[r]
+            yield Lie(user, f"some {names[r]} that it does not need", claim)
+    if case.whole:
+        for factor in (0.5, 2.0, 3.0, 4.0):
+            yield Lie(user, f"tasks {factor:g} times as large", true * factor)
+    yield from _records(case, user, rng)
+
+
+def _shapes(case: Case, user: int, rng: np.random.Generator) -> Iterator[Lie]:
+    """Yield claims that look like another user or like a server, as large as the own task."""
+    problem = case.problem
+    totals = np.where(problem.cluster.totals > 0, problem.cluster.totals, 1.0)
+    dominant = float(problem.task_share[user])
+    shapes = [
+        (f"the shape of {problem.users[j].name}", problem.direction[j])
+        for j in _some(rng, len(problem.users), _MOST_COPIED)
+        if j != user
+    ]
+    capacity = problem.cluster.capacity / totals
+    shapes += [
+        (f"the shape of {problem.cluster.names[g]}", capacity[g] / capacity[g].max())
+        for g in _some(rng, len(capacity), _MOST_SHAPES)
+    ]
+    true = problem.demand[user]
+    for words, shape in shapes:
+        claim = shape * dominant * totals
+        # What it needs it must claim, else what it gets is of no use.
+        claim = np.where((true > 0) & (claim <= 0), 1e-3 * true, claim)
+        yield Lie(user, words, claim)
+        covered = claim[true > 0] / true[true > 0]
+        yield Lie(user, f"{words}, all needs covered", claim / covered.min())
+
+
+def _records(case: Case, user: int, rng: np.random.Generator) -> Iterator[Lie]:
+    """Yield claims about servers and about the number of tasks."""
+    record = case.scenario.users[user]
+    cluster = case.scenario.cluster
+    problem = case.problem
+    blocks = np.arange(len(problem.blocks))
+    group = problem.blocks.group
+    may = np.ones(len(blocks), dtype=bool)
+    if problem.eligible is not None and problem.restriction is not None:
+        may = problem.eligible[problem.restriction[user]]
+    allowed = np.unique(group[may])
+    others = np.setdiff1d(group, allowed)
+    for g in _some(rng, len(others), _MOST_GROUPS):
+        claim = [cluster.names[i] for i in (*allowed.tolist(), int(others[g]))]
+        words = f"that it may use {cluster.names[int(others[g])]}"
+        yield Lie(user, words, record=replace(record, servers=claim))
+    if 1 < len(allowed) <= 50:
+        for g in _some(rng, len(allowed), _MOST_GROUPS):
+            claim = [cluster.names[i] for i in allowed.tolist() if i != allowed[g]]
+            words = f"that it may not use {cluster.names[int(allowed[g])]}"
+            yield Lie(user, words, record=replace(record, servers=claim))
+    if record.tasks is not None:
+        for words, tasks in (
+            ("half of its tasks", record.tasks / 2),
+            ("twice its tasks", record.tasks * 2),
+            ("endless tasks", None),
+        ):
+            yield Lie(user, words, record=replace(record, tasks=tasks))
+
+
+def _some(rng: np.random.Generator, count: int, most: int) -> list[int]:
+    if count <= most:
+        return list(range(count))
+    return sorted(int(i) for i in rng.choice(count, most, replace=False))
+
+
+def told(case: Case, lies: list[Lie]) -> Problem:
+    """Return the problem that the mechanism sees when users lie."""
+    problem = case.problem
+    records = {lie.user: lie.record for lie in lies if lie.record is not None}
+    if records:
+        users = [records.get(i, user) for i, user in enumerate(case.scenario.users)]
+        problem = Problem.build(case.scenario.cluster, users)
+    demands = {lie.user: lie.demand for lie in lies if lie.demand is not None}
+    if not demands:
+        return problem
+    demand = problem.demand.copy()
+    for user, row in demands.items():
+        demand[user] = row
+    return replace(problem, demand=demand)
+
+
+def utility(case: Case, solution: Solution, user: int) -> float:
+    """Return the true tasks of a user with what it was given after a lie."""
+    placement = solution.placement
+    mine = placement.user == user
+    need, claim = case.problem.demand[user], placement.problem.demand[user]
+    use = float((claim[need > 0] / need[need > 0]).min())  # true tasks for each claimed one
+    if use <= 0 or not mine.any():
+        return 0.0
+    blocks = np.arange(len(placement.problem.blocks))
+    if case.whole or case.problem.eligible is not None or placement.problem.eligible is not None:
+        block, owner, tasks = placement.entries_of(blocks)
+        tasks, block = tasks[owner == user], block[owner == user]
+        tasks = tasks * use * _truly_usable(case, placement, user)[block]
+        if case.whole:
+            tasks = np.floor(tasks * (1 + 1e-9))
+        total = float(tasks.sum())
+    else:
+        total = float(placement.tasks[mine].sum()) * use
+    return min(total, float(case.problem.limit[user]))
+
+
+def _truly_usable(case: Case, placement: Placement, user: int) -> Floats:
+    """Return the part of the servers of each block, as told, that the user can really use."""
+    problem = case.problem
+    sizes = problem.cluster.counts
+    start = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+    blocks = problem.blocks
+    can = problem.can_use(np.full(len(blocks), user), np.arange(len(blocks)))
+    edges = np.append(start[blocks.group] + blocks.first, sizes.sum())
+    usable = np.concatenate(([0.0], np.cumsum(can * blocks.count)))
+    seen = placement.problem.blocks
+    first = start[seen.group] + seen.first
+    inside = np.interp(first + seen.count, edges, usable) - np.interp(first, edges, usable)
+    part: Floats = inside / seen.count
+    return part

@@ -1,0 +1,128 @@
+"""``population-monotone`` and ``resource-monotone``: good news hurts nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from drfh.auditor.case import Case, lost
+from drfh.auditor.finding import Finding
+from drfh.auditor.words import number, tasks_text
+from drfh.cluster import Cluster, Server
+from drfh.problem import Floats, Problem
+
+__all__ = ["population_monotone", "resource_monotone", "without_user"]
+
+_MOST_USERS = 200
+_MOST_GROUPS = 8
+
+
+def without_user(problem: Problem, user: int) -> Problem:
+    """Return the problem without one user.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server, User
+    >>> users = [User("a", {"cpu": 1}), User("b", {"cpu": 1})]
+    >>> without_user(Problem.build(Cluster([Server({"cpu": 4})]), users), 0).names()
+    ['b']
+    """
+    keep = np.arange(len(problem.users)) != user
+    restriction = problem.restriction
+    return replace(
+        problem,
+        users=problem.users[:user] + problem.users[user + 1 :],
+        demand=problem.demand[keep],
+        weight=problem.weight[keep],
+        limit=problem.limit[keep],
+        restriction=None if restriction is None else restriction[keep],
+    )
+
+
+def population_monotone(case: Case) -> Finding:
+    """When a user leaves, nobody else has less."""
+    n = len(case.problem.users)
+    if n < 2:
+        return case.skipped("population-monotone", "there is one user only")
+    worst, loser, leaver, after = 0.0, 0, 0, case.tasks
+    chosen = case.shuffled(n, _MOST_USERS)
+    for step, j in enumerate(chosen):
+        case.progress(step / len(chosen))
+        rest = case.ask(without_user(case.problem, j)).placement.user_tasks
+        full = np.insert(rest, j, case.tasks[j])
+        fall = lost(full, case.tasks)
+        if fall.max() > worst:
+            worst, loser, leaver, after = float(fall.max()), int(np.argmax(fall)), j, full
+    text = f"nobody has less when one of {len(chosen)} users leaves"
+    if worst <= case.tolerance:
+        some_only = len(chosen) < n
+        return case.found("population-monotone", worst, text, tries=len(chosen), searched=some_only)
+    me, gone = case.name(loser), case.name(leaver)
+    text = f"when {gone} leaves, {me} falls from {number(case.tasks[loser])} to "
+    text += f"{tasks_text(after[loser])}"
+    users = [u for u in case.scenario.users if u.name != gone]
+    example = case.changed(
+        f"{gone} leaves and {me} has less", text, users=users,
+        before={me: float(case.tasks[loser])}, after={me: float(after[loser])},
+    )  # fmt: skip
+    return case.found(
+        "population-monotone", worst, text, hurt=(me,), counterexample=example, tries=len(chosen)
+    )
+
+
+def resource_monotone(case: Case) -> Finding:
+    """When the cluster grows, nobody has less: servers added, and single resources enlarged."""
+    worst, loser, what = 0.0, 0, ""
+    grown: Cluster | None = None
+    after: Floats = case.tasks
+    tries = 0
+    changes = list(_growth(case))
+    for words, cluster in changes:
+        case.progress(tries / len(changes))
+        tries += 1
+        tasks = case.answer(cluster, case.scenario.users)
+        fall = lost(tasks, case.tasks)
+        if fall.max() > worst + 1e-12:
+            worst, loser, what = float(fall.max()), int(np.argmax(fall)), words
+            grown, after = cluster, tasks
+    text = f"nobody has less after any of {tries} additions to the cluster"
+    if worst <= case.tolerance or grown is None:
+        return case.found("resource-monotone", worst, text, tries=tries, searched=True)
+    me = case.name(loser)
+    text = f"with {what}, {me} falls from {number(case.tasks[loser])} to {number(after[loser])} "
+    text += "tasks"
+    example = case.changed(
+        f"more capacity and {me} has less", text, cluster=grown,
+        before={me: float(case.tasks[loser])}, after={me: float(after[loser])},
+    )  # fmt: skip
+    return case.found(
+        "resource-monotone", worst, text, hurt=(me,), counterexample=example, tries=tries
+    )
+
+
+def _growth(case: Case) -> Iterator[tuple[str, Cluster]]:
+    """Yield additions: a server of one resource, more of a group, more of one resource of it."""
+    cluster = case.scenario.cluster
+    name = next(n for k in range(len(cluster) + 1) if (n := f"added-{k + 1}") not in cluster.names)
+    for r, resource in enumerate(cluster.resources):
+        total = float(cluster.totals[r])
+        for part in (1.0, 0.5, 0.1):
+            if total > 0:
+                extra = Server({resource: part * total}, name=name)
+                yield (
+                    f"a server of {number(part * total)} {resource} and nothing else",
+                    cluster.plus(extra),
+                )
+    servers = cluster.servers
+    for g in case.shuffled(len(servers), _MOST_GROUPS):
+        group = servers[g]
+        for times in (2, 11):
+            more = [*servers[:g], replace(group, count=group.count * times), *servers[g + 1 :]]
+            yield f"{times} times as many servers {group.name}", Cluster(more)
+        for resource, amount in group.resources.items():
+            if amount > 0:
+                larger = {**group.resources, resource: 2 * amount}
+                more = [*servers[:g], replace(group, resources=larger), *servers[g + 1 :]]
+                yield f"twice the {resource} on {group.name}", Cluster(more)
