@@ -27,8 +27,11 @@ def per_server_drf(problem: Problem) -> Solution:
         Wang, Li, Liang (INFOCOM 2014), section III-D, Fig. 2.
 
     Properties
-        Envy-free, truthful and with sharing incentive (each server by itself); not Pareto
-        optimal: it may use arbitrarily little of the cluster.
+        envy-free: yes if endless tasks; on each server by itself (Ghodsi et al. 2011)
+        truthful: yes if endless tasks, no restrictions; on each server by itself
+        sharing-incentive: yes if endless tasks, no restrictions; on each server by itself
+        single-server: yes; it is DRF there
+        pareto: no; it may use arbitrarily little of the cluster (Wang et al. 2014, Fig. 2)
 
     Examples
     --------
