@@ -11,14 +11,17 @@ import drfh
 def test_exported_names() -> None:
     assert drfh.__all__ == [
         "MECHANISMS",
+        "PROPERTIES",
         "Allocation",
         "Certificate",
         "Cluster",
+        "Comparison",
         "DrfhError",
         "InputError",
         "Placement",
         "Pools",
         "Problem",
+        "Report",
         "Scenario",
         "Server",
         "Solution",
@@ -27,6 +30,8 @@ def test_exported_names() -> None:
         "User",
         "__version__",
         "allocate",
+        "audit",
+        "compare",
         "load_scenario",
         "save_scenario",
     ]

@@ -26,6 +26,7 @@ ORDER: list[tuple[str, ...]] = [
     ("mechanisms",),
     ("auditor",),
     ("comparison",),
+    ("testing",),
     ("whatif",),
     ("warm",),
     ("report",),

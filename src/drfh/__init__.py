@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from drfh.allocation import Allocation
+    from drfh.auditor import PROPERTIES, Report, audit
     from drfh.certificate import Certificate
     from drfh.cluster import Cluster, Server
+    from drfh.comparison import Comparison, compare
     from drfh.errors import DrfhError, InputError, SolverError, UnknownNameError
     from drfh.files import Scenario, load_scenario, save_scenario
     from drfh.mechanisms import MECHANISMS, Solution, allocate
@@ -42,11 +44,14 @@ _HOME = {
     "Allocation": "drfh.allocation",
     "Certificate": "drfh.certificate",
     "Cluster": "drfh.cluster",
+    "Comparison": "drfh.comparison",
     "DrfhError": "drfh.errors",
     "InputError": "drfh.errors",
+    "PROPERTIES": "drfh.auditor",
     "Placement": "drfh.placement",
     "Pools": "drfh.placement",
     "Problem": "drfh.problem",
+    "Report": "drfh.auditor",
     "Scenario": "drfh.files",
     "Server": "drfh.cluster",
     "Solution": "drfh.mechanisms",
@@ -54,20 +59,25 @@ _HOME = {
     "UnknownNameError": "drfh.errors",
     "User": "drfh.workload",
     "allocate": "drfh.mechanisms",
+    "audit": "drfh.auditor",
+    "compare": "drfh.comparison",
     "load_scenario": "drfh.files",
     "save_scenario": "drfh.files",
 }
 
 __all__ = [
     "MECHANISMS",
+    "PROPERTIES",
     "Allocation",
     "Certificate",
     "Cluster",
+    "Comparison",
     "DrfhError",
     "InputError",
     "Placement",
     "Pools",
     "Problem",
+    "Report",
     "Scenario",
     "Server",
     "Solution",
@@ -76,6 +86,8 @@ __all__ = [
     "User",
     "__version__",
     "allocate",
+    "audit",
+    "compare",
     "load_scenario",
     "save_scenario",
 ]

@@ -264,12 +264,17 @@ def _measure(
             rising = entitlement if turn.all() else np.where(turn, entitlement, 0.0)
             bound = water_level(unit, rising, cap, value - held)
             full = cap <= entitlement * bound  # has all its tasks at this level
-            gap = _gap_of_round(share, entitlement, turn & ~full, bound)
+            # What the earlier phases leave may be next to nothing: compare with all there is.
+            late = scale.phase is not None and bool((scale.phase[turn] > 0).any())
+            whole = water_level(unit, rising, cap, value) if late else bound
+            gap = _gap_of_round(share, entitlement, turn & ~full, bound, whole)
             # A user counts as stopped by the prices only if it pays them.
             satisfied = full[r.users] | ~(unit[r.users] > 0)
             payers = r.users[~satisfied]
             if len(payers) and not r.prices.sharp:
-                room = _room(unit, share, np.where(active, rising * bound, math.inf), value, payers)
+                paid = unit * np.minimum(share, np.where(active, rising * bound, math.inf))
+                unspent = max(0.0, value - float(paid.sum()))
+                room = unspent / value if late else _room(paid, unspent, payers)
                 gap = gap if room <= _MOST_ROOM else max(gap, room)
             later = turn.copy()
             later[r.users] = False
@@ -293,13 +298,15 @@ def _in_phase(active: Bools, phase: Ints) -> Bools:
     return turn
 
 
-def _gap_of_round(share: Floats, entitlement: Floats, raised: Bools, bound: float) -> float:
+def _gap_of_round(
+    share: Floats, entitlement: Floats, raised: Bools, bound: float, whole: float
+) -> float:
     """Return how far below the bound the lowest of all users stays that this round raises."""
     if math.isnan(bound):
         return math.inf
     if not raised.any() or bound <= 0:
         return 0.0
-    gap = 1 - float((share[raised] / entitlement[raised]).min()) / bound
+    gap = (bound - float((share[raised] / entitlement[raised]).min())) / whole
     # Everybody clearly above a bound that holds for all allocations: that is no allocation.
     return abs(gap) if gap < -TOLERANCE else max(gap, 0.0)
 
@@ -318,11 +325,9 @@ def _escape(
     return float((prices.of_users(problem)[past] > 0).any())
 
 
-def _room(unit: Floats, share: Floats, level: Floats, value: float, users: Ints) -> float:
+def _room(paid: Floats, unspent: float, users: Ints) -> float:
     """Return by what part a user could rise, all others held, for what the prices leave unspent."""
-    paid = unit * np.minimum(share, level)
-    total = float(paid.sum())
     smallest = float(paid[users].min())
-    if smallest < _FAINTEST_PAYMENT * total:
+    if smallest < _FAINTEST_PAYMENT * float(paid.sum()):
         return 1.0
-    return max(0.0, value - total) / smallest
+    return unspent / smallest

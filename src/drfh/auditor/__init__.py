@@ -156,10 +156,10 @@ def audit(
             raise UnknownNameError("property", str(name), PROPERTIES)
     findings = []
     for name in chosen:
-        report = (lambda part, name=name: progress(name, part)) if progress else (lambda part: None)
-        report(0.0)
-        findings.append(_checked(replace(case, progress=report), name))
-        report(1.0)
+        tell = partial(progress, name) if progress is not None else case.progress
+        tell(0.0)
+        findings.append(_checked(replace(case, progress=tell), name))
+        tell(1.0)
     tasks = dict(zip(case.problem.names(), case.tasks.tolist(), strict=True))
     return Report.of(case.scenario, _words(case), findings, tasks, time.perf_counter() - started)
 

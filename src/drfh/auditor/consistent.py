@@ -44,7 +44,8 @@ def consistent(case: Case) -> Finding:
     text += f"{tasks_text(after[who])}"
     example = case.changed(
         f"{gone} leaves with its bundle", text, before={me: float(case.tasks[who])},
-        after={me: float(after[who])}, **_residual_records(case, leaver),
+        after={me: float(after[who])}, cluster=_residual_cluster(case, leaver),
+        users=[u for u in case.scenario.users if u.name != gone],
     )  # fmt: skip
     falls = np.where(after < case.tasks, _difference(after, case.tasks), 0.0)
     return case.found(
@@ -85,16 +86,15 @@ def _residual(case: Case, user: int) -> Problem | None:
     )
 
 
-def _residual_records(case: Case, user: int) -> dict[str, object]:
-    """Return cluster and users of the counterexample, where groups stay groups."""
+def _residual_cluster(case: Case, user: int) -> Cluster | None:
+    """Return the cluster of the counterexample, if groups stay groups."""
     problem, cluster = case.problem, case.scenario.cluster
-    users = [u for i, u in enumerate(case.scenario.users) if i != user]
     if len(problem.blocks) != len(cluster):
-        return {"users": users}
+        return None
     left = _left(case, user) / cluster.counts[:, None]
     servers = []
     for server, row in zip(cluster.servers, left.tolist(), strict=True):
         amounts = dict(zip(cluster.resources, row, strict=True))
         if any(row):
             servers.append(replace(server, resources=amounts))
-    return {"users": users, "cluster": Cluster(servers)}
+    return Cluster(servers)

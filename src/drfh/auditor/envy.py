@@ -22,7 +22,8 @@ def envy_free(case: Case) -> Finding:
     weight, limit = case.problem.weight, case.problem.limit
 
     def wanted(i: int, worth: Floats) -> Floats:
-        return np.minimum(worth * (weight[i] / weight), limit[i])
+        best: Floats = np.minimum(worth * (weight[i] / weight), limit[i])
+        return best
 
     return _compare(case, "envy-free", wanted)
 
@@ -45,7 +46,8 @@ def envy_free_1(case: Case) -> Finding:
 
     def wanted(i: int, worth: Floats) -> Floats:
         # On a server that holds a task of i, taking one away leaves exactly one less.
-        return np.minimum(np.maximum(worth - 1, 0) * (weight[i] / weight), limit[i])
+        best: Floats = np.minimum(np.maximum(worth - 1, 0) * (weight[i] / weight), limit[i])
+        return best
 
     return _compare(case, "envy-free-1", wanted)
 

@@ -80,7 +80,7 @@ def observed_bundles(
     where: list[int] = []
     amounts: list[np.ndarray[Any, np.dtype[np.float64]]] = []
     for number, row in enumerate(rows):
-        place = str(row.get("", "")) or None
+        place = str(row.get("", ""))
         at = "" if place else f"rows[{number}]."
         name = row.get("user")
         if name not in users:
@@ -121,7 +121,7 @@ def _rows(table: Iterable[Mapping[str, Any]] | polars.DataFrame) -> list[Mapping
 
 
 def _amounts(
-    problem: Problem, user: int, row: Mapping[str, Any], at: str, place: str | None
+    problem: Problem, user: int, row: Mapping[str, Any], at: str, place: str
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     resources = problem.cluster.resources
     known = {"user", "server", "tasks", "", *resources}

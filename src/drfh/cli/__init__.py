@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from drfh.cli import allocate, scenario, tour
+from drfh.cli import allocate, audit, compare, scenario, tour
 from drfh.errors import DrfhError
 
 __all__ = ["app", "main"]
@@ -18,6 +18,8 @@ __all__ = ["app", "main"]
 # Importing this module must stay cheap: a verb imports what it needs when it runs.
 VERBS: dict[str, typer.Typer | Callable[..., None]] = {
     "allocate": allocate.allocate,
+    "audit": audit.audit,
+    "compare": compare.compare,
     "scenario": scenario.app,
     "tour": tour.tour,
 }
@@ -56,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
     0: done. 1: drfh failed, or nobody reads its output any more. 2: the input or the usage is
-    wrong. 130: interrupted.
+    wrong. 3: a required property fails. 130: interrupted.
 
     Parameters
     ----------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from drfh.entitlement import PerTask
 from drfh.mechanisms.alone import tasks_alone
 from drfh.mechanisms.lexicographic import lexicographic
@@ -14,8 +16,9 @@ __all__ = ["TASK_SHARE", "tsf"]
 
 
 def _one_task(problem: Problem) -> Floats:
-    free = replace(problem, eligible=None, restriction=None)
-    return 1 / tasks_alone(free)
+    alone = tasks_alone(replace(problem, eligible=None, restriction=None))
+    # Who can run nothing has a cap of 0 anyway.
+    return 1 / np.where(alone > 0, alone, 1.0)
 
 
 TASK_SHARE = PerTask(_one_task)

@@ -31,6 +31,9 @@ class ProportionalServers:
         self._problem = problem
         self._pools = pools
 
+    def new_phase(self) -> None:
+        """Nothing is kept from round to round."""
+
     def raise_level(self, fixed: Floats, rising: Floats, cap: Floats) -> Cut:
         """Return the highest level and the resource that bounds it."""
         problem = self._problem
@@ -74,6 +77,9 @@ class TwoResources:
         else:
             d2, c2 = problem.direction[:, second], problem.capacity[:, second]
         self._slopes = Slopes(d1, d2, c1, c2)
+
+    def new_phase(self) -> None:
+        """Nothing is kept from round to round."""
 
     def raise_level(self, fixed: Floats, rising: Floats, cap: Floats) -> Cut:
         """Return the highest level and the price function that bounds it."""

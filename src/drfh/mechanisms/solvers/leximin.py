@@ -13,6 +13,8 @@ from drfh.problem import Bools, Floats, Problem
 
 __all__ = ["leximin"]
 
+_NOTHING_LEFT = 1e-12  # of the pool
+
 
 def leximin(
     problem: Problem, oracle: Oracle, rule: Rule = by_weight
@@ -45,12 +47,19 @@ def _shares_by_rounds(
     fixed = np.zeros(len(problem.users))
     active = np.ones(len(fixed), dtype=bool)
     rounds: list[Round] = []
+    last = 0
     if not cap.all():
         nothing = np.flatnonzero(cap <= 0)
         active[nothing] = False
         rounds.append(Round(nothing, 0.0, None))
     while active.any():
-        turn = active if phase is None else active & (phase == phase[active].min())
+        turn = active
+        if phase is not None:
+            current = int(phase[active].min())
+            turn = active & (phase == current)
+            if current > last:
+                oracle.new_phase()
+                last = current
         rising = np.where(turn, entitlement.share, 0.0)
         cut = oracle.raise_level(fixed, rising, cap)
         if cut.prices is None:
@@ -58,6 +67,8 @@ def _shares_by_rounds(
             fixed[stopped] = cap[stopped]
         else:
             share = np.minimum(rising * cut.level, cap)
+            if last > 0:  # what the earlier phases leave may be round-off
+                share[share < _NOTHING_LEFT] = 0.0
             share[~turn] = fixed[~turn]
             stopped = turn & (
                 _stopped(problem, cut.prices, share, turn, oracle.faintest)
@@ -73,7 +84,9 @@ def _stopped(
     problem: Problem, prices: Prices, share: Floats, active: Bools, faintest: float
 ) -> Bools:
     """Return who pays the prices that stop this round."""
-    spent = prices.of_users(problem) * share
+    unit = prices.of_users(problem)
+    # At level 0 (nothing is left for a late phase) nobody spends: then a price is enough.
+    spent = unit * share if (share[active] > 0).any() else np.where(active, unit, 0.0)
     stopped: Bools = spent > faintest * float(spent.sum())
     if not (stopped & active).any():
         # The certificate will show how good this is; going on is better than stopping here.

@@ -38,6 +38,9 @@ class Oracle(Protocol):
 
     faintest: float
 
+    def new_phase(self) -> None:
+        """Be told that other users rise from now on: levels start from nothing again."""
+
     def raise_level(self, fixed: Floats, rising: Floats, cap: Floats) -> Cut:
         """Return the highest level and the prices that bound it."""
 

@@ -46,6 +46,10 @@ class InteriorPoint:
         self._last: RadialSolution | None = None
         self._level = 0.0  # reached so far; it never falls
 
+    def new_phase(self) -> None:
+        """Let levels start from nothing again."""
+        self._level = 0.0
+
     def raise_level(self, fixed: Floats, rising: Floats, cap: Floats) -> Cut:
         """Return the highest level and the prices that bound it."""
         classes, problem = self._classes, self._classes.problem

@@ -32,6 +32,7 @@ _ATTEMPTS: tuple[dict[str, object], ...] = (
 )
 _WELL_SCALED = (0.3, 3.0)
 _PRICE_ERROR = 1e-11  # what is less short than this is round-off and must not raise a price
+_NOTHING_LEFT = 1e-9  # part of what a late user would have alone
 # Duals sum to about 1; below this one cannot be told from 0.
 _FAINTEST = 1e-13
 
@@ -82,6 +83,12 @@ class Simplex:
         self._amount = np.zeros(len(self._user))
         self._basis: highspy.HighsBasis | None = None
         self._reached = 0.0
+        self._late = False
+
+    def new_phase(self) -> None:
+        """Let levels start from nothing again."""
+        self._reached = 0.0
+        self._late = True
 
     def raise_level(self, fixed: Floats, rising: Floats, cap: Floats) -> Cut:
         """Return the highest level and the prices that bound it."""
@@ -114,7 +121,9 @@ class Simplex:
             factor, table = self._solve(fixed, rising * guess)
             if _WELL_SCALED[0] <= factor <= _WELL_SCALED[1]:
                 return guess * factor, table
-            # Levels never fall from round to round.
+            if self._late and factor < _NOTHING_LEFT:
+                return 0.0, table
+            # Levels never fall from round to round of a phase.
             guess = max(guess * max(factor, 1e-6), self._reached)
         return guess, table
 

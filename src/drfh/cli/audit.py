@@ -1,0 +1,222 @@
+"""``drfh audit``: a report card of fairness, with counterexamples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from drfh.cli.allocate import check_mechanism
+from drfh.cli.output import console, print_json
+from drfh.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from drfh.auditor import Report
+
+__all__ = ["audit", "check_page", "property_names"]
+
+REQUIRED_FAILS = 3
+
+_OUTPUT = "Output"
+_SEARCH = "Search"
+
+
+def audit(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A YAML or JSON file, or a shipped scenario.")
+    ],
+    mechanism: Annotated[
+        str | None, typer.Option(help="Audit this mechanism instead of the file's.")
+    ] = None,
+    whole_tasks: Annotated[
+        bool, typer.Option("--whole-tasks", help="Tasks are whole (filled in by Best-Fit).")
+    ] = False,
+    observed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CSV",
+            help="Audit what a scheduler really did: columns user, server, and tasks or amounts.",
+        ),
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Measure these properties only.")
+    ] = None,
+    require: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Exit with code 3 if one of these properties fails."),
+    ] = None,
+    tries: Annotated[
+        int,
+        typer.Option(min=1, rich_help_panel=_SEARCH, help="About how many lies to try."),
+    ] = 6_000,
+    seed: Annotated[
+        int, typer.Option(min=0, rich_help_panel=_SEARCH, help="Seed of what is sampled.")
+    ] = 0,
+    show: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROPERTY", rich_help_panel=_OUTPUT, help="Show the counterexample to one."
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=_OUTPUT,
+            help="With --show: write the counterexample as a scenario file.",
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", rich_help_panel=_OUTPUT, help="Write one offline page with charts."
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print JSON.")
+    ] = False,
+    listed: Annotated[
+        bool,
+        typer.Option("--list", rich_help_panel=_OUTPUT, help="Name the properties and stop."),
+    ] = False,
+) -> None:
+    """Measure every fairness property on your cluster: a report card, worst first.
+
+    ✘ fails, by how much and who is hurt. ✔ holds. ? a search found
+    nothing: that is not a proof, and a proof is cited where there is one.
+
+    Try:
+
+      drfh audit paper-two-servers
+
+      drfh audit team.yaml --show sharing --save worse-off.yaml
+
+      drfh audit team.yaml --observed running.csv
+
+      drfh audit team.yaml --require envy-free,pareto
+    """
+    from drfh.auditor import PROPERTIES
+    from drfh.auditor import audit as measure
+    from drfh.auditor.observed import read_observed
+    from drfh.cli import audit_text as text
+    from drfh.files import load_scenario
+
+    if listed:
+        text.print_properties(as_json=as_json)
+        return
+    wanted = property_names(only, "--only") or None
+    required = property_names(require, "--require")
+    shown = property_names(show, "--show")
+    if len(shown) > 1:
+        raise InputError("--show", "must name one property", show)
+    if save is not None and not shown:
+        raise InputError("--save", "must be used with --show", str(save))
+    if wanted is not None:
+        wanted = list(dict.fromkeys([*wanted, *required, *shown]))
+    elif shown:
+        wanted = [*shown, *required]
+    check_page(html)
+    scenario = load_scenario(file, strict=True)
+    check_mechanism(scenario, file)
+    if observed is not None:
+        if mechanism is not None:
+            raise InputError("--observed", "must not be used together with --mechanism")
+        for name in required:
+            if PROPERTIES[name].of_mechanism:
+                rule = "must not ask of an observed allocation what only a mechanism has"
+                raise InputError("--require", rule, name)
+    with _progress(len(wanted or PROPERTIES)) as progress:
+        report = measure(
+            scenario,
+            mechanism=mechanism,
+            whole_tasks=whole_tasks,
+            observed=None if observed is None else read_observed(observed),
+            properties=wanted,
+            seed=seed,
+            tries=tries,
+            progress=progress,
+        )
+    if html is not None:
+        from drfh.report.audit import save_audit
+
+        save_audit(report, html, title=scenario.title)
+    if shown:
+        _show(report, shown[0], save, as_json=as_json)
+    elif as_json:
+        print_json(report.to_dict())
+    else:
+        text.print_report(report)
+    broken = [name for name in required if report[name].verdict == "fails"]
+    if broken:
+        console(stderr=True).print(f"drfh: required and failing: {', '.join(broken)}", style="red")
+        raise typer.Exit(REQUIRED_FAILS)
+
+
+def property_names(text: str | None, option: str) -> list[str]:
+    """Return the properties that a list names; the beginning of a name is enough."""
+    from drfh.auditor import PROPERTIES
+
+    names = []
+    for part in (text or "").split(","):
+        word = part.strip()
+        if not word:
+            continue
+        found = word if word in PROPERTIES else None
+        found = found or next((name for name in PROPERTIES if name.startswith(word)), None)
+        if found is None:
+            raise UnknownNameError(option, word, PROPERTIES)
+        names.append(found)
+    if text is not None and not names:
+        raise InputError(option, "must name at least one property", text)
+    return names
+
+
+def check_page(path: Path | None) -> None:
+    """Raise unless a page has the right suffix."""
+    if path is not None and path.suffix != ".html":
+        raise InputError("--html", "must end in .html", str(path))
+
+
+def _show(report: Report, name: str, save: Path | None, *, as_json: bool) -> None:
+    from drfh.cli import audit_text as text
+    from drfh.files import scenario_text
+
+    finding = report[name]
+    example = finding.counterexample
+    if save is not None:
+        if example is None:
+            raise InputError("--save", f"needs a counterexample, and {name} has none here", name)
+        example.save(save)
+    if as_json:
+        data: dict[str, Any] = finding.to_dict()
+        if example is not None:
+            data["counterexample"]["scenario"] = scenario_text(example.scenario)
+        print_json(data)
+    else:
+        text.print_finding(finding, saved=save)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Any]:
+    """Show a bar on a terminal; stay quiet in a pipe."""
+    out = console(stderr=True)
+    if not out.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:22}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=out, transient=True) as bar:
+        task = bar.add_task("audit", total=total)
+        done: list[str] = []
+
+        def report(name: str, part: float) -> None:
+            if part >= 1 and name not in done:
+                done.append(name)
+            current = 0.0 if part >= 1 else part
+            bar.update(task, description=name, completed=len(done) + current)
+
+        yield report

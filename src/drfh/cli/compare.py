@@ -1,0 +1,109 @@
+"""``drfh compare``: mechanisms side by side on one cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from drfh.cli.allocate import check_mechanism
+from drfh.cli.output import console, print_json
+from drfh.errors import InputError
+
+if TYPE_CHECKING:
+    from drfh.comparison import Comparison
+
+__all__ = ["compare"]
+
+_OUTPUT = "Output"
+
+
+def compare(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A YAML or JSON file, or a shipped scenario.")
+    ],
+    mechanisms: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Compare these; norm:2, max-min:cpu, whole-tasks too."),
+    ] = None,
+    properties: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Mark these properties (drfh audit --list names them)."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print JSON.")
+    ] = False,
+    as_csv: Annotated[
+        bool,
+        typer.Option(
+            "--csv", rich_help_panel=_OUTPUT, help="Print a CSV row a mechanism and user."
+        ),
+    ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", rich_help_panel=_OUTPUT, help="Write one offline page with charts."
+        ),
+    ] = None,
+) -> None:
+    """Compare mechanisms on one cluster: who gets what, how full it is, how fair.
+
+    Starts with what today's pooled fair shares promise, and how much of
+    that can be placed on the servers at hand.
+
+    Try:
+
+      drfh compare paper-two-servers
+
+      drfh compare team.yaml --mechanisms drfh,drf,tsf,nash --html team.html
+    """
+    from drfh.cli import compare_text as text
+    from drfh.cli.audit import check_page, property_names
+    from drfh.comparison import MARKS
+    from drfh.comparison import compare as run
+    from drfh.files import load_scenario
+
+    if as_json and as_csv:
+        raise InputError("--json", "must not be used together with --csv")
+    check_page(html)
+    chosen = None
+    if mechanisms is not None:
+        chosen = [name.strip() for name in mechanisms.split(",") if name.strip()]
+        if not chosen:
+            raise InputError("--mechanisms", "must name at least one mechanism", mechanisms)
+    marks = property_names(properties, "--properties") if properties is not None else list(MARKS)
+    scenario = load_scenario(file, strict=True)
+    check_mechanism(scenario, file)
+    with _progress() as progress:
+        result: Comparison = run(scenario, mechanisms=chosen, properties=marks, progress=progress)
+    if html is not None:
+        from drfh.report.comparison import save_comparison
+
+        save_comparison(result, html, title=scenario.title)
+    if as_json:
+        print_json(result.to_dict())
+    elif as_csv:
+        typer.echo(result.table().write_csv(), nl=False)
+    else:
+        text.print_comparison(result)
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    out = console(stderr=True)
+    if not out.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:22}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=out, transient=True) as bar:
+        task = bar.add_task("compare")
+
+        def report(name: str, done: int, total: int) -> None:
+            bar.update(task, description=name, completed=done, total=total)
+
+        yield report
