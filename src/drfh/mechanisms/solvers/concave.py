@@ -1,0 +1,322 @@
+"""An interior-point method for welfares: concave functions of what the users have.
+
+Maximise Σ_i w_i·q_i^(1-beta)/(1-beta) over all placements, where q_i = unit_i·share_i/w_i (beta = 1:
+Σ w_i·log q_i), plus, for the family of Joe-Wong et al., a part that depends on Σ_i unit_i·share_i.
+A user's marginal welfare is unit_i·(phi_i + kappa) with phi_i = q_i^(-beta) and kappa = `extra`
+times the mean of phi, each user counting with what it has. Only the direction of this vector
+matters, so its length is chosen freely.
+
+Users meet in classes, so the Newton system is an arrow: a diagonal block for the user classes
+(members and pairs are eliminated one by one), m × m blocks for the servers, and one extra column
+for kappa. What is left is dense, in the users or in the servers, whichever are fewer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from drfh.mechanisms.solvers.classes import Classes
+from drfh.problem import Floats, Ints
+
+__all__ = ["Optimum", "maximise"]
+
+_ITERATIONS = 100
+_TARGET = 1e-14  # complementarity and residuals at which nothing is left to gain
+_PATIENCE = 6
+_FAINTEST = 1e-13  # part of kappa below which phi cannot steer a user
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Optimum:
+    """Shares of all users, amounts and prices by class, and the least prices of the users."""
+
+    share: Floats
+    amount: Floats
+    prices: Floats
+    worth: Floats
+
+
+def maximise(classes: Classes, unit: Floats, beta: float, extra: float = 0.0) -> Optimum:
+    """Return the allocation of the largest welfare.
+
+    Parameters
+    ----------
+    classes
+        The problem, alike users and servers joined.
+    unit
+        What one share of each user counts.
+    beta
+        How much the poor count more, > 0.
+    extra
+        Weight of the total, ≥ 0.
+    """
+    problem = classes.problem
+    who = np.flatnonzero(problem.share_limit > 0)
+    n, k = classes.usable.shape
+    result = Optimum(
+        np.zeros(len(problem.users)),
+        np.zeros((n, k)),
+        np.zeros_like(classes.capacity),
+        np.zeros(n),
+    )
+    if len(who) == 0:
+        return result
+    present, group = np.unique(classes.user_class[who], return_inverse=True)
+    path = _Path(classes, present, who, group, unit[who], beta, extra)
+    path.follow()
+    result.share[who] = path.u
+    result.amount[present] = path.x * path.alone
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result.prices[:] = np.where(classes.capacity > 0, path.p.T / classes.capacity, 0.0)
+    result.worth[present] = path.mu
+    return result
+
+
+class _Path:
+    """The central path. Rows r, user classes c, server classes l; members i of classes.
+
+    Attributes
+    ----------
+    x, z : arrays, c × l
+        Part of a server that a class could take alone, and its reduced cost.
+    s, p : arrays, r × l
+        Free part of each resource, and its price.
+    u, t, tau : arrays, i
+        Share of each member, what is left below its limit, and the price of the limit.
+    mu : array, c
+        Price of a share.
+    """
+
+    def __init__(
+        self,
+        classes: Classes,
+        present: Ints,
+        who: Ints,
+        group: Ints,
+        unit: Floats,
+        beta: float,
+        extra: float,
+    ) -> None:
+        problem = classes.problem
+        d, c = classes.direction[present].T[:, :, None], classes.capacity.T[:, None, :]
+        self.usable = classes.usable[present]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            alone = np.where(d > 0, c / d, math.inf).min(axis=0)
+            self.alone = np.where(self.usable, alone, 0.0)
+            load = np.where((c > 0) & self.usable, d * self.alone / c, 0.0)
+        self.load: Floats = np.minimum(load, 1.0)
+        self.group, self.unit, self.beta, self.extra = group, unit, beta, extra
+        self.weight = problem.weight[who]
+        self.cap = problem.share_limit[who]
+        self.capped = np.isfinite(self.cap)
+        self._start()
+
+    def _sum(self, values: Floats) -> Floats:
+        total: Floats = np.bincount(self.group, values, len(self.alone))
+        return total
+
+    def _start(self) -> None:
+        """Begin with every server half full, shared by rule of thumb; all limits half full."""
+        total = self.alone.sum(axis=1)
+        if_alone = self.unit * total[self.group]
+        if_alone /= if_alone.max()
+        part = self.weight * if_alone ** (min(1 / self.beta, 2.0) - 1)
+        part *= 0.5 / part.sum()
+        self.u = np.minimum(part * total[self.group], self.cap / 2)
+        fraction = self._sum(self.u) / total
+        self.x = np.where(self.usable, fraction[:, None], 0.0)
+        self.s = 1 - (self.load * self.x).sum(axis=1)
+        self.t = np.where(self.capped, self.cap - self.u, 1.0)
+        self.scale = 1.0
+        self.kappa = 0.0
+        y = self.unit * self.u
+        # Largest phi 1, then all marginal values together 1.
+        self.least = float((y / self.weight).min())
+        phi = self._phi()
+        self.kappa = self.extra * float(y @ phi) / float(y.sum())
+        self.scale = 1 / float(y @ (phi + self.kappa))
+        self.kappa *= self.scale
+        value = self.unit * (self._phi() + self.kappa)
+        self.mu = self._sum(value * self.u) / self._sum(self.u)
+        count = self.usable.sum() + self.s.size + self.capped.sum()
+        self.count = int(count)
+        self.p = 1 / (self.s.size * self.s)
+        cost = (self.load * self.p[:, None, :]).sum(axis=0) - self.alone * self.mu[:, None]
+        least = 1 / (count * np.where(self.usable, self.x, 1.0))
+        self.z = np.where(self.usable, np.maximum(cost, least), 1.0)
+        self.tau = np.where(self.capped, 1 / (count * self.t), 0.0)
+
+    def _phi(self) -> Floats:
+        q = self.unit * self.u / (self.weight * self.least)
+        phi: Floats = self.scale * q**-self.beta
+        return phi
+
+    def follow(self) -> None:
+        """Take Newton steps until neither gap nor residuals shrink."""
+        best, kept, waited = math.inf, self._state(), 0
+        for _ in range(_ITERATIONS):
+            error = self._error()
+            if error < best * 0.9:
+                best, kept, waited = error, self._state(), 0
+            else:
+                waited += 1
+            if error <= _TARGET or waited > _PATIENCE or not math.isfinite(error):
+                break
+            try:
+                self._step()
+            except np.linalg.LinAlgError:
+                break
+        self.x, self.z, self.s, self.p, self.u, self.t, self.tau, self.mu, self.kappa = kept
+
+    def _state(self) -> tuple[Floats, ...]:
+        return (self.x, self.z, self.s, self.p, self.u, self.t, self.tau, self.mu, self.kappa)
+
+    def _gap(self) -> float:
+        used = float((self.x * self.z)[self.usable].sum())
+        return used + float((self.s * self.p).sum()) + float((self.t * self.tau).sum())
+
+    def _error(self) -> float:
+        """Return what is missing to an optimum, relative to the value of all that users have."""
+        price = self.mu[self.group] + self.tau
+        phi = self._phi()
+        off = np.abs(1 - self.unit * (phi + self.kappa) / price)
+        cost = (self.load * self.p[:, None, :]).sum(axis=0) - self.alone * self.mu[:, None]
+        short = np.where(self.usable, np.abs(cost - self.z), 0.0) * self.x
+        self.total = float(price @ self.u)
+        return (self._gap() + float((off * price) @ self.u) + float(short.sum())) / self.total
+
+    def _step(self) -> None:
+        load, alone, x, z, s, p = self.load, self.alone, self.x, self.z, self.s, self.p
+        u, t, tau, mu, group = self.u, self.t, self.tau, self.mu, self.group
+        y = self.unit * u
+        phi = self._phi()
+        value = phi + self.kappa
+        price = mu[group] + tau
+        steered = np.maximum(phi, _FAINTEST * value)
+        pull = u * value / (self.beta * steered * price)
+        off = np.log(price / (self.unit * value))
+        stiff = pull / (1 + pull * tau / t)
+        theta = np.where(self.usable, x / z, 0.0)
+        weighted = theta * load
+        matrix = (weighted[:, None] * load[None]).sum(axis=2)  # r × r × l
+        r = np.arange(len(load))
+        matrix[r, r] += s / p
+        cross = weighted * alone
+        diagonal = (theta * alone * alone).sum(axis=1) + self._sum(stiff)
+        solve = _arrow(matrix, cross, diagonal)
+        reduced = (load * p[:, None, :]).sum(axis=0) - alone * mu[:, None] - z
+        reduced[~self.usable] = 0.0
+        full = 1 - (load * x).sum(axis=1) - s
+        missing = (alone * x).sum(axis=1) - self._sum(u)
+        mean = float(y @ phi) / float(y.sum())
+        slope = self.extra * self.unit * (phi * (1 - self.beta) - mean) / float(y.sum())
+        lift = price / value
+
+        def direction(xz: Floats, sp: Floats, tt: Floats) -> tuple[Floats, ...]:
+            fixed = np.where(self.usable, xz / z, 0.0) - theta * reduced
+            own = -off * price - np.where(self.capped, tt / t, 0.0)
+            right_p = (load * fixed).sum(axis=1) + sp / p - full
+            right_u = self._sum(stiff * own) - (alone * fixed).sum(axis=1) - missing
+            dp, dmu = solve(right_p, right_u)
+            dkappa = 0.0
+            if self.extra > 0:
+                du = stiff * (own - dmu[group])
+                ep, emu = solve(np.zeros_like(right_p), self._sum(stiff * lift))
+                eu = stiff * (lift - emu[group])
+                short = self.extra * mean - self.kappa + float(slope @ du)
+                dkappa = short / (1 - float(slope @ eu))
+                dp, dmu = dp + dkappa * ep, dmu + dkappa * emu
+            du = stiff * (own - dmu[group] + dkappa * lift)
+            dz = (load * dp[:, None, :]).sum(axis=0) - alone * dmu[:, None] + reduced
+            dx = np.where(self.usable, (xz - x * dz) / z, 0.0)
+            dt = np.where(self.capped, -du, 0.0)
+            dtau = np.where(self.capped, (tt - tau * dt) / t, 0.0)
+            return dx, np.where(self.usable, dz, 0.0), (sp - s * dp) / p, dp, du, dt, dtau, dmu, \
+                np.float64(dkappa)
+
+        values = self._state()
+        now = self._gap()
+        aim = direction(-x * z, -s * p, -t * tau)
+        reach = _reach(values, aim)
+        ahead = [a + reach * b for a, b in zip(values[:7], aim[:7], strict=True)]
+        gap = float((ahead[0] * ahead[1])[self.usable].sum() + (ahead[2] * ahead[3]).sum())
+        gap += float((ahead[5] * ahead[6]).sum())
+        centre = (gap / now) ** 3 * now / self.count if now > 0 else 0.0
+        final = direction(
+            np.where(self.usable, centre - x * z - aim[0] * aim[1], 0.0),
+            centre - s * p - aim[2] * aim[3],
+            np.where(self.capped, centre - t * tau - aim[5] * aim[6], 0.0),
+        )
+        reach = _reach(values, final)
+        reach = min(1.0, reach * max(0.9, 1 - now / self.total))
+        moved = [a + reach * b for a, b in zip(values, final, strict=True)]
+        self.x, self.z, self.s, self.p, self.u, self.t, self.tau, self.mu, self.kappa = moved
+
+
+def _reach(values: tuple[Floats, ...], step: tuple[Floats, ...]) -> float:
+    """Return the longest step, at most 1, that keeps everything nonnegative."""
+    worst = 1.0
+    for value, move in zip(values, step, strict=True):
+        falling = move < 0
+        if falling.any():
+            worst = min(worst, float((value[falling] / -move[falling]).min()))
+    return worst
+
+
+def _arrow(matrix: Floats, cross: Floats, diagonal: Floats):
+    """Return a function that solves [[matrix, -cross], [-cross', diagonal]] for right-hand sides.
+
+    Parameters
+    ----------
+    matrix : array, r × r × l
+    cross : array, r × c × l
+    diagonal : array, c
+    """
+    m, n, k = cross.shape
+    blocks = matrix.transpose(2, 0, 1)
+    flat = cross.transpose(2, 0, 1)  # l × r × c
+    if n <= k * m:
+        root = _cholesky(blocks)
+        side = np.linalg.solve(root, flat).reshape(k * m, n)
+        scale = 1 / np.sqrt(diagonal)
+        schur = np.eye(n) - (side * scale).T @ (side * scale)
+        dense = _cholesky(schur)
+
+        def solve(right_p: Floats, right_u: Floats) -> tuple[Floats, Floats]:
+            half = np.linalg.solve(root, right_p.T[:, :, None]).reshape(k * m)
+            rest = (right_u + side.T @ half) * scale
+            mu = scale * np.linalg.solve(dense.T, np.linalg.solve(dense, rest))
+            back = (half + side @ mu).reshape(k, m, 1)
+            p = np.linalg.solve(root.transpose(0, 2, 1), back)[:, :, 0].T
+            return p, mu
+
+        return solve
+    side = flat.reshape(k * m, n)
+    schur = -(side / diagonal) @ side.T
+    square = schur.reshape(k, m, k, m)
+    number = np.arange(k)
+    square[number, :, number, :] += blocks
+    scale = 1 / np.sqrt(np.diagonal(blocks, axis1=1, axis2=2).reshape(k * m))
+    dense = _cholesky(schur * scale[:, None] * scale)
+
+    def solve(right_p: Floats, right_u: Floats) -> tuple[Floats, Floats]:
+        rest = (right_p.T.reshape(k * m) + side @ (right_u / diagonal)) * scale
+        flat_p = scale * np.linalg.solve(dense.T, np.linalg.solve(dense, rest))
+        mu = (right_u + side.T @ flat_p) / diagonal
+        return flat_p.reshape(k, m).T, mu
+
+    return solve
+
+
+def _cholesky(matrix: Floats) -> Floats:
+    size = matrix.shape[-1]
+    diagonal = np.diagonal(matrix, axis1=-2, axis2=-1)[..., None] * np.eye(size)
+    for lift in (0.0, 1e-15, 1e-13, 1e-11, 1e-9):
+        try:
+            return np.asarray(np.linalg.cholesky(matrix + lift * diagonal), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            pass
+    raise np.linalg.LinAlgError
