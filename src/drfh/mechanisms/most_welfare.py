@@ -45,8 +45,8 @@ def _candidates(
     classes: Classes, found: Optimum, gradient: Floats, share: Floats
 ) -> Iterator[TablePrices]:
     """Yield the solver's prices, as they are and mended in several ways."""
-    worth = float(found.worth[classes.user_class] @ share)
-    length = float(gradient @ share) / worth if worth > 0 else 1.0
+    value = float(found.gradient @ share)
+    length = float(gradient @ share) / value if value > 0 else 1.0
     for table in (found.prices, raised_prices(classes, found.prices, found.worth)):
         full = classes.full_prices(table) * length
         prices = TablePrices(full, classes.server_class)

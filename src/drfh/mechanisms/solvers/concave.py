@@ -14,7 +14,9 @@ for kappa. What is left is dense, in the users or in the servers, whichever are 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,19 +26,38 @@ from drfh.problem import Floats, Ints
 __all__ = ["Optimum", "maximise"]
 
 _ITERATIONS = 100
-_TARGET = 1e-14  # complementarity and residuals at which nothing is left to gain
-_PATIENCE = 6
+_TARGET = 1e-13  # complementarity and residuals at which nothing is left to gain
+_NEAR = 1e-9
+_PATIENCE = 3  # steps without progress, when near the target
+_LONG_PATIENCE = 20  # and when far: the error may well rise at first
+_REFINE = 1
+_BOUNDARY = 1 - 1e-6  # nearest that a step comes to where something is 0
 _FAINTEST = 1e-13  # part of kappa below which phi cannot steer a user
+
+_Solve: TypeAlias = Callable[[Floats, Floats], tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Optimum:
-    """Shares of all users, amounts and prices by class, and the least prices of the users."""
+    """The allocation and its prices, whose common length is arbitrary.
+
+    Attributes
+    ----------
+    share : array
+        Of every user.
+    amount, prices : arrays
+        By class: share on each class of servers; price of each resource there.
+    worth : array
+        Least price of a share, by class of users.
+    gradient : array
+        Marginal welfare of every user's share, on the scale of the prices.
+    """
 
     share: Floats
     amount: Floats
     prices: Floats
     worth: Floats
+    gradient: Floats
 
 
 def maximise(classes: Classes, unit: Floats, beta: float, extra: float = 0.0) -> Optimum:
@@ -61,6 +82,7 @@ def maximise(classes: Classes, unit: Floats, beta: float, extra: float = 0.0) ->
         np.zeros((n, k)),
         np.zeros_like(classes.capacity),
         np.zeros(n),
+        np.zeros(len(problem.users)),
     )
     if len(who) == 0:
         return result
@@ -72,6 +94,7 @@ def maximise(classes: Classes, unit: Floats, beta: float, extra: float = 0.0) ->
     with np.errstate(divide="ignore", invalid="ignore"):
         result.prices[:] = np.where(classes.capacity > 0, path.p.T / classes.capacity, 0.0)
     result.worth[present] = path.mu
+    result.gradient[who] = path.mu[group] + path.tau
     return result
 
 
@@ -130,29 +153,25 @@ class _Path:
         self.x = np.where(self.usable, fraction[:, None], 0.0)
         self.s = 1 - (self.load * self.x).sum(axis=1)
         self.t = np.where(self.capped, self.cap - self.u, 1.0)
-        self.scale = 1.0
-        self.kappa = 0.0
         y = self.unit * self.u
         # Largest phi 1, then all marginal values together 1.
-        self.least = float((y / self.weight).min())
-        phi = self._phi()
-        self.kappa = self.extra * float(y @ phi) / float(y.sum())
-        self.scale = 1 / float(y @ (phi + self.kappa))
-        self.kappa *= self.scale
-        value = self.unit * (self._phi() + self.kappa)
+        self.least, self.scale = float((y / self.weight).min()), 1.0
+        self.scale = 1 / float(y @ sum(self._phi()))
+        value = self.unit * sum(self._phi())
         self.mu = self._sum(value * self.u) / self._sum(self.u)
         count = self.usable.sum() + self.s.size + self.capped.sum()
         self.count = int(count)
         self.p = 1 / (self.s.size * self.s)
-        cost = (self.load * self.p[:, None, :]).sum(axis=0) - self.alone * self.mu[:, None]
+        cost = _cost(self.load, self.p) - self.alone * self.mu[:, None]
         least = 1 / (count * np.where(self.usable, self.x, 1.0))
         self.z = np.where(self.usable, np.maximum(cost, least), 1.0)
         self.tau = np.where(self.capped, 1 / (count * self.t), 0.0)
 
-    def _phi(self) -> Floats:
-        q = self.unit * self.u / (self.weight * self.least)
-        phi: Floats = self.scale * q**-self.beta
-        return phi
+    def _phi(self) -> tuple[Floats, float]:
+        """Return phi and kappa."""
+        y = self.unit * self.u
+        phi: Floats = self.scale * (y / (self.weight * self.least)) ** -self.beta
+        return phi, self.extra * float(y @ phi) / float(y.sum()) if self.extra > 0 else 0.0
 
     def follow(self) -> None:
         """Take Newton steps until neither gap nor residuals shrink."""
@@ -163,16 +182,17 @@ class _Path:
                 best, kept, waited = error, self._state(), 0
             else:
                 waited += 1
-            if error <= _TARGET or waited > _PATIENCE or not math.isfinite(error):
+            patience = _PATIENCE if best < _NEAR else _LONG_PATIENCE
+            if error <= _TARGET or waited > patience or not math.isfinite(error):
                 break
             try:
                 self._step()
             except np.linalg.LinAlgError:
                 break
-        self.x, self.z, self.s, self.p, self.u, self.t, self.tau, self.mu, self.kappa = kept
+        self.x, self.z, self.s, self.p, self.u, self.t, self.tau, self.mu = kept
 
     def _state(self) -> tuple[Floats, ...]:
-        return (self.x, self.z, self.s, self.p, self.u, self.t, self.tau, self.mu, self.kappa)
+        return (self.x, self.z, self.s, self.p, self.u, self.t, self.tau, self.mu)
 
     def _gap(self) -> float:
         used = float((self.x * self.z)[self.usable].sum())
@@ -181,19 +201,23 @@ class _Path:
     def _error(self) -> float:
         """Return what is missing to an optimum, relative to the value of all that users have."""
         price = self.mu[self.group] + self.tau
-        phi = self._phi()
-        off = np.abs(1 - self.unit * (phi + self.kappa) / price)
-        cost = (self.load * self.p[:, None, :]).sum(axis=0) - self.alone * self.mu[:, None]
+        phi, kappa = self._phi()
+        off = np.abs(1 - self.unit * (phi + kappa) / price)
+        cost = _cost(self.load, self.p) - self.alone * self.mu[:, None]
         short = np.where(self.usable, np.abs(cost - self.z), 0.0) * self.x
+        over = np.abs(1 - (self.load * self.x).sum(axis=1) - self.s)
+        given = self._sum(self.u)
+        lost = np.abs((self.alone * self.x).sum(axis=1) / given - 1)
         self.total = float(price @ self.u)
-        return (self._gap() + float((off * price) @ self.u) + float(short.sum())) / self.total
+        dual = self._gap() + float((off * price) @ self.u) + float(short.sum())
+        return dual / self.total + float(over.max()) + float(lost.max())
 
     def _step(self) -> None:
         load, alone, x, z, s, p = self.load, self.alone, self.x, self.z, self.s, self.p
         u, t, tau, mu, group = self.u, self.t, self.tau, self.mu, self.group
         y = self.unit * u
-        phi = self._phi()
-        value = phi + self.kappa
+        phi, kappa = self._phi()
+        value = phi + kappa
         price = mu[group] + tau
         steered = np.maximum(phi, _FAINTEST * value)
         pull = u * value / (self.beta * steered * price)
@@ -207,40 +231,45 @@ class _Path:
         cross = weighted * alone
         diagonal = (theta * alone * alone).sum(axis=1) + self._sum(stiff)
         solve = _arrow(matrix, cross, diagonal)
-        reduced = (load * p[:, None, :]).sum(axis=0) - alone * mu[:, None] - z
+        reduced = _cost(load, p) - alone * mu[:, None] - z
         reduced[~self.usable] = 0.0
         full = 1 - (load * x).sum(axis=1) - s
         missing = (alone * x).sum(axis=1) - self._sum(u)
-        mean = float(y @ phi) / float(y.sum())
-        slope = self.extra * self.unit * (phi * (1 - self.beta) - mean) / float(y.sum())
-        lift = price / value
+        if self.extra > 0:
+            # How kappa answers to what users have, and they to kappa.
+            slope = self.unit * (self.extra * (1 - self.beta) * phi - kappa) / float(y.sum())
+            lift = price / value
+            along = solve(np.zeros_like(p), self._sum(stiff * lift))
+            ease = 1 - float(slope @ (stiff * (lift - along[1][group])))
 
         def direction(xz: Floats, sp: Floats, tt: Floats) -> tuple[Floats, ...]:
-            fixed = np.where(self.usable, xz / z, 0.0) - theta * reduced
-            own = -off * price - np.where(self.capped, tt / t, 0.0)
-            right_p = (load * fixed).sum(axis=1) + sp / p - full
-            right_u = self._sum(stiff * own) - (alone * fixed).sum(axis=1) - missing
-            dp, dmu = solve(right_p, right_u)
-            dkappa = 0.0
-            if self.extra > 0:
-                du = stiff * (own - dmu[group])
-                ep, emu = solve(np.zeros_like(right_p), self._sum(stiff * lift))
-                eu = stiff * (lift - emu[group])
-                short = self.extra * mean - self.kappa + float(slope @ du)
-                dkappa = short / (1 - float(slope @ eu))
-                dp, dmu = dp + dkappa * ep, dmu + dkappa * emu
-            du = stiff * (own - dmu[group] + dkappa * lift)
-            dz = (load * dp[:, None, :]).sum(axis=0) - alone * dmu[:, None] + reduced
-            dx = np.where(self.usable, (xz - x * dz) / z, 0.0)
+            own = -off * price - tt / t
+            dx = xz / z - theta * reduced
+            ds, du = sp / p, stiff * own
+            dp, dmu, dkappa = np.zeros_like(p), np.zeros_like(mu), 0.0
+            for _ in range(1 + _REFINE):
+                # What the rows of servers and users still miss. Large ratios magnify the round-off
+                # of prices; those of a correction are small, and so is what they add.
+                short = full - (load * dx).sum(axis=1) - ds
+                needed = self._sum(du) - (alone * dx).sum(axis=1) - missing
+                more_p, more_mu = solve(-short, needed)
+                if self.extra > 0:
+                    more = (float(slope @ (du - stiff * more_mu[group])) - dkappa) / ease
+                    more_p, more_mu = more_p + more * along[0], more_mu + more * along[1]
+                    du, dkappa = du + stiff * lift * more, dkappa + more
+                dx = dx - theta * (_cost(load, more_p) - alone * more_mu[:, None])
+                ds = ds - s * more_p / p
+                du = du - stiff * more_mu[group]
+                dp, dmu = dp + more_p, dmu + more_mu
+            dz = np.where(self.usable, _cost(load, dp) - alone * dmu[:, None] + reduced, 0.0)
             dt = np.where(self.capped, -du, 0.0)
             dtau = np.where(self.capped, (tt - tau * dt) / t, 0.0)
-            return dx, np.where(self.usable, dz, 0.0), (sp - s * dp) / p, dp, du, dt, dtau, dmu, \
-                np.float64(dkappa)
+            return dx, dz, ds, dp, du, dt, dtau, dmu
 
         values = self._state()
         now = self._gap()
         aim = direction(-x * z, -s * p, -t * tau)
-        reach = _reach(values, aim)
+        reach = self._reach(values, aim)
         ahead = [a + reach * b for a, b in zip(values[:7], aim[:7], strict=True)]
         gap = float((ahead[0] * ahead[1])[self.usable].sum() + (ahead[2] * ahead[3]).sum())
         gap += float((ahead[5] * ahead[6]).sum())
@@ -250,23 +279,29 @@ class _Path:
             centre - s * p - aim[2] * aim[3],
             np.where(self.capped, centre - t * tau - aim[5] * aim[6], 0.0),
         )
-        reach = _reach(values, final)
-        reach = min(1.0, reach * max(0.9, 1 - now / self.total))
+        reach = self._reach(values, final)
+        reach *= min(max(0.9, 1 - now / self.total), _BOUNDARY)
         moved = [a + reach * b for a, b in zip(values, final, strict=True)]
-        self.x, self.z, self.s, self.p, self.u, self.t, self.tau, self.mu, self.kappa = moved
+        self.x, self.z, self.s, self.p, self.u, self.t, self.tau, self.mu = moved
+
+    def _reach(self, values: tuple[Floats, ...], step: tuple[Floats, ...]) -> float:
+        """Return the longest step, at most 1, that keeps amounts and prices nonnegative."""
+        price = values[7][self.group] + values[6], step[7][self.group] + step[6]
+        worst = 1.0
+        for value, move in (*zip(values[:7], step[:7], strict=True), price):
+            falling = move < 0
+            if falling.any():
+                worst = min(worst, float((value[falling] / -move[falling]).min()))
+        return worst
 
 
-def _reach(values: tuple[Floats, ...], step: tuple[Floats, ...]) -> float:
-    """Return the longest step, at most 1, that keeps everything nonnegative."""
-    worst = 1.0
-    for value, move in zip(values, step, strict=True):
-        falling = move < 0
-        if falling.any():
-            worst = min(worst, float((value[falling] / -move[falling]).min()))
-    return worst
+def _cost(load: Floats, p: Floats) -> Floats:
+    """Return what a server costs the user class that has it alone."""
+    cost: Floats = (load * p[:, None, :]).sum(axis=0)
+    return cost
 
 
-def _arrow(matrix: Floats, cross: Floats, diagonal: Floats):
+def _arrow(matrix: Floats, cross: Floats, diagonal: Floats) -> _Solve:
     """Return a function that solves [[matrix, -cross], [-cross', diagonal]] for right-hand sides.
 
     Parameters
@@ -277,46 +312,42 @@ def _arrow(matrix: Floats, cross: Floats, diagonal: Floats):
     """
     m, n, k = cross.shape
     blocks = matrix.transpose(2, 0, 1)
-    flat = cross.transpose(2, 0, 1)  # l × r × c
     if n <= k * m:
-        root = _cholesky(blocks)
-        side = np.linalg.solve(root, flat).reshape(k * m, n)
+        root = _inverse_root(blocks)
+        side = (root @ cross.transpose(2, 0, 1)).reshape(k * m, n)
         scale = 1 / np.sqrt(diagonal)
-        schur = np.eye(n) - (side * scale).T @ (side * scale)
-        dense = _cholesky(schur)
+        scaled = side * scale
+        dense = _inverse_root(np.eye(n) - scaled.T @ scaled) * scale
 
-        def solve(right_p: Floats, right_u: Floats) -> tuple[Floats, Floats]:
-            half = np.linalg.solve(root, right_p.T[:, :, None]).reshape(k * m)
-            rest = (right_u + side.T @ half) * scale
-            mu = scale * np.linalg.solve(dense.T, np.linalg.solve(dense, rest))
-            back = (half + side @ mu).reshape(k, m, 1)
-            p = np.linalg.solve(root.transpose(0, 2, 1), back)[:, :, 0].T
-            return p, mu
+        def users_last(right_p: Floats, right_u: Floats) -> tuple[Floats, Floats]:
+            half = (root @ right_p.T[:, :, None]).reshape(k * m)
+            mu = dense.T @ (dense @ (right_u + side.T @ half))
+            back = (half + side @ mu).reshape(k, 1, m)
+            return (back @ root)[:, 0, :].T, mu
 
-        return solve
-    side = flat.reshape(k * m, n)
+        return users_last
+    side = cross.transpose(2, 0, 1).reshape(k * m, n)
     schur = -(side / diagonal) @ side.T
-    square = schur.reshape(k, m, k, m)
     number = np.arange(k)
-    square[number, :, number, :] += blocks
+    schur.reshape(k, m, k, m)[number, :, number, :] += blocks
     scale = 1 / np.sqrt(np.diagonal(blocks, axis1=1, axis2=2).reshape(k * m))
-    dense = _cholesky(schur * scale[:, None] * scale)
+    dense = _inverse_root(schur * scale[:, None] * scale) * scale
 
-    def solve(right_p: Floats, right_u: Floats) -> tuple[Floats, Floats]:
-        rest = (right_p.T.reshape(k * m) + side @ (right_u / diagonal)) * scale
-        flat_p = scale * np.linalg.solve(dense.T, np.linalg.solve(dense, rest))
-        mu = (right_u + side.T @ flat_p) / diagonal
-        return flat_p.reshape(k, m).T, mu
+    def servers_last(right_p: Floats, right_u: Floats) -> tuple[Floats, Floats]:
+        p = dense.T @ (dense @ (right_p.T.reshape(k * m) + side @ (right_u / diagonal)))
+        return p.reshape(k, m).T, (right_u + side.T @ p) / diagonal
 
-    return solve
+    return servers_last
 
 
-def _cholesky(matrix: Floats) -> Floats:
-    size = matrix.shape[-1]
-    diagonal = np.diagonal(matrix, axis1=-2, axis2=-1)[..., None] * np.eye(size)
+def _inverse_root(matrix: Floats) -> Floats:
+    """Return the inverse of the Cholesky factor, the diagonal lifted a little if need be."""
     for lift in (0.0, 1e-15, 1e-13, 1e-11, 1e-9):
         try:
-            return np.asarray(np.linalg.cholesky(matrix + lift * diagonal), dtype=np.float64)
+            if lift:
+                diagonal = np.diagonal(matrix, axis1=-2, axis2=-1)[..., None]
+                matrix = matrix + lift * np.abs(diagonal) * np.eye(matrix.shape[-1])
+            return np.asarray(np.linalg.inv(np.linalg.cholesky(matrix)), dtype=np.float64)
         except np.linalg.LinAlgError:
             pass
     raise np.linalg.LinAlgError
