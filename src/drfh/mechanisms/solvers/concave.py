@@ -31,6 +31,8 @@ _NEAR = 1e-9
 _PATIENCE = 3  # steps without progress, when near the target
 _LONG_PATIENCE = 20  # and when far: the error may well rise at first
 _REFINE = 1
+_HALVINGS = 20
+_STRAY = 0.5
 _BOUNDARY = 1 - 1e-6  # nearest that a step comes to where something is 0
 _FAINTEST = 1e-13  # part of kappa below which phi cannot steer a user
 
@@ -88,7 +90,8 @@ def maximise(classes: Classes, unit: Floats, beta: float, extra: float = 0.0) ->
         return result
     present, group = np.unique(classes.user_class[who], return_inverse=True)
     path = _Path(classes, present, who, group, unit[who], beta, extra)
-    path.follow()
+    with np.errstate(all="ignore"):  # a step too far is noticed and taken back
+        path.follow()
     result.share[who] = path.u
     result.amount[present] = path.x * path.alone
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -167,9 +170,9 @@ class _Path:
         self.z = np.where(self.usable, np.maximum(cost, least), 1.0)
         self.tau = np.where(self.capped, 1 / (count * self.t), 0.0)
 
-    def _phi(self) -> tuple[Floats, float]:
+    def _phi(self, u: Floats | None = None) -> tuple[Floats, float]:
         """Return phi and kappa."""
-        y = self.unit * self.u
+        y = self.unit * (self.u if u is None else u)
         phi: Floats = self.scale * (y / (self.weight * self.least)) ** -self.beta
         return phi, self.extra * float(y @ phi) / float(y.sum()) if self.extra > 0 else 0.0
 
@@ -281,7 +284,16 @@ class _Path:
         )
         reach = self._reach(values, final)
         reach *= min(max(0.9, 1 - now / self.total), _BOUNDARY)
-        moved = [a + reach * b for a, b in zip(values, final, strict=True)]
+        was = float(np.abs(off).max())
+        stray = _STRAY * self.beta
+        for _ in range(_HALVINGS):
+            moved = [a + reach * b for a, b in zip(values, final, strict=True)]
+            phi, kappa = self._phi(moved[4])
+            off = np.log((moved[7][group] + moved[6]) / (self.unit * (phi + kappa)))
+            # Nobody may stray from what it would want at its price: it does not find back.
+            if float(np.abs(off).max()) <= (1 - reach) * was + stray:
+                break
+            reach /= 2
         self.x, self.z, self.s, self.p, self.u, self.t, self.tau, self.mu = moved
 
     def _reach(self, values: tuple[Floats, ...], step: tuple[Floats, ...]) -> float:
