@@ -30,6 +30,7 @@ _TARGET = 1e-13  # complementarity and residuals at which nothing is left to gai
 _NEAR = 1e-9
 _PATIENCE = 3  # steps without progress, when near the target
 _LONG_PATIENCE = 20  # and when far: the error may well rise at first
+_FLOOR = 2e-14
 _REFINE = 1
 _HALVINGS = 20
 _STRAY = 0.5
@@ -156,10 +157,6 @@ class _Path:
         self.x = np.where(self.usable, fraction[:, None], 0.0)
         self.s = 1 - (self.load * self.x).sum(axis=1)
         self.t = np.where(self.capped, self.cap - self.u, 1.0)
-        y = self.unit * self.u
-        # Largest phi 1, then all marginal values together 1.
-        self.least, self.scale = float((y / self.weight).min()), 1.0
-        self.scale = 1 / float(y @ sum(self._phi()))
         value = self.unit * sum(self._phi())
         self.mu = self._sum(value * self.u) / self._sum(self.u)
         count = self.usable.sum() + self.s.size + self.capped.sum()
@@ -171,10 +168,13 @@ class _Path:
         self.tau = np.where(self.capped, 1 / (count * self.t), 0.0)
 
     def _phi(self, u: Floats | None = None) -> tuple[Floats, float]:
-        """Return phi and kappa."""
+        """Return phi and kappa, so long that all users together hold a welfare of 1."""
         y = self.unit * (self.u if u is None else u)
-        phi: Floats = self.scale * (y / (self.weight * self.least)) ** -self.beta
-        return phi, self.extra * float(y @ phi) / float(y.sum()) if self.extra > 0 else 0.0
+        q = y / self.weight
+        phi: Floats = (q / q.min()) ** -self.beta
+        held = float(y @ phi)
+        share = self.extra / (1 + self.extra)
+        return phi * ((1 - share) / held), share / float(y.sum())
 
     def follow(self) -> None:
         """Take Newton steps until neither gap nor residuals shrink."""
@@ -238,28 +238,38 @@ class _Path:
         reduced[~self.usable] = 0.0
         full = 1 - (load * x).sum(axis=1) - s
         missing = (alone * x).sum(axis=1) - self._sum(u)
+        # Users meet in two more numbers, the length of the gradient and kappa: how they answer to
+        # what users have (slopes), and users to them (lifts).
+        slopes, lifts = [], []
+        if self.beta != 1:
+            slopes.append((self.beta - 1) * (1 + self.extra) * self.unit * phi)
+            lifts.append(price)
         if self.extra > 0:
-            # How kappa answers to what users have, and they to kappa.
-            slope = self.unit * (self.extra * (1 - self.beta) * phi - kappa) / float(y.sum())
-            lift = price / value
-            along = solve(np.zeros_like(p), self._sum(stiff * lift))
-            ease = 1 - float(slope @ (stiff * (lift - along[1][group])))
+            slopes.append(self.unit * (self.extra * (1 - self.beta) * phi - kappa) / float(y.sum()))
+            lifts.append(price / value)
+        slope, lift = np.array(slopes), [stiff * row for row in lifts]
+        along = [solve(np.zeros_like(p), self._sum(row)) for row in lift]
+        if along:
+            lift = np.array(lift)
+            answer = lift - stiff * np.array([mu_row[group] for _, mu_row in along])
+            ease = np.linalg.inv(np.eye(len(along)) - slope @ answer.T)
 
         def direction(xz: Floats, sp: Floats, tt: Floats) -> tuple[Floats, ...]:
             own = -off * price - tt / t
             dx = xz / z - theta * reduced
             ds, du = sp / p, stiff * own
-            dp, dmu, dkappa = np.zeros_like(p), np.zeros_like(mu), 0.0
+            dp, dmu, joint = np.zeros_like(p), np.zeros_like(mu), np.zeros(len(along))
             for _ in range(1 + _REFINE):
                 # What the rows of servers and users still miss. Large ratios magnify the round-off
                 # of prices; those of a correction are small, and so is what they add.
                 short = full - (load * dx).sum(axis=1) - ds
                 needed = self._sum(du) - (alone * dx).sum(axis=1) - missing
                 more_p, more_mu = solve(-short, needed)
-                if self.extra > 0:
-                    more = (float(slope @ (du - stiff * more_mu[group])) - dkappa) / ease
-                    more_p, more_mu = more_p + more * along[0], more_mu + more * along[1]
-                    du, dkappa = du + stiff * lift * more, dkappa + more
+                if along:
+                    more = ease @ (slope @ (du - stiff * more_mu[group]) - joint)
+                    for factor, (along_p, along_mu) in zip(more, along, strict=True):
+                        more_p, more_mu = more_p + factor * along_p, more_mu + factor * along_mu
+                    du, joint = du + more @ lift, joint + more
                 dx = dx - theta * (_cost(load, more_p) - alone * more_mu[:, None])
                 ds = ds - s * more_p / p
                 du = du - stiff * more_mu[group]
@@ -276,7 +286,8 @@ class _Path:
         ahead = [a + reach * b for a, b in zip(values[:7], aim[:7], strict=True)]
         gap = float((ahead[0] * ahead[1])[self.usable].sum() + (ahead[2] * ahead[3]).sum())
         gap += float((ahead[5] * ahead[6]).sum())
-        centre = (gap / now) ** 3 * now / self.count if now > 0 else 0.0
+        # Past the floor nothing is gained, and the digits of the amounts are lost.
+        centre = max((gap / now) ** 3 * now, _FLOOR * self.total) / self.count
         final = direction(
             np.where(self.usable, centre - x * z - aim[0] * aim[1], 0.0),
             centre - s * p - aim[2] * aim[3],
