@@ -25,15 +25,16 @@ from drfh.problem import Floats, Ints
 
 __all__ = ["Optimum", "maximise"]
 
-_ITERATIONS = 100
+_ITERATIONS = 200
 _TARGET = 1e-13  # complementarity and residuals at which nothing is left to gain
 _NEAR = 1e-9
 _PATIENCE = 3  # steps without progress, when near the target
-_LONG_PATIENCE = 20  # and when far: the error may well rise at first
+_LONG_PATIENCE = 40  # and when far: the error may well rise at first
 _FLOOR = 2e-14
 _REFINE = 1
 _HALVINGS = 20
 _STRAY = 0.5
+_MOST_BETA = 4.0
 _BOUNDARY = 1 - 1e-6  # nearest that a step comes to where something is 0
 _FAINTEST = 1e-13  # part of kappa below which phi cannot steer a user
 
@@ -153,19 +154,24 @@ class _Path:
         part = self.weight * if_alone ** (min(1 / self.beta, 2.0) - 1)
         part *= 0.5 / part.sum()
         self.u = np.minimum(part * total[self.group], self.cap / 2)
+        # Nobody so far above another that its marginal welfare drowns.
+        level = self.unit / self.weight
+        self.u = np.minimum(self.u, (level * self.u).min() * math.exp(10 / self.beta) / level)
         fraction = self._sum(self.u) / total
         self.x = np.where(self.usable, fraction[:, None], 0.0)
         self.s = 1 - (self.load * self.x).sum(axis=1)
         self.t = np.where(self.capped, self.cap - self.u, 1.0)
         value = self.unit * sum(self._phi())
-        self.mu = self._sum(value * self.u) / self._sum(self.u)
-        count = self.usable.sum() + self.s.size + self.capped.sum()
-        self.count = int(count)
-        self.p = 1 / (self.s.size * self.s)
-        cost = _cost(self.load, self.p) - self.alone * self.mu[:, None]
-        least = 1 / (count * np.where(self.usable, self.x, 1.0))
-        self.z = np.where(self.usable, np.maximum(cost, least), 1.0)
-        self.tau = np.where(self.capped, 1 / (count * self.t), 0.0)
+        # Who is bound by its limit pays for that as much as for servers.
+        least = np.full(len(self.alone), math.inf)
+        np.minimum.at(least, self.group, np.where(self.capped, value / 2, value))
+        self.mu = least
+        self.tau = np.where(self.capped, np.maximum(value - least[self.group], 0.1 * value), 0.0)
+        # Prices that cover what everybody would pay.
+        top = 2 * (self.alone * least[:, None]).max(axis=0)
+        self.p = np.broadcast_to(np.where(top > 0, top, top.max()), self.s.shape)
+        self.z = np.where(self.usable, _cost(self.load, self.p) - self.alone * least[:, None], 1.0)
+        self.count = int(self.usable.sum() + self.s.size + self.capped.sum())
 
     def _phi(self, u: Floats | None = None) -> tuple[Floats, float]:
         """Return phi and kappa, so long that all users together hold a welfare of 1."""
@@ -296,7 +302,7 @@ class _Path:
         reach = self._reach(values, final)
         reach *= min(max(0.9, 1 - now / self.total), _BOUNDARY)
         was = float(np.abs(off).max())
-        stray = _STRAY * self.beta
+        stray = _STRAY * min(self.beta, _MOST_BETA)
         for _ in range(_HALVINGS):
             moved = [a + reach * b for a, b in zip(values, final, strict=True)]
             phi, kappa = self._phi(moved[4])
@@ -365,7 +371,7 @@ def _arrow(matrix: Floats, cross: Floats, diagonal: Floats) -> _Solve:
 
 def _inverse_root(matrix: Floats) -> Floats:
     """Return the inverse of the Cholesky factor, the diagonal lifted a little if need be."""
-    for lift in (0.0, 1e-15, 1e-13, 1e-11, 1e-9):
+    for lift in (0.0, 1e-15, 1e-13, 1e-11, 1e-9, 1e-7):
         try:
             if lift:
                 diagonal = np.diagonal(matrix, axis1=-2, axis2=-1)[..., None]
