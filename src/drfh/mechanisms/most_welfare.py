@@ -8,13 +8,14 @@ import numpy as np
 
 from drfh.mechanisms.solution import Solution
 from drfh.mechanisms.solvers.classes import Classes
-from drfh.mechanisms.solvers.concave import Optimum, maximise
+from drfh.mechanisms.solvers.concave import maximise
 from drfh.mechanisms.solvers.simplex import raised_prices
+from drfh.placement import Placement
 from drfh.prices import TablePrices
 from drfh.problem import Floats, Problem
 from drfh.welfare import PowerWelfare, WelfareProof
 
-__all__ = ["most_welfare"]
+__all__ = ["best_proof", "most_welfare"]
 
 
 def most_welfare(problem: Problem, welfare: PowerWelfare) -> Solution:
@@ -32,27 +33,56 @@ def most_welfare(problem: Problem, welfare: PowerWelfare) -> Solution:
     found = maximise(classes, welfare.unit(problem), welfare.beta, welfare.extra)
     user, server = np.nonzero(found.amount)
     placement = classes.place(found.share, user, server, found.amount[user, server])
+    # The solver's prices have a length of their own; the welfare's gradient sets it right.
     share = placement.user_tasks * problem.task_share
-    gradient = welfare.gradient(problem, share)
-    proofs = (
-        WelfareProof.of(placement, welfare, gradient, prices)
-        for prices in _candidates(classes, found, gradient, share)
-    )
-    return Solution(placement, min(proofs, key=lambda proof: proof.gap), "interior-point")
+    value = float(found.gradient @ share)
+    length = float(welfare.gradient(problem, share) @ share) / value if value > 0 else 1.0
+    proof = best_proof(classes, placement, welfare, found.prices * length, found.worth * length)
+    return Solution(placement, proof, "interior-point")
+
+
+def best_proof(
+    classes: Classes, placement: Placement, welfare: PowerWelfare, prices: Floats, worth: Floats
+) -> WelfareProof:
+    """Return the proof of the smallest gap that a solver's prices give, as they are or mended.
+
+    Parameters
+    ----------
+    classes, placement, welfare
+        What was solved, and the answer.
+    prices : array, server classes × needed resources
+        By the solver.
+    worth : array, user classes
+        What a share is worth to those that are not at their limit, by the solver.
+    """
+    share = placement.user_tasks * classes.problem.task_share
+    gradient = welfare.gradient(classes.problem, share)
+    best: WelfareProof | None = None
+    for candidate in _candidates(classes, prices, worth, gradient):
+        proof = WelfareProof.of(placement, welfare, gradient, candidate)
+        if best is None or proof.gap < best.gap:
+            best = proof
+        if best.gap <= _GOOD:
+            break
+    assert best is not None
+    return best
+
+
+_GOOD = 1e-12  # a gap that is not worth mending
 
 
 def _candidates(
-    classes: Classes, found: Optimum, gradient: Floats, share: Floats
+    classes: Classes, table: Floats, worth: Floats, gradient: Floats
 ) -> Iterator[TablePrices]:
-    """Yield the solver's prices, as they are and mended in several ways."""
-    value = float(found.gradient @ share)
-    length = float(gradient @ share) / value if value > 0 else 1.0
-    for table in (found.prices, raised_prices(classes, found.prices, found.worth)):
-        full = classes.full_prices(table) * length
+    problem = classes.problem
+    for mended in (False, True):
+        if mended:
+            table = raised_prices(classes, table, worth)
+        full = classes.full_prices(table)
         prices = TablePrices(full, classes.server_class)
         yield prices
-        # Where limits do not bind, prices must cover the gradient to the last digit.
-        least = prices.of_users(classes.problem)
-        free = (least > 0) & np.isinf(classes.problem.limit)
+        # Where no limit binds, prices must cover the gradient to the last digit.
+        least = prices.of_users(problem)
+        free = (least > 0) & np.isinf(problem.limit)
         short = float((gradient[free] / least[free]).max(initial=1.0))
         yield TablePrices(full * short, classes.server_class)

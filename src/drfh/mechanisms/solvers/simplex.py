@@ -14,7 +14,7 @@ from drfh.placement import Placement
 from drfh.prices import TablePrices
 from drfh.problem import Floats, Ints
 
-__all__ = ["Simplex"]
+__all__ = ["Simplex", "raised_prices", "run_highs"]
 
 _SMALLEST_COEFFICIENT = 1e-12
 _LARGEST_COEFFICIENT = 1e12
@@ -58,6 +58,35 @@ def raised_prices(classes: Classes, prices: Floats, worth: Floats) -> Floats:
                 r = int(np.argmin(np.where(row > 0, c[server] / row, math.inf)))
             prices[server, r] += (1 - covered[worst]) * worth[users[worst]] / row[r]
     return prices
+
+
+def run_highs(lp: highspy.HighsLp, basis: highspy.HighsBasis | None = None) -> highspy.Highs:
+    """Solve a model that is feasible and bounded, more patiently where HiGHS gives up.
+
+    What it returns need not be optimal to the last digit: the certificate measures that.
+    """
+    best: highspy.Highs | None = None
+    for options in _ATTEMPTS:
+        model = highspy.Highs()
+        model.silent()
+        for option, value in {**_OPTIONS, **options}.items():
+            model.setOptionValue(option, value)
+        if model.passModel(lp) == highspy.HighsStatus.kError:
+            raise SolverError("HiGHS refused the model of a round")
+        if basis is not None and options is _ATTEMPTS[0]:
+            model.setBasis(basis)
+        model.HandleKeyboardInterrupt = True  # else Ctrl-C waits for the end
+        model.solve()
+        if model.getModelStatus() == highspy.HighsModelStatus.kInterrupt:
+            raise KeyboardInterrupt
+        if model.getModelStatus() == highspy.HighsModelStatus.kOptimal:
+            return model
+        if model.getSolution().value_valid and model.getSolution().dual_valid:
+            best = model
+    if best is None:
+        status = model.modelStatusToString(model.getModelStatus())
+        raise SolverError(f"HiGHS found no solution of a round (status {status})")
+    return best
 
 
 class Simplex:
@@ -149,7 +178,7 @@ class Simplex:
         lp.a_matrix_.start_ = np.append(start, start[-1] + len(movers)).astype(np.int32)
         lp.a_matrix_.index_ = np.concatenate((rows[keep], k * m + movers)).astype(np.int32)
         lp.a_matrix_.value_ = np.concatenate((values[keep], -rising[movers] / scale[movers]))
-        model = self._run(lp)
+        model = run_highs(lp, self._basis)
         self._basis = model.getBasis()
         solution = model.getSolution()
         value = np.maximum(np.array(solution.col_value), 0.0)
@@ -161,34 +190,6 @@ class Simplex:
             prices = np.where(classes.capacity > 0, by_row / classes.capacity, 0.0)
         worth = np.maximum(dual[k * m :], 0.0) / scale
         return float(value[-1]), raised_prices(classes, prices, worth)
-
-    def _run(self, lp: highspy.HighsLp) -> highspy.Highs:
-        """Solve a model that is feasible and bounded, more patiently where HiGHS gives up.
-
-        What it returns need not be optimal to the last digit: the certificate measures that.
-        """
-        best: highspy.Highs | None = None
-        for options in _ATTEMPTS:
-            model = highspy.Highs()
-            model.silent()
-            for option, value in {**_OPTIONS, **options}.items():
-                model.setOptionValue(option, value)
-            if model.passModel(lp) == highspy.HighsStatus.kError:
-                raise SolverError("HiGHS refused the model of a round")
-            if self._basis is not None and options is _ATTEMPTS[0]:
-                model.setBasis(self._basis)
-            model.HandleKeyboardInterrupt = True  # else Ctrl-C waits for the end
-            model.solve()
-            if model.getModelStatus() == highspy.HighsModelStatus.kInterrupt:
-                raise KeyboardInterrupt
-            if model.getModelStatus() == highspy.HighsModelStatus.kOptimal:
-                return model
-            if model.getSolution().value_valid and model.getSolution().dual_valid:
-                best = model
-        if best is None:
-            status = model.modelStatusToString(model.getModelStatus())
-            raise SolverError(f"HiGHS found no solution of a round (status {status})")
-        return best
 
     def place(self, share: Floats) -> Placement:
         """Return the placement of the last round's solution."""
