@@ -1,10 +1,10 @@
-"""Welfares, and the proof that an allocation has the largest: the price check of Karush-Kuhn-Tucker.
+"""Welfares, and the proof that an allocation has the largest.
 
 A concave welfare W lies below its tangent: with g_i the marginal welfare of user i's share at the
-answer, no allocation x' has more than W(x) + Σ g_i·(x'_i − x_i). Prices p ≥ 0 bound what the tangent
-can reach: user i pays at least its least price mu_i for a share, so Σ g_i·x'_i is at most
+answer x, no allocation x' has more than W(x) + Σ g_i·(x'_i − x_i). Prices p ≥ 0 bound what the
+tangent can reach: user i pays at least its least price mu_i for a share, so Σ g_i·x'_i is at most
 P = Σ p·c + Σ_i max(0, g_i − mu_i)·(the most share of i), for *every* allocation. If the answer has
-Σ g_i·x_i = P, nothing is better.
+Σ g_i·x_i = P, nothing is better. (These are the conditions of Karush, Kuhn and Tucker.)
 """
 
 from __future__ import annotations

@@ -9,13 +9,15 @@ import numpy as np
 from drfh.mechanisms.solution import Solution
 from drfh.mechanisms.solvers.classes import Classes
 from drfh.mechanisms.solvers.concave import maximise
-from drfh.mechanisms.solvers.simplex import raised_prices
+from drfh.mechanisms.solvers.mending import raised_prices
 from drfh.placement import Placement
 from drfh.prices import TablePrices
 from drfh.problem import Floats, Problem
 from drfh.welfare import PowerWelfare, WelfareProof
 
 __all__ = ["best_proof", "most_welfare"]
+
+_GOOD = 1e-12  # a gap that is not worth mending
 
 
 def most_welfare(problem: Problem, welfare: PowerWelfare) -> Solution:
@@ -66,9 +68,6 @@ def best_proof(
             break
     assert best is not None
     return best
-
-
-_GOOD = 1e-12  # a gap that is not worth mending
 
 
 def _candidates(

@@ -1,10 +1,11 @@
 """An interior-point method for welfares: concave functions of what the users have.
 
-Maximise Σ_i w_i·q_i^(1-beta)/(1-beta) over all placements, where q_i = unit_i·share_i/w_i (beta = 1:
-Σ w_i·log q_i), plus, for the family of Joe-Wong et al., a part that depends on Σ_i unit_i·share_i.
+Maximise Σ_i w_i·q_i^(1-beta)/(1-beta) over all placements, where q_i = unit_i·share_i/w_i (for
+beta = 1: Σ w_i·log q_i), plus, for the family of Joe-Wong et al., a part that depends on the total
+Σ_i unit_i·share_i.
 A user's marginal welfare is unit_i·(phi_i + kappa) with phi_i = q_i^(-beta) and kappa = `extra`
 times the mean of phi, each user counting with what it has. Only the direction of this vector
-matters, so its length is chosen freely.
+matters, so its length is free: all that users have is worth 1 together.
 
 Users meet in classes, so the Newton system is an arrow: a diagonal block for the user classes
 (members and pairs are eliminated one by one), m × m blocks for the servers, and one extra column
@@ -140,11 +141,11 @@ class _Path:
         self.weight = problem.weight[who]
         self.cap = problem.share_limit[who]
         self.capped = np.isfinite(self.cap)
+        self.limited = bool(self.capped.any())
         self._start()
 
     def _sum(self, values: Floats) -> Floats:
-        total: Floats = np.bincount(self.group, values, len(self.alone))
-        return total
+        return np.bincount(self.group, values, len(self.alone)).astype(np.float64, copy=False)
 
     def _start(self) -> None:
         """Begin with every server half full, shared by rule of thumb; all limits half full."""
@@ -158,10 +159,11 @@ class _Path:
         level = self.unit / self.weight
         self.u = np.minimum(self.u, (level * self.u).min() * math.exp(10 / self.beta) / level)
         fraction = self._sum(self.u) / total
-        self.x = np.where(self.usable, fraction[:, None], 0.0)
+        # Pairs that cannot be have x = z = 1, and neither load nor share.
+        self.x = np.where(self.usable, fraction[:, None], 1.0)
         self.s = 1 - (self.load * self.x).sum(axis=1)
         self.t = np.where(self.capped, self.cap - self.u, 1.0)
-        value = self.unit * sum(self._phi())
+        value = self._value(self.u)
         # Who is bound by its limit pays for that as much as for servers.
         least = np.full(len(self.alone), math.inf)
         np.minimum.at(least, self.group, np.where(self.capped, value / 2, value))
@@ -173,9 +175,14 @@ class _Path:
         self.z = np.where(self.usable, _cost(self.load, self.p) - self.alone * least[:, None], 1.0)
         self.count = int(self.usable.sum() + self.s.size + self.capped.sum())
 
-    def _phi(self, u: Floats | None = None) -> tuple[Floats, float]:
-        """Return phi and kappa, so long that all users together hold a welfare of 1."""
-        y = self.unit * (self.u if u is None else u)
+    def _value(self, u: Floats) -> Floats:
+        """Return the marginal welfare of shares."""
+        phi, kappa = self._phi(u)
+        return self.unit * (phi + kappa)
+
+    def _phi(self, u: Floats) -> tuple[Floats, float]:
+        """Return phi and kappa, so long that all that users have is worth 1 together."""
+        y = self.unit * u
         q = y / self.weight
         phi: Floats = (q / q.min()) ** -self.beta
         held = float(y @ phi)
@@ -210,8 +217,7 @@ class _Path:
     def _error(self) -> float:
         """Return what is missing to an optimum, relative to the value of all that users have."""
         price = self.mu[self.group] + self.tau
-        phi, kappa = self._phi()
-        off = np.abs(1 - self.unit * (phi + kappa) / price)
+        off = np.abs(1 - self._value(self.u) / price)
         cost = _cost(self.load, self.p) - self.alone * self.mu[:, None]
         short = np.where(self.usable, np.abs(cost - self.z), 0.0) * self.x
         over = np.abs(1 - (self.load * self.x).sum(axis=1) - self.s)
@@ -225,14 +231,14 @@ class _Path:
         load, alone, x, z, s, p = self.load, self.alone, self.x, self.z, self.s, self.p
         u, t, tau, mu, group = self.u, self.t, self.tau, self.mu, self.group
         y = self.unit * u
-        phi, kappa = self._phi()
+        phi, kappa = self._phi(u)
         value = phi + kappa
         price = mu[group] + tau
         steered = np.maximum(phi, _FAINTEST * value)
         pull = u * value / (self.beta * steered * price)
         off = np.log(price / (self.unit * value))
         stiff = pull / (1 + pull * tau / t)
-        theta = np.where(self.usable, x / z, 0.0)
+        theta = x / z
         weighted = theta * load
         matrix = (weighted[:, None] * load[None]).sum(axis=2)  # r × r × l
         r = np.arange(len(load))
@@ -253,10 +259,9 @@ class _Path:
         if self.extra > 0:
             slopes.append(self.unit * (self.extra * (1 - self.beta) * phi - kappa) / float(y.sum()))
             lifts.append(price / value)
-        slope, lift = np.array(slopes), [stiff * row for row in lifts]
+        slope, lift = np.array(slopes), stiff * np.array(lifts).reshape(-1, len(u))
         along = [solve(np.zeros_like(p), self._sum(row)) for row in lift]
         if along:
-            lift = np.array(lift)
             answer = lift - stiff * np.array([mu_row[group] for _, mu_row in along])
             ease = np.linalg.inv(np.eye(len(along)) - slope @ answer.T)
 
@@ -305,8 +310,7 @@ class _Path:
         stray = _STRAY * min(self.beta, _MOST_BETA)
         for _ in range(_HALVINGS):
             moved = [a + reach * b for a, b in zip(values, final, strict=True)]
-            phi, kappa = self._phi(moved[4])
-            off = np.log((moved[7][group] + moved[6]) / (self.unit * (phi + kappa)))
+            off = np.log((moved[7][group] + moved[6]) / self._value(moved[4]))
             # Nobody may stray from what it would want at its price: it does not find back.
             if float(np.abs(off).max()) <= (1 - reach) * was + stray:
                 break
@@ -315,13 +319,13 @@ class _Path:
 
     def _reach(self, values: tuple[Floats, ...], step: tuple[Floats, ...]) -> float:
         """Return the longest step, at most 1, that keeps amounts and prices nonnegative."""
-        price = values[7][self.group] + values[6], step[7][self.group] + step[6]
-        worst = 1.0
-        for value, move in (*zip(values[:7], step[:7], strict=True), price):
-            falling = move < 0
-            if falling.any():
-                worst = min(worst, float((value[falling] / -move[falling]).min()))
-        return worst
+        x, z, s, p, u, t, tau, mu = zip(values, step, strict=True)
+        price = mu[0][self.group] + tau[0], mu[1][self.group] + tau[1]
+        pairs = [x, z, s, p, u, price]
+        if self.limited:
+            pairs += [(now[self.capped], move[self.capped]) for now, move in (t, tau)]
+        worst = min(float((move / now).min()) for now, move in pairs)
+        return 1.0 if worst >= -1 else -1 / worst
 
 
 def _cost(load: Floats, p: Floats) -> Floats:

@@ -9,12 +9,13 @@ import numpy as np
 
 from drfh.errors import SolverError
 from drfh.mechanisms.solvers.classes import Classes
+from drfh.mechanisms.solvers.mending import raised_prices
 from drfh.mechanisms.solvers.oracle import NOTHING_STOPS, Cut
 from drfh.placement import Placement
 from drfh.prices import TablePrices
 from drfh.problem import Floats, Ints
 
-__all__ = ["Simplex", "raised_prices", "run_highs"]
+__all__ = ["Simplex", "run_highs"]
 
 _SMALLEST_COEFFICIENT = 1e-12
 _LARGEST_COEFFICIENT = 1e12
@@ -31,33 +32,8 @@ _ATTEMPTS: tuple[dict[str, object], ...] = (
     {"primal_feasibility_tolerance": 1e-7, "dual_feasibility_tolerance": 1e-7},
 )
 _WELL_SCALED = (0.3, 3.0)
-_PRICE_ERROR = 1e-11  # what is less short than this is round-off and must not raise a price
 # Duals sum to about 1; below this one cannot be told from 0.
 _FAINTEST = 1e-13
-
-
-def raised_prices(classes: Classes, prices: Floats, worth: Floats) -> Floats:
-    """Raise prices where a user could run for less than its share is worth.
-
-    That is so on servers that are too small for the solver's tolerances to see. Pricing them
-    costs as little as they have, and without it the user's least price would be 0 there.
-    """
-    prices = prices.copy()
-    d, c = classes.direction, classes.capacity
-    paying = worth > 0
-    cheap = (d @ prices.T < worth[:, None] * (1 - _PRICE_ERROR)) & classes.usable
-    for server in np.flatnonzero(cheap.any(axis=0)).tolist():
-        users = np.flatnonzero(classes.usable[:, server] & paying)
-        for _ in range(2 * len(users)):
-            covered = d[users] @ prices[server] / worth[users]
-            worst = int(np.argmin(covered))
-            if covered[worst] >= 1 - _PRICE_ERROR / 2:
-                break
-            row = d[users[worst]]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                r = int(np.argmin(np.where(row > 0, c[server] / row, math.inf)))
-            prices[server, r] += (1 - covered[worst]) * worth[users[worst]] / row[r]
-    return prices
 
 
 def run_highs(lp: highspy.HighsLp, basis: highspy.HighsBasis | None = None) -> highspy.Highs:
