@@ -21,6 +21,7 @@ ORDER: list[tuple[str, ...]] = [
     ("prices",),
     ("entitlement",),
     ("certificate",),
+    ("welfare",),
     ("allocation", "explain", "tables"),
     ("kernels",),
     ("mechanisms",),

@@ -11,7 +11,9 @@ import polars
 from drfh.certificate import Certificate
 from drfh.errors import InputError
 from drfh.explain import explain
+from drfh.prices import Prices
 from drfh.problem import Problem
+from drfh.welfare import WelfareProof
 
 if TYPE_CHECKING:
     from drfh.allocation import Allocation
@@ -155,11 +157,15 @@ def price_table(allocation: Allocation) -> polars.DataFrame:
     frames = [polars.DataFrame(schema=schema)]
     names = np.array(_block_names(problem), dtype=object)
     certificate = allocation.certificate
-    rounds = certificate.rounds if isinstance(certificate, Certificate) else ()
-    for number, r in enumerate(rounds, start=1):
-        if r.prices is None:
+    by_round: list[Prices | None] = []
+    if isinstance(certificate, Certificate):
+        by_round = [r.prices for r in certificate.rounds]
+    elif isinstance(certificate, WelfareProof):
+        by_round = [certificate.prices]
+    for number, prices in enumerate(by_round, start=1):
+        if prices is None:
             continue
-        table = r.prices.of_blocks(problem)
+        table = prices.of_blocks(problem)
         columns = {
             "round": np.full(table.size, number),
             "servers": np.repeat(names, table.shape[1]).tolist(),
@@ -228,13 +234,16 @@ def _proof(allocation: Allocation) -> dict[str, Any]:
         "tolerance": certificate.tolerance,
         "closed": certificate.closed,
     }
-    if isinstance(certificate, Certificate):
-        names = allocation.problem.names()
+    if isinstance(certificate, Certificate | WelfareProof):
         # Round → servers → resource → price, of what is not free.
         prices: dict[int, dict[str, dict[str, float]]] = {}
         for number, servers, resource, price in price_table(allocation).iter_rows():
             if price > 0:
                 prices.setdefault(number, {}).setdefault(servers, {})[resource] = price
+    if isinstance(certificate, WelfareProof):
+        result["prices"] = prices.get(1, {})
+    if isinstance(certificate, Certificate):
+        names = allocation.problem.names()
         result["rounds"] = [
             {
                 "level": None if math.isinf(r.level) else r.level,

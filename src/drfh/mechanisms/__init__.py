@@ -13,17 +13,21 @@ import numpy as np
 from drfh.allocation import Allocation
 from drfh.cluster import Cluster
 from drfh.errors import InputError, UnknownNameError, shown
+from drfh.mechanisms.bbf import bbf
 from drfh.mechanisms.cdrf import cdrf
 from drfh.mechanisms.drf import drf
 from drfh.mechanisms.drfh import drfh
 from drfh.mechanisms.drfh_one_shot import drfh_one_shot
 from drfh.mechanisms.filling import fill_whole_tasks, fits_some_server, progressive_filling
+from drfh.mechanisms.joe_wong import fds, gfj
 from drfh.mechanisms.max_min import cmmf, egalitarian, max_min
+from drfh.mechanisms.nash import nash
 from drfh.mechanisms.norm import asset_fairness, norm
 from drfh.mechanisms.per_server_drf import per_server_drf
 from drfh.mechanisms.pooled import pooled
 from drfh.mechanisms.solution import Solution
 from drfh.mechanisms.tsf import tsf
+from drfh.mechanisms.utilitarian import utilitarian
 from drfh.problem import Problem
 from drfh.workload import User
 
@@ -35,17 +39,22 @@ Mechanism: TypeAlias = Callable[..., Solution]
 #: Every mechanism by name. A name with a colon takes a value: ``norm:2``, ``max-min:memory``.
 MECHANISMS: dict[str, Mechanism] = {
     "asset-fairness": asset_fairness,
+    "bbf": bbf,
     "cdrf": cdrf,
     "cmmf": cmmf,
     "drf": drf,
     "drfh": drfh,
     "drfh-one-shot": drfh_one_shot,
     "egalitarian": egalitarian,
+    "fds": fds,
+    "gfj": gfj,
     "max-min:RESOURCE": max_min,
+    "nash": nash,
     "norm:P": norm,
     "per-server-drf": per_server_drf,
     "pooled:MECHANISM": pooled,
     "tsf": tsf,
+    "utilitarian": utilitarian,
 }
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from drfh.mechanisms.lexicographic import choose_oracle
 from drfh.mechanisms.solution import Solution
 from drfh.problem import Problem
+from drfh.welfare import LowestLevel, WelfareProof
 
 __all__ = ["drfh_one_shot"]
 
@@ -42,4 +43,11 @@ def drfh_one_shot(problem: Problem, *, method: str = "auto") -> Solution:
     cut = oracle.raise_level(np.zeros(n), problem.weight, np.full(n, np.inf))
     level = min(cut.level, float((problem.share_limit / problem.weight).min()))
     placement = oracle.place(problem.weight * level)
-    return Solution(placement, method=used)
+    if cut.prices is not None and level == cut.level:
+        # What a share costs is what it counts; everybody has the lowest level.
+        prices, gradient = cut.prices, cut.prices.of_users(problem)
+    else:
+        # Whoever has all its tasks stops everybody, whatever servers cost.
+        prices, gradient = None, np.zeros(n)
+        gradient[int(np.argmin(problem.share_limit / problem.weight))] = 1.0
+    return Solution(placement, WelfareProof.of(placement, LowestLevel(), gradient, prices), used)

@@ -9,12 +9,13 @@ import numpy as np
 
 from drfh.errors import SolverError
 from drfh.mechanisms.solvers.classes import Classes
+from drfh.mechanisms.solvers.mending import raised_prices
 from drfh.mechanisms.solvers.oracle import NOTHING_STOPS, Cut
 from drfh.placement import Placement
 from drfh.prices import TablePrices
 from drfh.problem import Floats, Ints
 
-__all__ = ["Simplex"]
+__all__ = ["Simplex", "run_highs"]
 
 _SMALLEST_COEFFICIENT = 1e-12
 _LARGEST_COEFFICIENT = 1e12
@@ -31,34 +32,38 @@ _ATTEMPTS: tuple[dict[str, object], ...] = (
     {"primal_feasibility_tolerance": 1e-7, "dual_feasibility_tolerance": 1e-7},
 )
 _WELL_SCALED = (0.3, 3.0)
-_PRICE_ERROR = 1e-11  # what is less short than this is round-off and must not raise a price
 _NOTHING_LEFT = 1e-9  # part of what a late user would have alone
 # Duals sum to about 1; below this one cannot be told from 0.
 _FAINTEST = 1e-13
 
 
-def raised_prices(classes: Classes, prices: Floats, worth: Floats) -> Floats:
-    """Raise prices where a user could run for less than its share is worth.
+def run_highs(lp: highspy.HighsLp, basis: highspy.HighsBasis | None = None) -> highspy.Highs:
+    """Solve a model that is feasible and bounded, more patiently where HiGHS gives up.
 
-    That is so on servers that are too small for the solver's tolerances to see. Pricing them
-    costs as little as they have, and without it the user's least price would be 0 there.
+    What it returns need not be optimal to the last digit: the certificate measures that.
     """
-    prices = prices.copy()
-    d, c = classes.direction, classes.capacity
-    paying = worth > 0
-    cheap = (d @ prices.T < worth[:, None] * (1 - _PRICE_ERROR)) & classes.usable
-    for server in np.flatnonzero(cheap.any(axis=0)).tolist():
-        users = np.flatnonzero(classes.usable[:, server] & paying)
-        for _ in range(2 * len(users)):
-            covered = d[users] @ prices[server] / worth[users]
-            worst = int(np.argmin(covered))
-            if covered[worst] >= 1 - _PRICE_ERROR / 2:
-                break
-            row = d[users[worst]]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                r = int(np.argmin(np.where(row > 0, c[server] / row, math.inf)))
-            prices[server, r] += (1 - covered[worst]) * worth[users[worst]] / row[r]
-    return prices
+    best: highspy.Highs | None = None
+    for options in _ATTEMPTS:
+        model = highspy.Highs()
+        model.silent()
+        for option, value in {**_OPTIONS, **options}.items():
+            model.setOptionValue(option, value)
+        if model.passModel(lp) == highspy.HighsStatus.kError:
+            raise SolverError("HiGHS refused the model of a round")
+        if basis is not None and options is _ATTEMPTS[0]:
+            model.setBasis(basis)
+        model.HandleKeyboardInterrupt = True  # else Ctrl-C waits for the end
+        model.solve()
+        if model.getModelStatus() == highspy.HighsModelStatus.kInterrupt:
+            raise KeyboardInterrupt
+        if model.getModelStatus() == highspy.HighsModelStatus.kOptimal:
+            return model
+        if model.getSolution().value_valid and model.getSolution().dual_valid:
+            best = model
+    if best is None:
+        status = model.modelStatusToString(model.getModelStatus())
+        raise SolverError(f"HiGHS found no solution of a round (status {status})")
+    return best
 
 
 class Simplex:
@@ -158,7 +163,7 @@ class Simplex:
         lp.a_matrix_.start_ = np.append(start, start[-1] + len(movers)).astype(np.int32)
         lp.a_matrix_.index_ = np.concatenate((rows[keep], k * m + movers)).astype(np.int32)
         lp.a_matrix_.value_ = np.concatenate((values[keep], -rising[movers] / scale[movers]))
-        model = self._run(lp)
+        model = run_highs(lp, self._basis)
         self._basis = model.getBasis()
         solution = model.getSolution()
         value = np.maximum(np.array(solution.col_value), 0.0)
@@ -170,34 +175,6 @@ class Simplex:
             prices = np.where(classes.capacity > 0, by_row / classes.capacity, 0.0)
         worth = np.maximum(dual[k * m :], 0.0) / scale
         return float(value[-1]), raised_prices(classes, prices, worth)
-
-    def _run(self, lp: highspy.HighsLp) -> highspy.Highs:
-        """Solve a model that is feasible and bounded, more patiently where HiGHS gives up.
-
-        What it returns need not be optimal to the last digit: the certificate measures that.
-        """
-        best: highspy.Highs | None = None
-        for options in _ATTEMPTS:
-            model = highspy.Highs()
-            model.silent()
-            for option, value in {**_OPTIONS, **options}.items():
-                model.setOptionValue(option, value)
-            if model.passModel(lp) == highspy.HighsStatus.kError:
-                raise SolverError("HiGHS refused the model of a round")
-            if self._basis is not None and options is _ATTEMPTS[0]:
-                model.setBasis(self._basis)
-            model.HandleKeyboardInterrupt = True  # else Ctrl-C waits for the end
-            model.solve()
-            if model.getModelStatus() == highspy.HighsModelStatus.kInterrupt:
-                raise KeyboardInterrupt
-            if model.getModelStatus() == highspy.HighsModelStatus.kOptimal:
-                return model
-            if model.getSolution().value_valid and model.getSolution().dual_valid:
-                best = model
-        if best is None:
-            status = model.modelStatusToString(model.getModelStatus())
-            raise SolverError(f"HiGHS found no solution of a round (status {status})")
-        return best
 
     def place(self, share: Floats) -> Placement:
         """Return the placement of the last round's solution."""

@@ -1,0 +1,67 @@
+"""The linear program of the most tasks in total, by HiGHS."""
+
+from __future__ import annotations
+
+import math
+
+import highspy
+import numpy as np
+
+from drfh.mechanisms.solvers.classes import Classes
+from drfh.mechanisms.solvers.simplex import run_highs
+from drfh.problem import Floats
+
+__all__ = ["most_tasks"]
+
+_SMALLEST_COEFFICIENT = 1e-12
+
+
+def most_tasks(classes: Classes, unit: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return shares, amounts by class, prices and what a share is worth to each class.
+
+    Columns are scaled so that 1 means a whole server or all servers that a class can use, and
+    the best column counts 1: then HiGHS's absolute tolerances are relative ones.
+    """
+    problem = classes.problem
+    n, k = classes.usable.shape
+    m = classes.direction.shape[1]
+    share, amount, worth = np.zeros(len(problem.users)), np.zeros((n, k)), np.zeros(n)
+    who = np.flatnonzero(problem.share_limit > 0)
+    if len(who) == 0:
+        return share, amount, np.zeros((k, m)), worth
+    user, server = np.nonzero(classes.usable)
+    d, c = classes.direction[user], classes.capacity[server]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        alone = np.where(d > 0, c / d, math.inf).min(axis=1)
+        load = np.where(c > 0, np.minimum(d * alone[:, None] / c, 1.0), 0.0)
+    total = np.bincount(user, alone, n)
+    total[total <= 0] = 1.0
+    own = classes.user_class[who]
+    value = unit[who] * total[own]
+    # Columns of pairs: loads on the server, then a part of the class; columns of users take it.
+    rows = np.concatenate((server[:, None] * m + np.arange(m), k * m + user[:, None]), axis=1)
+    values = np.concatenate((load, -(alone / total[user])[:, None]), axis=1)
+    keep = np.abs(values) > _SMALLEST_COEFFICIENT
+    ends = np.cumsum(np.concatenate((keep.sum(axis=1), np.ones(len(who), dtype=np.int64))))
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(user) + len(who), k * m + n
+    lp.col_cost_ = np.concatenate((np.zeros(len(user)), -value / value.max()))
+    lp.col_lower_ = np.zeros(lp.num_col_)
+    most = np.minimum(problem.share_limit[who] / total[own], 1.0)
+    lp.col_upper_ = np.concatenate((np.full(len(user), highspy.kHighsInf), most))
+    lp.row_lower_ = np.full(lp.num_row_, -highspy.kHighsInf)
+    lp.row_upper_ = np.concatenate((np.ones(k * m), np.zeros(n)))
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_ = np.concatenate(([0], ends)).astype(np.int32)
+    lp.a_matrix_.index_ = np.concatenate((rows[keep], k * m + own)).astype(np.int32)
+    lp.a_matrix_.value_ = np.concatenate((values[keep], np.ones(len(who))))
+    solution = run_highs(lp).getSolution()
+    column = np.maximum(np.array(solution.col_value), 0.0)
+    dual = np.maximum(-np.array(solution.row_dual), 0.0) * value.max()
+    share[who] = column[len(user) :] * total[own]
+    amount[user, server] = column[: len(user)] * alone
+    by_row = dual[: k * m].reshape(k, m)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        prices = np.where(classes.capacity > 0, by_row / classes.capacity, 0.0)
+    worth[:] = dual[k * m :] / total
+    return share, amount, prices, worth

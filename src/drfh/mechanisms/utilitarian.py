@@ -1,0 +1,48 @@
+"""``utilitarian``: the most tasks in total, whoever they belong to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from drfh.mechanisms.most_welfare import best_proof
+from drfh.mechanisms.solution import Solution
+from drfh.mechanisms.solvers.classes import Classes
+from drfh.problem import Problem
+from drfh.welfare import PowerWelfare
+
+__all__ = ["utilitarian"]
+
+
+def utilitarian(problem: Problem) -> Solution:
+    """Run as many tasks in total as the servers hold.
+
+    Definition
+        Maximise Σ_i tasks_i. Weights do not matter. Where several allocations are best, one of
+        them is taken, always the same.
+
+    Paper
+        The benchmark of every price of fairness, as in Joe-Wong et al. (INFOCOM 2012).
+
+    Properties
+        pareto: yes; who could run more would raise the total
+        envy-free: no; a user with large tasks may get nothing
+        sharing-incentive: no; a user with large tasks may get nothing
+        truthful: no; asking for less than a task needs makes it the better choice
+        single-server: no; it is not DRF there
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server, User, allocate
+    >>> cluster = Cluster([Server({"cpu": 9, "memory": 18})])
+    >>> users = [User("a", {"cpu": 1, "memory": 1}), User("b", {"cpu": 3, "memory": 1})]
+    >>> allocate(cluster, users, mechanism="utilitarian").tasks
+    {'a': 9.0, 'b': 0.0}
+    """
+    from drfh.mechanisms.solvers.most_tasks import most_tasks
+
+    classes = Classes.of(problem)
+    welfare = PowerWelfare(beta=0, of_tasks=True)
+    share, amount, prices, worth = most_tasks(classes, welfare.unit(problem))
+    user, server = np.nonzero(amount)
+    placement = classes.place(share, user, server, amount[user, server])
+    return Solution(placement, best_proof(classes, placement, welfare, prices, worth), "simplex")
