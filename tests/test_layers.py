@@ -21,6 +21,7 @@ ORDER: list[tuple[str, ...]] = [
     ("prices",),
     ("entitlement",),
     ("certificate",),
+    ("bottleneck",),
     ("allocation", "explain", "tables"),
     ("kernels",),
     ("mechanisms",),

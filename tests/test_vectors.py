@@ -25,8 +25,15 @@ def records(vector: dict[str, Any]) -> tuple[Cluster, list[User]]:
     n = len(vector["users"])
     weights = vector["weights"] or [1] * n
     tasks = vector["max_tasks"] or [None] * n
+    allowed = vector["eligibility"] or [None] * n
     users = [
-        User(f"u{i}", dict(zip(RESOURCES, d, strict=False)), weight=weights[i], tasks=tasks[i])
+        User(
+            f"u{i}",
+            dict(zip(RESOURCES, d, strict=False)),
+            weight=weights[i],
+            tasks=tasks[i],
+            servers=allowed[i] and [cluster.names[k] for k, may in enumerate(allowed[i]) if may],
+        )
         for i, d in enumerate(vector["users"])
     ]
     return cluster, users
@@ -59,6 +66,19 @@ def test_single_server_is_drf(vector: dict[str, Any]) -> None:
 @pytest.mark.parametrize("vector", chosen("per_server_drf"))
 def test_per_server_drf(vector: dict[str, Any]) -> None:
     check(vector, mechanism="per-server-drf")
+
+
+#: Vectors by the name of their policy, where the mechanism is called otherwise.
+NAMES = {"drf_weighted_endowments": "endowment-drf", "egalitarian_fixed_numeraire": "egalitarian"}
+
+
+@pytest.mark.parametrize(
+    "vector",
+    chosen("asset_fairness", "cdrf", "cmmf", "egalitarian_fixed_numeraire", "ps_dsf", "tsf"),
+)
+def test_other_mechanisms(vector: dict[str, Any]) -> None:
+    policy = vector["policy"]
+    check(vector, mechanism=NAMES.get(policy, policy.replace("_", "-")))
 
 
 @pytest.mark.parametrize("vector", chosen("bestfit_discrete", "drf_discrete_min_share"))

@@ -22,6 +22,7 @@ from drfh.mechanisms.max_min import cmmf, egalitarian, max_min
 from drfh.mechanisms.norm import asset_fairness, norm
 from drfh.mechanisms.per_server_drf import per_server_drf
 from drfh.mechanisms.pooled import pooled
+from drfh.mechanisms.ps_dsf import ps_dsf
 from drfh.mechanisms.solution import Solution
 from drfh.mechanisms.tsf import tsf
 from drfh.problem import Problem
@@ -45,6 +46,7 @@ MECHANISMS: dict[str, Mechanism] = {
     "norm:P": norm,
     "per-server-drf": per_server_drf,
     "pooled:MECHANISM": pooled,
+    "ps-dsf": ps_dsf,
     "tsf": tsf,
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from drfh.bottleneck import BottleneckProof
 from drfh.errors import InputError
 from drfh.mechanisms.solution import Solution
 from drfh.placement import Placement, Pools
@@ -27,8 +28,12 @@ def per_server_drf(problem: Problem) -> Solution:
         Wang, Li, Liang (INFOCOM 2014), section III-D, Fig. 2.
 
     Properties
-        Envy-free, truthful and with sharing incentive (each server by itself); not Pareto
-        optimal: it may use arbitrarily little of the cluster.
+        pareto: no; the example below: 6 tasks each instead of 10
+        envy-free: yes if endless tasks; DRF on each server by itself
+        truthful: yes if endless tasks; DRF on each server by itself
+        sharing-incentive: yes if endless tasks; DRF on each server by itself
+        single-server: yes; it is DRF there
+        single-resource: yes if one server; it is DRF there
 
     Examples
     --------
@@ -54,7 +59,10 @@ def per_server_drf(problem: Problem) -> Solution:
         tasks = _each_server(problem, limit)
     pool, user = np.nonzero(tasks.T > 0)
     placement = Placement.fitted(problem, user, pool, tasks[user, pool], Pools.single(blocks))
-    return Solution(placement)
+    # With finite tasks the parts that servers are asked for are a choice: nothing to be proven.
+    endless_tasks = bool(np.isinf(problem.limit).all())
+    proof = BottleneckProof.of(placement, totals=False) if endless_tasks else None
+    return Solution(placement, proof)
 
 
 def _each_server(problem: Problem, limit: Floats) -> Floats:
