@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from drfh import Cluster, Server, User, allocate
+from drfh.mechanisms.arrivals import cautious_lp_steps, dynamic_drf_steps
+from drfh.mechanisms.sequential_min_max import sequential_min_max_order
+from drfh.problem import Problem
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "vectors.json").read_text())
 RESOURCES = ("cpu", "memory", "gpu")
@@ -69,7 +72,7 @@ def test_per_server_drf(vector: dict[str, Any]) -> None:
 
 
 #: Vectors by the name of their policy, where the mechanism is called otherwise.
-NAMES = {"drf_weighted_endowments": "endowment-drf", "egalitarian_fixed_numeraire": "egalitarian"}
+NAMES = {"egalitarian_fixed_numeraire": "egalitarian"}
 
 
 @pytest.mark.parametrize(
@@ -79,6 +82,50 @@ NAMES = {"drf_weighted_endowments": "endowment-drf", "egalitarian_fixed_numerair
 def test_other_mechanisms(vector: dict[str, Any]) -> None:
     policy = vector["policy"]
     check(vector, mechanism=NAMES.get(policy, policy.replace("_", "-")))
+
+
+@pytest.mark.parametrize("vector", chosen("sequential_min_max"))
+def test_sequential_min_max(vector: dict[str, Any]) -> None:
+    check(vector, mechanism="sequential-min-max")
+    order = sequential_min_max_order(Problem.build(*records(vector)))
+    assert order.tolist() == vector["expected"]["sequence"]
+
+
+@pytest.mark.parametrize("vector", chosen("drf_weighted_endowments"))
+def test_endowments(vector: dict[str, Any]) -> None:
+    own = {f"u{i}": dict(zip(RESOURCES, w, strict=False))
+           for i, w in enumerate(vector["params"]["w"])}  # fmt: skip
+    check(vector, mechanism="endowment-drf", endowments=own)
+
+
+@pytest.mark.parametrize("vector", chosen("dynamic_drf", "cautious_lp"))
+def test_arrivals(vector: dict[str, Any]) -> None:
+    cluster, users = records(vector)
+    expected = vector["expected"]
+    if vector["policy"] == "dynamic_drf":
+        steps = dynamic_drf_steps(Problem.build(cluster, users))
+        assert [s.tolist() for s in steps] == [pytest.approx(e) for e in expected["per_step"]]
+    else:
+        steps = cautious_lp_steps(Problem.build(cluster, users))
+        levels = expected["per_step_level"]
+        wanted = [pytest.approx([level] * (k + 1)) for k, level in enumerate(levels)]
+        assert [s.tolist() for s in steps] == wanted
+    answer = allocate(cluster, users, mechanism=vector["policy"].replace("_", "-"))
+    assert list(answer.shares.values()) == pytest.approx(steps[-1].tolist())
+    assert answer.verify()
+
+
+@pytest.mark.parametrize("vector", chosen("hdrf"))
+def test_hdrf(vector: dict[str, Any]) -> None:
+    cluster = Cluster([Server(dict(zip(RESOURCES, s, strict=False))) for s in vector["servers"]])
+    above = {c: p for p, names in vector["params"]["tree"].items() if p != "root" for c in names}
+    users = [
+        User(name, dict(zip(RESOURCES, d, strict=False)), parent=above.get(name))
+        for name, d in vector["users"].items()
+    ]
+    answer = allocate(cluster, users, mechanism="hdrf")
+    shares = {name: max(row) for name, row in vector["expected"]["shares"].items()}
+    assert answer.shares == pytest.approx(shares)
 
 
 @pytest.mark.parametrize("vector", chosen("bestfit_discrete", "drf_discrete_min_share"))

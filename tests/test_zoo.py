@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drfh import Cluster, Server, User, allocate
+from drfh import Cluster, InputError, Server, User, allocate
 from drfh.bottleneck import BottleneckProof
 from drfh.kernels import compiled
 from drfh.kernels.offset_fill import fill_with_offsets
+from drfh.mechanisms.arrivals import cautious_lp_steps, dynamic_drf_steps
+from drfh.mechanisms.hdrf import hdrf_shares
+from drfh.mechanisms.sequential_min_max import sequential_min_max_order
+from drfh.problem import Problem
+from drfh.waterfill import water_level_above
 from tests.strategies import problems
 
 Records = tuple[Cluster, list[User]]
@@ -90,8 +96,6 @@ def test_proportional_servers_are_one(records: Records) -> None:
 @settings(max_examples=100)
 @given(problems(), st.integers(1, 3))
 def test_offset_fill_twins(records: Records, sweeps: int) -> None:
-    from drfh.problem import Problem
-
     problem = Problem.build(*records)
     blocks, n = len(problem.blocks), len(problem.users)
     usable = problem.usable_on(np.arange(blocks))
@@ -111,3 +115,295 @@ def test_offset_fill_twins(records: Records, sweeps: int) -> None:
         assert (used <= problem.capacity * (1 + 1e-12) + 1e-15).all()
     for plain, fast in zip(*states, strict=True):
         assert np.array_equal(plain, fast)
+
+
+# Whole tasks
+
+
+def min_max_by_definition(cluster: Cluster, users: list[User]) -> list[int]:
+    """One server, exact rationals: the order of the tasks."""
+    (server,) = cluster.servers
+    total = {r: Fraction(str(a)) for r, a in server.resources.items()}
+    free = dict(total)
+    need = [{r: Fraction(str(a)) for r, a in u.demand.items() if a > 0} for u in users]
+    count = [0] * len(users)
+    order: list[int] = []
+    while True:
+        able = [
+            i
+            for i, u in enumerate(users)
+            if all(free[r] >= a for r, a in need[i].items())
+            and (u.tasks is None or count[i] + 1 <= u.tasks)
+        ]
+        if not able:
+            return order
+        turn = min(
+            able,
+            key=lambda i: (
+                (count[i] + 1)
+                * max(a / total[r] for r, a in need[i].items())
+                / Fraction(users[i].weight),
+                i,
+            ),
+        )
+        count[turn] += 1
+        order.append(turn)
+        for r, a in need[turn].items():
+            free[r] -= a
+
+
+# Powers of two: no rounding decides a tie.
+EXACT = st.sampled_from([0.25, 0.5, 1, 2, 4])
+
+
+@settings(max_examples=200)
+@given(
+    st.tuples(st.sampled_from([4, 8, 16]), st.sampled_from([4, 8, 16])),
+    st.lists(
+        st.tuples(EXACT, EXACT, st.sampled_from([0.5, 1, 2]), st.sampled_from([None, 0, 1, 3])),
+        min_size=1,
+        max_size=4,
+    ),
+)
+def test_sequential_min_max_by_definition(
+    capacity: tuple[int, int], rows: list[tuple[float, float, float, int | None]]
+) -> None:
+    cluster = Cluster([Server({"cpu": capacity[0], "memory": capacity[1]})])
+    users = [
+        User(f"u{i}", {"cpu": c, "memory": m}, weight=w, tasks=t)
+        for i, (c, m, w, t) in enumerate(rows)
+    ]
+    order = sequential_min_max_order(Problem.build(cluster, users)).tolist()
+    assert order == min_max_by_definition(cluster, users)
+    answer = allocate(cluster, users, mechanism="sequential-min-max")
+    assert list(answer.tasks.values()) == [order.count(i) for i in range(len(users))]
+    assert answer.whole
+
+
+@settings(max_examples=50)
+@given(problems())
+def test_sequential_min_max_leaves_no_room(records: Records) -> None:
+    cluster, users = records
+    answer = allocate(cluster, users, mechanism="sequential-min-max")
+    placement, problem = answer.assignment, answer.problem
+    left = problem.capacity - placement.pool_usage / cluster.totals.clip(1e-300)
+    one = problem.direction * problem.task_share[:, None]
+    usable = problem.usable_on(np.arange(len(problem.blocks)))
+    for i, tasks in enumerate(placement.user_tasks):
+        assert tasks == int(tasks)
+        if tasks + 1 <= problem.limit[i]:
+            fits = (left >= one[i] + 1e-9).all(axis=1)
+            assert not (fits if usable is None else fits & usable[i]).any()
+
+
+# Arrivals
+
+
+@settings(max_examples=100)
+@given(problems())
+def test_nothing_is_taken_back(records: Records) -> None:
+    problem = Problem.build(*records)
+    arrived = np.cumsum(problem.weight) / problem.weight.sum()
+    for steps, part in (
+        (dynamic_drf_steps(problem), arrived),
+        (cautious_lp_steps(problem), np.ones(len(arrived))),
+    ):
+        before = np.zeros(0)
+        for k, share in enumerate(steps):
+            assert (share[:-1] >= before).all()
+            assert (share @ problem.direction[: k + 1] <= part[k] + 1e-9).all()
+            before = share
+
+
+@settings(max_examples=100)
+@given(problems(positive=True, caps=False, restrictions=False))
+def test_arrivals_keep_the_sharing_incentive(records: Records) -> None:
+    problem = Problem.build(*records)
+    entitled = problem.weight / problem.weight.sum()
+    for steps in (dynamic_drf_steps(problem), cautious_lp_steps(problem)):
+        for share in steps:
+            assert (share >= entitled[: len(share)] * (1 - 1e-9)).all()
+
+
+@settings(max_examples=50)
+@given(problems(positive=True, restrictions=False))
+def test_the_last_cautious_step_is_drf(records: Records) -> None:
+    cluster, users = records
+    answer = allocate(cluster, users, mechanism="cautious-lp")
+    fair = allocate(cluster, users, mechanism="drf")
+    assert answer.promised == pytest.approx(fair.promised, rel=1e-9)
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.sampled_from([0.0, 0.5, 1.0, 2.0])] * 2, st.sampled_from([0.5, 1.0, 3.0]),
+                  st.sampled_from([0.0, 1.0, np.inf])),
+        min_size=1, max_size=5,
+    ),
+    st.sampled_from([0.5, 1.0, 3.0, 10.0]),
+)  # fmt: skip
+def test_water_level_above(rows: list[tuple[float, ...]], budget: float) -> None:
+    price, floor, weight, room = np.array(rows).T
+    cap = floor + room
+    t = water_level_above(price, weight, floor, cap, budget)
+
+    def spent(level: float) -> float:
+        return float((price * np.clip(weight * level, floor, cap))[price > 0].sum())
+
+    if spent(0.0) > budget:
+        return
+    if np.isinf(t):
+        assert spent(1e9) <= budget * (1 + 1e-9)
+    else:
+        assert spent(t) <= budget * (1 + 1e-9)
+        assert spent(t * 1.001 + 0.001) > budget
+
+
+# Trees
+
+
+def tiny_tasks(users: list[User], groups: dict[str, dict[str, object]], size: float) -> list[float]:
+    """H-DRF as its procedure says, task by task, for users of one server of ones."""
+    children: dict[str | None, list[str | int]] = {}
+    for name in {u.parent for u in users if u.parent} | set(groups):
+        children.setdefault(groups.get(name, {}).get("parent"), []).append(name)  # type: ignore[arg-type]
+    for i, u in enumerate(users):
+        children.setdefault(u.parent, []).append(i)
+    need = np.array([[u.demand.get(r, 0) for r in ("cpu", "memory")] for u in users])
+    need = size * need / need.max(axis=1, keepdims=True)
+    held = np.zeros_like(need)
+    blocked = [False] * len(users)
+
+    def is_blocked(node: str | int) -> bool:
+        if isinstance(node, int):
+            return blocked[node]
+        return all(is_blocked(child) for child in children[node])
+
+    def weight(node: str | int) -> float:
+        if isinstance(node, int):
+            return users[node].weight
+        return float(groups.get(node, {}).get("weight", 1))  # type: ignore[arg-type]
+
+    def vector(node: str | int) -> np.ndarray:
+        if isinstance(node, int):
+            row: np.ndarray = held[node]
+            return row
+        inner = [(vector(c), weight(c)) for c in children[node] if not is_blocked(c)]
+        least = min(v.max() / w for v, w in inner)
+        return sum((v * (least / (v.max() / w)) for v, w in inner if v.max() > 0), np.zeros(2))
+
+    while True:
+        node: str | int | None = None
+        while not isinstance(node, int):
+            able = [c for c in children[node] if not is_blocked(c)]
+            if not able:
+                return list(held.max(axis=1))
+            node = min(able, key=lambda c: vector(c).max() / weight(c))
+        if (held.sum(axis=0) + need[node] > 1 + 1e-9).any():
+            blocked[node] = True
+        else:
+            held[node] += need[node]
+
+
+DEMAND = st.sampled_from([(1, 1), (1, 0), (0, 1), (1, 0.5), (0.5, 1), (1, 0.1), (0.2, 1)])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.tuples(DEMAND, st.sampled_from([None, "a", "b", "c"]), st.sampled_from([1, 2])),
+        min_size=1,
+        max_size=5,
+    ),
+    st.sampled_from([1, 3]),
+)
+def test_hdrf_is_the_limit_of_tiny_tasks(
+    rows: list[tuple[tuple[float, float], str | None, int]], heavy: int
+) -> None:
+    users = [
+        User(f"u{i}", {"cpu": c, "memory": m}, weight=w, parent=p)
+        for i, ((c, m), p, w) in enumerate(rows)
+    ]
+    named = {u.parent for u in users}
+    groups: dict[str, dict[str, object]] = {}
+    if "c" in named:
+        groups["c"] = {"parent": "b", "weight": heavy}
+    if "a" in named:
+        groups["a"] = {"weight": heavy}
+    cluster = Cluster([Server({"cpu": 1, "memory": 1})])
+    exact = hdrf_shares(Problem.build(cluster, users), groups)
+    if "c" in named:
+        groups.setdefault("b", {})
+    assert exact.tolist() == pytest.approx(tiny_tasks(users, groups, 2e-3), abs=2e-2)
+
+
+@settings(max_examples=50)
+@given(problems(restrictions=False))
+def test_a_flat_tree_is_drf(records: Records) -> None:
+    cluster, users = records
+    flat = allocate(cluster, users, mechanism="hdrf").promised
+    one_group = [
+        User(u.name, u.demand, weight=u.weight, tasks=u.tasks, parent="all") for u in users
+    ]
+    inside = allocate(cluster, one_group, mechanism="hdrf").promised
+    fair = allocate(cluster, users, mechanism="drf").promised
+    assert flat == pytest.approx(fair, rel=1e-9)
+    assert inside == pytest.approx(fair, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ({"t": {"wieght": 2}}, "did you mean weight"),
+        ({"t": {"parent": "x"}, "x": {"parent": "t"}}, "must not be above itself"),
+        ({"t": {"weight": 0}}, "must be > 0"),
+        ({"other": {}}, "must be the group of some user"),
+        ({"t": 3}, "must have a parent"),
+        ({"t": {"parent": 3}}, "must be the name of a group"),
+        (3, "must map names"),
+    ],
+)
+def test_bad_groups(groups: object, words: str) -> None:
+    cluster = Cluster([Server({"cpu": 4})])
+    with pytest.raises(InputError, match=words):
+        allocate(cluster, [User("a", {"cpu": 1}, parent="t")], mechanism="hdrf", groups=groups)
+
+
+# Endowments
+
+
+@settings(max_examples=50)
+@given(problems(restrictions=False))
+def test_endowments_by_weight_are_drf(records: Records) -> None:
+    cluster, users = records
+    answer = allocate(cluster, users, mechanism="endowment-drf")
+    assert answer.promised == pytest.approx(
+        allocate(cluster, users, mechanism="drf").promised, rel=1e-7, abs=1e-12
+    )
+
+
+def test_endowments_take_the_place_of_weights() -> None:
+    cluster = Cluster([Server({"cpu": 12})])
+    users = [User("a", {"cpu": 1}, weight=5), User("b", {"cpu": 1})]
+    own = {"a": {"cpu": 0.25}, "b": {"cpu": 0.75}}
+    answer = allocate(cluster, users, mechanism="endowment-drf", endowments=own)
+    assert answer.tasks == pytest.approx({"a": 3, "b": 9})
+
+
+@pytest.mark.parametrize(
+    ("endowments", "words"),
+    [
+        ({"an": {"cpu": 1}}, "did you mean"),
+        ({"ann": {"cup": 1}}, "did you mean cpu"),
+        ({"ann": {"cpu": 2}}, "from 0 to 1"),
+        ({"ann": {"cpu": 0}}, "tasks need it"),
+        ({"ann": {"cpu": 0.9}}, "at most 1"),
+        ({"ann": 1}, "must map resources"),
+        (1, "must map user names"),
+    ],
+)
+def test_bad_endowments(endowments: object, words: str) -> None:
+    cluster = Cluster([Server({"cpu": 4})])
+    users = [User("ann", {"cpu": 1}), User("bob", {"cpu": 1})]
+    with pytest.raises(InputError, match=words):
+        allocate(cluster, users, mechanism="endowment-drf", endowments=endowments)
