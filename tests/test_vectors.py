@@ -8,6 +8,9 @@ import pytest
 
 from drfh import Cluster, Server, User, allocate
 from drfh.mechanisms.arrivals import cautious_lp_steps, dynamic_drf_steps
+from drfh.mechanisms.gavel import gavel
+from drfh.mechanisms.hug import hug
+from drfh.mechanisms.quincy import quincy
 from drfh.mechanisms.sequential_min_max import sequential_min_max_order
 from drfh.problem import Problem
 
@@ -126,6 +129,40 @@ def test_hdrf(vector: dict[str, Any]) -> None:
     answer = allocate(cluster, users, mechanism="hdrf")
     shares = {name: max(row) for name, row in vector["expected"]["shares"].items()}
     assert answer.shares == pytest.approx(shares)
+
+
+@pytest.mark.parametrize("vector", chosen("hug"))
+def test_hug(vector: dict[str, Any]) -> None:
+    progress, allocation = hug(vector["users"])
+    assert progress == pytest.approx(vector["expected"]["M"])
+    assert allocation.tolist() == [pytest.approx(row) for row in vector["expected"]["allocation"]]
+
+
+@pytest.mark.parametrize("vector", chosen("gavel_maxmin"))
+def test_gavel(vector: dict[str, Any]) -> None:
+    params = vector["params"]
+    objective, time = gavel(
+        params["throughput"], params["workers"], scale_factor=params["scale_factor"]
+    )
+    assert objective == pytest.approx(vector["expected"]["objective"])
+    assert time.sum(axis=0).max() <= 1 + 1e-9
+    assert time.sum(axis=1).max() <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("vector", chosen("quincy_mcf"))
+def test_quincy(vector: dict[str, Any]) -> None:
+    base = next(v for v in VECTORS if v["name"] == vector["params"].get("same_as", vector["name"]))
+    params = base["params"]
+    plan = quincy(
+        params["arc_cost"],
+        {f"m{i + 1}": s[0] for i, s in enumerate(vector["servers"])},
+        params["jobs"],
+        unscheduled=params["unscheduled_cost"],
+        job_min_running=vector["params"].get("job_min_running"),
+    )
+    assert plan.cost == vector["expected"]["cost"]
+    shown = {task: machine or "unscheduled" for task, machine in plan.assignment.items()}
+    assert shown == vector["expected"]["assignment"]
 
 
 @pytest.mark.parametrize("vector", chosen("bestfit_discrete", "drf_discrete_min_share"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -15,7 +17,10 @@ from drfh.bottleneck import BottleneckProof
 from drfh.kernels import compiled
 from drfh.kernels.offset_fill import fill_with_offsets
 from drfh.mechanisms.arrivals import cautious_lp_steps, dynamic_drf_steps
+from drfh.mechanisms.gavel import gavel
 from drfh.mechanisms.hdrf import hdrf_shares
+from drfh.mechanisms.hug import hug
+from drfh.mechanisms.quincy import quincy
 from drfh.mechanisms.sequential_min_max import sequential_min_max_order
 from drfh.problem import Problem
 from drfh.waterfill import water_level_above
@@ -407,3 +412,100 @@ def test_bad_endowments(endowments: object, words: str) -> None:
     users = [User("ann", {"cpu": 1}), User("bob", {"cpu": 1})]
     with pytest.raises(InputError, match=words):
         allocate(cluster, users, mechanism="endowment-drf", endowments=endowments)
+
+
+# Links, accelerators, slots
+
+
+LINKS = st.lists(
+    st.tuples(*[st.sampled_from([0.0, 0.1, 0.5, 1.0])] * 2).filter(lambda row: max(row) > 0),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(LINKS, st.booleans())
+def test_hug_fills_links(rows: list[tuple[float, float]], cooperative: bool) -> None:
+    demand = np.array(rows)
+    demand /= demand.max(axis=1, keepdims=True)
+    progress, allocation = hug(demand.tolist(), cooperative=cooperative)
+    assert (allocation >= progress * demand * (1 - 1e-12)).all()
+    assert (allocation.sum(axis=0) <= 1 + 1e-9).all()
+    used = demand.any(axis=0)
+    if cooperative:
+        assert allocation.sum(axis=0)[used] == pytest.approx(1.0)
+    else:
+        assert allocation.max() <= progress * (1 + 1e-12)
+        spare = allocation.sum(axis=0) < 1 - 1e-9
+        wanted = (demand > 0) & spare
+        assert allocation[wanted] == pytest.approx(progress)
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(*[st.sampled_from([1.0, 2.0, 5.0])] * 2), min_size=1, max_size=4),
+    st.tuples(*[st.sampled_from([1, 2])] * 2),
+)
+def test_gavel_is_no_worse_than_an_even_split(
+    rows: list[tuple[float, float]], workers: tuple[int, int]
+) -> None:
+    objective, time = gavel(rows, workers)
+    # Every job may take its n-th part of all workers, or all its time if that is less.
+    even = min(1.0, sum(workers) / len(rows))
+    assert objective >= even * (1 - 1e-9)
+    assert (time.sum(axis=0) <= np.array(workers) + 1e-9).all()
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.tuples(*[st.integers(0, 9)] * 2), min_size=1, max_size=4),
+    st.tuples(*[st.integers(0, 2)] * 2),
+    st.integers(0, 9),
+    st.integers(0, 2),
+)
+def test_quincy_by_enumeration(
+    rows: list[tuple[int, int]], slots: tuple[int, int], unscheduled: int, least: int
+) -> None:
+    names = [f"t{i}" for i in range(len(rows))]
+    costs = {name: {"x": row[0], "y": row[1]} for name, row in zip(names, rows, strict=True)}
+    floor = min(least, len(rows))
+    options = [
+        sum(unscheduled if m == 2 else rows[t][m] for t, m in enumerate(choice))
+        for choice in product(range(3), repeat=len(rows))
+        if all(choice.count(m) <= slots[m] for m in range(2))
+        and len(rows) - choice.count(2) >= floor
+    ]
+    room = {"x": slots[0], "y": slots[1]}
+    if not options:
+        with pytest.raises(InputError, match="within reach"):
+            quincy(costs, room, {"j": names}, unscheduled=unscheduled, job_min_running={"j": floor})
+        return
+    plan = quincy(costs, room, {"j": names}, unscheduled=unscheduled, job_min_running={"j": floor})
+    assert plan.cost == min(options)
+    assert list(plan.assignment) == names
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: hug([[0.5, 0.5]]),
+        lambda: hug([]),
+        lambda: hug([["a"]]),  # type: ignore[list-item]
+        lambda: hug([[1, -1]]),
+        lambda: gavel([[1, 2], [3]], [1, 1]),
+        lambda: gavel([[1, 2]], [1]),
+        lambda: gavel([[0, 0]], [1, 1]),
+        lambda: gavel([[1, 1]], [0, 0]),
+        lambda: gavel([[1, 1]], [1, 1], weights=[0]),
+        lambda: quincy({}, {}, {}, unscheduled=1),
+        lambda: quincy({"t": {"m": 1}}, {}, {"j": ["t"]}, unscheduled=1),
+        lambda: quincy({"t": {"m": 1}}, {"m": -1}, {"j": ["t"]}, unscheduled=1),
+        lambda: quincy({"t": {}}, {}, {}, unscheduled=1),
+        lambda: quincy({"t": {}}, {}, {"j": ["t", "t"]}, unscheduled=1),
+        lambda: quincy({"t": {}}, {}, {"j": ["t"]}, unscheduled=float("nan")),
+        lambda: quincy({"t": {}}, {}, {"j": ["t"]}, unscheduled=1, job_min_running={"j": 2}),
+    ],
+)
+def test_bad_input_is_told(call: Callable[[], object]) -> None:
+    with pytest.raises(InputError):
+        call()
