@@ -22,6 +22,7 @@ ORDER: list[tuple[str, ...]] = [
     ("entitlement",),
     ("certificate",),
     ("welfare",),
+    ("bottleneck",),
     ("allocation", "explain", "tables"),
     ("kernels",),
     ("mechanisms",),

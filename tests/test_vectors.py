@@ -7,6 +7,12 @@ from typing import Any
 import pytest
 
 from drfh import Cluster, Server, User, allocate
+from drfh.mechanisms.arrivals import cautious_lp_steps, dynamic_drf_steps
+from drfh.mechanisms.gavel import gavel
+from drfh.mechanisms.hug import hug
+from drfh.mechanisms.quincy import quincy
+from drfh.mechanisms.sequential_min_max import sequential_min_max_order
+from drfh.problem import Problem
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "vectors.json").read_text())
 RESOURCES = ("cpu", "memory", "gpu")
@@ -25,8 +31,15 @@ def records(vector: dict[str, Any]) -> tuple[Cluster, list[User]]:
     n = len(vector["users"])
     weights = vector["weights"] or [1] * n
     tasks = vector["max_tasks"] or [None] * n
+    allowed = vector["eligibility"] or [None] * n
     users = [
-        User(f"u{i}", dict(zip(RESOURCES, d, strict=False)), weight=weights[i], tasks=tasks[i])
+        User(
+            f"u{i}",
+            dict(zip(RESOURCES, d, strict=False)),
+            weight=weights[i],
+            tasks=tasks[i],
+            servers=allowed[i] and [cluster.names[k] for k, may in enumerate(allowed[i]) if may],
+        )
         for i, d in enumerate(vector["users"])
     ]
     return cluster, users
@@ -59,6 +72,97 @@ def test_single_server_is_drf(vector: dict[str, Any]) -> None:
 @pytest.mark.parametrize("vector", chosen("per_server_drf"))
 def test_per_server_drf(vector: dict[str, Any]) -> None:
     check(vector, mechanism="per-server-drf")
+
+
+#: Vectors by the name of their policy, where the mechanism is called otherwise.
+NAMES = {"egalitarian_fixed_numeraire": "egalitarian"}
+
+
+@pytest.mark.parametrize(
+    "vector",
+    chosen("asset_fairness", "cdrf", "cmmf", "egalitarian_fixed_numeraire", "ps_dsf", "tsf"),
+)
+def test_other_mechanisms(vector: dict[str, Any]) -> None:
+    policy = vector["policy"]
+    check(vector, mechanism=NAMES.get(policy, policy.replace("_", "-")))
+
+
+@pytest.mark.parametrize("vector", chosen("sequential_min_max"))
+def test_sequential_min_max(vector: dict[str, Any]) -> None:
+    check(vector, mechanism="sequential-min-max")
+    order = sequential_min_max_order(Problem.build(*records(vector)))
+    assert order.tolist() == vector["expected"]["sequence"]
+
+
+@pytest.mark.parametrize("vector", chosen("drf_weighted_endowments"))
+def test_endowments(vector: dict[str, Any]) -> None:
+    own = {f"u{i}": dict(zip(RESOURCES, w, strict=False))
+           for i, w in enumerate(vector["params"]["w"])}  # fmt: skip
+    check(vector, mechanism="endowment-drf", endowments=own)
+
+
+@pytest.mark.parametrize("vector", chosen("dynamic_drf", "cautious_lp"))
+def test_arrivals(vector: dict[str, Any]) -> None:
+    cluster, users = records(vector)
+    expected = vector["expected"]
+    if vector["policy"] == "dynamic_drf":
+        steps = dynamic_drf_steps(Problem.build(cluster, users))
+        assert [s.tolist() for s in steps] == [pytest.approx(e) for e in expected["per_step"]]
+    else:
+        steps = cautious_lp_steps(Problem.build(cluster, users))
+        levels = expected["per_step_level"]
+        wanted = [pytest.approx([level] * (k + 1)) for k, level in enumerate(levels)]
+        assert [s.tolist() for s in steps] == wanted
+    answer = allocate(cluster, users, mechanism=vector["policy"].replace("_", "-"))
+    assert list(answer.shares.values()) == pytest.approx(steps[-1].tolist())
+    assert answer.verify()
+
+
+@pytest.mark.parametrize("vector", chosen("hdrf"))
+def test_hdrf(vector: dict[str, Any]) -> None:
+    cluster = Cluster([Server(dict(zip(RESOURCES, s, strict=False))) for s in vector["servers"]])
+    above = {c: p for p, names in vector["params"]["tree"].items() if p != "root" for c in names}
+    users = [
+        User(name, dict(zip(RESOURCES, d, strict=False)), parent=above.get(name))
+        for name, d in vector["users"].items()
+    ]
+    answer = allocate(cluster, users, mechanism="hdrf")
+    shares = {name: max(row) for name, row in vector["expected"]["shares"].items()}
+    assert answer.shares == pytest.approx(shares)
+
+
+@pytest.mark.parametrize("vector", chosen("hug"))
+def test_hug(vector: dict[str, Any]) -> None:
+    progress, allocation = hug(vector["users"])
+    assert progress == pytest.approx(vector["expected"]["M"])
+    assert allocation.tolist() == [pytest.approx(row) for row in vector["expected"]["allocation"]]
+
+
+@pytest.mark.parametrize("vector", chosen("gavel_maxmin"))
+def test_gavel(vector: dict[str, Any]) -> None:
+    params = vector["params"]
+    objective, time = gavel(
+        params["throughput"], params["workers"], scale_factor=params["scale_factor"]
+    )
+    assert objective == pytest.approx(vector["expected"]["objective"])
+    assert time.sum(axis=0).max() <= 1 + 1e-9
+    assert time.sum(axis=1).max() <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("vector", chosen("quincy_mcf"))
+def test_quincy(vector: dict[str, Any]) -> None:
+    base = next(v for v in VECTORS if v["name"] == vector["params"].get("same_as", vector["name"]))
+    params = base["params"]
+    plan = quincy(
+        params["arc_cost"],
+        {f"m{i + 1}": s[0] for i, s in enumerate(vector["servers"])},
+        params["jobs"],
+        unscheduled=params["unscheduled_cost"],
+        job_min_running=vector["params"].get("job_min_running"),
+    )
+    assert plan.cost == vector["expected"]["cost"]
+    shown = {task: machine or "unscheduled" for task, machine in plan.assignment.items()}
+    assert shown == vector["expected"]["assignment"]
 
 
 @pytest.mark.parametrize("vector", chosen("bestfit_discrete", "drf_discrete_min_share"))

@@ -26,6 +26,7 @@ def warm_up() -> None:
     three = [*two, User("c", {"cpu": 1, "memory": 1, "gpu": 1})]
     allocate(cluster, two)
     allocate(cluster, two, whole_tasks=True)
+    allocate(cluster, two, mechanism="ps-dsf")
     allocate(cluster, three, method="interior-point")
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["water_level"]
+__all__ = ["water_level", "water_level_above"]
 
 
 def water_level(
@@ -63,3 +63,55 @@ def water_level(
         return math.inf
     first = int(over[0])
     return max(0.0, (budget - float(spent_full[first])) / float(rising[first]))
+
+
+def water_level_above(
+    price: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    floor: NDArray[np.float64],
+    cap: NDArray[np.float64],
+    budget: float,
+) -> float:
+    """Return the largest t with ``sum(price * clip(weight * t, floor, cap)) <= budget``.
+
+    Parameters
+    ----------
+    price
+        What one unit of each user costs, ≥ 0.
+    weight
+        Weights, > 0.
+    floor, cap
+        What each has already, and the most that it may have; floor ≤ cap.
+    budget
+        What may be spent.
+
+    Returns
+    -------
+    float
+        The level; inf if everyone fits at its cap. If already the floors use up the budget, the
+        level at which the first that costs something begins to rise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> water_level_above(np.ones(2), np.ones(2), np.array([3.0, 0.0]), np.full(2, np.inf), 5.0)
+    2.0
+    """
+    paying = (price > 0) & (floor < cap)
+    cost, one = price[paying] * weight[paying], weight[paying]
+    level = np.concatenate((floor[paying] / one, cap[paying] / one))
+    order = np.argsort(level, kind="stable")
+    level = level[order]
+    slope = np.cumsum(np.concatenate((cost, -cost))[order])
+    ends = np.isfinite(level)
+    level, slope = level[ends], slope[ends]
+    if len(level) == 0:
+        return math.inf
+    held = price > 0
+    spent = float(price[held] @ floor[held]) + np.concatenate(
+        ([0.0], np.cumsum(slope[:-1] * np.diff(level)))
+    )
+    last = max(int(np.searchsorted(spent, budget, side="right")) - 1, 0)
+    if last == len(level) - 1 and slope[-1] <= 1e-12 * float(cost.sum()):
+        return math.inf
+    return float(level[last] + max(0.0, budget - float(spent[last])) / slope[last])

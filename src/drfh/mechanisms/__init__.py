@@ -14,17 +14,22 @@ from drfh.allocation import Allocation
 from drfh.cluster import Cluster
 from drfh.errors import InputError, UnknownNameError, shown
 from drfh.mechanisms.bbf import bbf
+from drfh.mechanisms.arrivals import cautious_lp, dynamic_drf
 from drfh.mechanisms.cdrf import cdrf
 from drfh.mechanisms.drf import drf
 from drfh.mechanisms.drfh import drfh
 from drfh.mechanisms.drfh_one_shot import drfh_one_shot
 from drfh.mechanisms.filling import fill_whole_tasks, fits_some_server, progressive_filling
 from drfh.mechanisms.joe_wong import fds, gfj
+from drfh.mechanisms.endowment_drf import endowment_drf
+from drfh.mechanisms.hdrf import hdrf
 from drfh.mechanisms.max_min import cmmf, egalitarian, max_min
 from drfh.mechanisms.nash import nash
 from drfh.mechanisms.norm import asset_fairness, norm
 from drfh.mechanisms.per_server_drf import per_server_drf
 from drfh.mechanisms.pooled import pooled
+from drfh.mechanisms.ps_dsf import ps_dsf
+from drfh.mechanisms.sequential_min_max import sequential_min_max
 from drfh.mechanisms.solution import Solution
 from drfh.mechanisms.tsf import tsf
 from drfh.mechanisms.utilitarian import utilitarian
@@ -40,19 +45,25 @@ Mechanism: TypeAlias = Callable[..., Solution]
 MECHANISMS: dict[str, Mechanism] = {
     "asset-fairness": asset_fairness,
     "bbf": bbf,
+    "cautious-lp": cautious_lp,
     "cdrf": cdrf,
     "cmmf": cmmf,
     "drf": drf,
     "drfh": drfh,
     "drfh-one-shot": drfh_one_shot,
+    "dynamic-drf": dynamic_drf,
     "egalitarian": egalitarian,
     "fds": fds,
     "gfj": gfj,
+    "endowment-drf": endowment_drf,
+    "hdrf": hdrf,
     "max-min:RESOURCE": max_min,
     "nash": nash,
     "norm:P": norm,
     "per-server-drf": per_server_drf,
     "pooled:MECHANISM": pooled,
+    "ps-dsf": ps_dsf,
+    "sequential-min-max": sequential_min_max,
     "tsf": tsf,
     "utilitarian": utilitarian,
 }
@@ -117,7 +128,7 @@ def allocate(
     if not isinstance(solution, Solution):
         raise InputError(f"mechanism {name}", "must return a drfh.Solution", solution)
     allocation = Allocation(
-        problem,
+        solution.placement.problem,  # whole tasks see every server by itself
         solution.placement,
         mechanism=name,
         method=solution.method,

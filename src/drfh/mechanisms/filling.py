@@ -6,7 +6,7 @@ next, on the server whose free resources look most like its task.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +19,13 @@ from drfh.placement import Placement, Pools
 from drfh.problem import Blocks, Bools, Floats, Ints, Problem
 from drfh.resources import integer_unit
 
-__all__ = ["fill_whole_tasks", "fits_some_server", "progressive_filling", "single_servers"]
+__all__ = [
+    "fill_whole_tasks",
+    "filling_order",
+    "fits_some_server",
+    "progressive_filling",
+    "single_servers",
+]
 
 _ENDLESS = 2**62
 _MOST_TASKS = 200_000_000
@@ -72,6 +78,7 @@ def fill_whole_tasks(
     problem: Problem,
     *,
     reference: str | None = None,
+    ahead: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Placement:
     """Return the placement that progressive filling with Best-Fit ends with.
@@ -83,8 +90,35 @@ def fill_whole_tasks(
     reference
         Resource that H divides by: ``cpu`` if there is one, else the first, by default. A task
         that does not need it uses the first resource that it does need.
+    ahead
+        Whether the turn goes by the level that a user would have with one task more.
     progress
         Called with the number of tasks placed so far.
+    """
+    n = len(problem.users)
+    counts: dict[int, int] = {}
+    done = 0
+    for user, server in filling_order(problem, reference=reference, ahead=ahead):
+        done += len(user)
+        keys, times = np.unique(server * n + user, return_counts=True)
+        for key, number in zip(keys.tolist(), times.tolist(), strict=True):
+            counts[key] = counts.get(key, 0) + number
+        if progress is not None:
+            progress(done)
+    single = single_servers(problem)
+    keys = np.fromiter(counts.keys(), np.int64, count=len(counts))
+    tasks = np.fromiter(counts.values(), np.float64, count=len(counts))
+    order = np.argsort(keys)
+    pool, who = keys[order] // n, keys[order] % n
+    return Placement(single, who, pool, tasks[order], Pools.single(len(single.blocks)))
+
+
+def filling_order(
+    problem: Problem, *, reference: str | None = None, ahead: bool = False
+) -> Iterator[tuple[Ints, Ints]]:
+    """Yield users and servers of the tasks in the order in which they are placed, in pieces.
+
+    The parameters are those of :func:`fill_whole_tasks`; a piece is good until the next one.
     """
     names = problem.cluster.resources
     if reference is not None and reference not in names:
@@ -102,31 +136,21 @@ def fill_whole_tasks(
     size = int(blocks.count.sum())
     first = np.concatenate(([0], np.cumsum(blocks.count)[:-1])).astype(np.int64)
     user, server = np.empty(_ROOM, dtype=np.int64), np.empty(_ROOM, dtype=np.int64)
+    # Who counts a task ahead is as if it had one from the start: the kernel goes on from there.
+    running = np.full(len(need), 1 if ahead else 0, dtype=np.int64)
+    level = running * share.max(axis=1) / problem.weight
     state = [
-        need, ratio, ref, problem.weight, left, np.zeros(len(need)),
-        np.zeros(len(need), dtype=np.int64), _allowed(problem), total,
+        need, ratio, ref, problem.weight, left, level, running, _allowed(problem), total,
         np.repeat(room, blocks.count, axis=0), first, blocks.count,
         np.zeros(len(first), dtype=np.int64), np.empty(size + 1, dtype=np.int64),
         np.empty(size + 1, dtype=np.int64), np.zeros(1, dtype=np.int64), user, server,
     ]  # fmt: skip
     guess = min(float((1 / share.max(axis=1)).max()), float(left.astype(np.float64).sum()))
     kernel = fast(fill_best_fit, steps=guess * m * (len(need) + len(first)))
-    counts: dict[int, int] = {}
-    done, written = 0, _ROOM
+    written = _ROOM
     while written == _ROOM:
         written = kernel(*state)
-        done += written
-        keys, times = np.unique(server[:written] * len(need) + user[:written], return_counts=True)
-        for key, number in zip(keys.tolist(), times.tolist(), strict=True):
-            counts[key] = counts.get(key, 0) + number
-        if progress is not None:
-            progress(done)
-    single = single_servers(problem)
-    keys = np.fromiter(counts.keys(), np.int64, count=len(counts))
-    tasks = np.fromiter(counts.values(), np.float64, count=len(counts))
-    order = np.argsort(keys)
-    pool, who = keys[order] // len(need), keys[order] % len(need)
-    return Placement(single, who, pool, tasks[order], Pools.single(size))
+        yield user[:written], server[:written]
 
 
 def progressive_filling(problem: Problem, *, reference: str | None = None) -> Solution:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from drfh.bottleneck import BottleneckProof
 from drfh.errors import InputError
 from drfh.mechanisms.solution import Solution
 from drfh.placement import Placement, Pools
@@ -57,7 +58,10 @@ def per_server_drf(problem: Problem) -> Solution:
         tasks = _each_server(problem, limit)
     pool, user = np.nonzero(tasks.T > 0)
     placement = Placement.fitted(problem, user, pool, tasks[user, pool], Pools.single(blocks))
-    return Solution(placement)
+    # With finite tasks the parts that servers are asked for are a choice: nothing to be proven.
+    endless_tasks = bool(np.isinf(problem.limit).all())
+    proof = BottleneckProof.of(placement, totals=False) if endless_tasks else None
+    return Solution(placement, proof)
 
 
 def _each_server(problem: Problem, limit: Floats) -> Floats:
