@@ -6,6 +6,7 @@ from drfh.files.scenario import (
     load_scenario,
     save_scenario,
     scenario_schema,
+    scenario_text,
     shipped_scenarios,
     shipped_text,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "load_scenario",
     "save_scenario",
     "scenario_schema",
+    "scenario_text",
     "shipped_scenarios",
     "shipped_text",
 ]

@@ -24,6 +24,7 @@ __all__ = [
     "load_scenario",
     "save_scenario",
     "scenario_schema",
+    "scenario_text",
     "shipped_scenarios",
     "shipped_text",
 ]
@@ -204,21 +205,52 @@ def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
     ...     load_scenario(f"{folder}/copy.yaml") == scenario
     True
     """
+    as_json = os.fspath(path).endswith(".json")
+    write_whole(path, scenario_text(scenario, as_json=as_json).encode())
+
+
+def scenario_text(scenario: Scenario, *, as_json: bool = False) -> str:
+    """Return the text of a scenario file: what :func:`save_scenario` writes.
+
+    Parameters
+    ----------
+    scenario
+        What to write.
+    as_json
+        JSON instead of YAML.
+
+    Raises
+    ------
+    InputError
+        As :func:`save_scenario` does.
+
+    Examples
+    --------
+    >>> scenario = Scenario(Cluster([Server({"cpu": 4})]), [User("ann", {"cpu": 1})])
+    >>> print(scenario_text(scenario), end="")
+    cluster:
+      - name: server-1
+        count: 1
+        resources:
+          cpu: 4
+    users:
+      - name: ann
+        demand:
+          cpu: 1
+    """
     data = _to_dict(scenario)
     try:
         json.dumps(data, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         rule = "must have only characters that UTF-8 can write to be saved"
         raise InputError("scenario", rule, error.object[error.start : error.end]) from None
-    if os.fspath(path).endswith(".json"):
-        try:
-            text = json.dumps(data, indent=2, allow_nan=False) + "\n"
-        except ValueError:
-            rule = "must be finite numbers to be saved as JSON"
-            raise InputError("parameters", rule, dict(scenario.parameters)) from None
-    else:
-        text = dump(data)
-    write_whole(path, text.encode())
+    if not as_json:
+        return dump(data)
+    try:
+        return json.dumps(data, indent=2, allow_nan=False) + "\n"
+    except ValueError:
+        rule = "must be finite numbers to be saved as JSON"
+        raise InputError("parameters", rule, dict(scenario.parameters)) from None
 
 
 def _to_dict(scenario: Scenario) -> dict[str, Any]:
