@@ -63,7 +63,7 @@ def failures_chart(report: Report, title: str = "") -> altair.LayerChart:
         data=frame,
         title=title or altair.Undefined,
         width=_WIDTH,
-        height=altair.Step(24),
+        height=24 * len(frame),
     )
 
 
@@ -94,6 +94,7 @@ def fair_chart(report: Report) -> altair.LayerChart | None:
             "user": users,
             "part": [parts[user] for user in users],
             "shown": [min(parts[user], _FULL) for user in users],
+            "end": [max(1.0, min(parts[user], _FULL)) for user in users],
             "side": ["below" if parts[user] < 1 - 1e-6 else "at or above" for user in users],
             "tasks": [
                 f"{number_text(example.before.get(user, 0.0))} of {number_text(fair)}"
@@ -118,7 +119,7 @@ def fair_chart(report: Report) -> altair.LayerChart | None:
         title=title,
         axis=altair.Axis(format="%", tickCount=5, grid=False),
         # Room for the numbers at the end of a bar.
-        scale=altair.Scale(domain=[0, 1.25 * widest], nice=False),
+        scale=altair.Scale(domain=[0, 1.3 * widest], nice=False),
     )
     colour = altair.Color(
         "side:N",
@@ -130,9 +131,9 @@ def fair_chart(report: Report) -> altair.LayerChart | None:
         layer=[
             base.mark_bar().encode(x=x, color=colour),
             line.encode(x="fair:Q"),
-            base.mark_text(align="left", dx=5).encode(x=x, text="tasks:N"),
+            base.mark_text(align="left", dx=5).encode(x="end:Q", text="tasks:N"),
         ],
         data=frame,
         width=_WIDTH,
-        height=altair.Step(22),
+        height=22 * len(frame),
     )

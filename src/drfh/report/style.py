@@ -26,6 +26,7 @@ th { color: var(--soft); font-weight: 600; }
 td.number, th.number { text-align: right; }
 td.part { background: linear-gradient(to right, color-mix(in srgb, var(--bar) 30%, transparent)
           var(--part), transparent var(--part)) no-repeat; text-align: right; min-width: 6rem; }
+a { color: inherit; }
 p.headline { font-size: 1.3rem; line-height: 1.35; margin: .8rem 0; }
 p.note, .soft { color: var(--soft); font-size: .875rem; }
 p.note { max-width: 48rem; }
@@ -36,14 +37,15 @@ td.mark, .mark { font-weight: 600; }
 .searched, .nothing { color: var(--soft); }
 td.wrap, table.cards td { white-space: normal; overflow-wrap: anywhere; vertical-align: top; }
 table.cards td.mark, table.cards td.part { white-space: nowrap; background-size: 100% 2rem; }
+table.cards td.name { min-width: 11.5rem; }
 @media (max-width: 44rem) {
   table.cards tr:first-child { display: none; }
   table.cards, table.cards tbody { display: block; }
   table.cards tr { display: block; border-bottom: 1px solid var(--line); padding: .6rem 0; }
   table.cards td { display: block; border: 0; padding: .1rem 0; text-align: left; }
   table.cards td:empty { display: none; } }
-details { border-bottom: 1px solid var(--line); padding: .45rem 0; }
-details > summary { cursor: pointer; overflow-wrap: anywhere; }
+body > details { border-bottom: 1px solid var(--line); padding: .45rem 0; }
+body > details > summary { cursor: pointer; overflow-wrap: anywhere; }
 pre { background: color-mix(in srgb, var(--ink) 7%, transparent); padding: .7rem .9rem;
       overflow: auto; max-height: 24rem; font: .8125rem/1.45 ui-monospace, "DejaVu Sans Mono",
       monospace; border-radius: 4px; }
