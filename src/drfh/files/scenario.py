@@ -205,18 +205,38 @@ def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
     ...     load_scenario(f"{folder}/copy.yaml") == scenario
     True
     """
-    text = scenario_text(scenario, as_json=os.fspath(path).endswith(".json"))
-    write_whole(path, text.encode())
+    as_json = os.fspath(path).endswith(".json")
+    write_whole(path, scenario_text(scenario, as_json=as_json).encode())
 
 
 def scenario_text(scenario: Scenario, *, as_json: bool = False) -> str:
-    """Return a scenario as the text of a file, YAML or JSON.
+    """Return the text of a scenario file: what :func:`save_scenario` writes.
+
+    Parameters
+    ----------
+    scenario
+        What to write.
+    as_json
+        JSON instead of YAML.
+
+    Raises
+    ------
+    InputError
+        As :func:`save_scenario` does.
 
     Examples
     --------
     >>> scenario = Scenario(Cluster([Server({"cpu": 4})]), [User("ann", {"cpu": 1})])
-    >>> print(scenario_text(scenario).splitlines()[0])
+    >>> print(scenario_text(scenario), end="")
     cluster:
+      - name: server-1
+        count: 1
+        resources:
+          cpu: 4
+    users:
+      - name: ann
+        demand:
+          cpu: 1
     """
     data = _to_dict(scenario)
     try:

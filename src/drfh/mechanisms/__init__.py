@@ -13,16 +13,16 @@ import numpy as np
 from drfh.allocation import Allocation
 from drfh.cluster import Cluster
 from drfh.errors import InputError, UnknownNameError, shown
-from drfh.mechanisms.bbf import bbf
 from drfh.mechanisms.arrivals import cautious_lp, dynamic_drf
+from drfh.mechanisms.bbf import bbf
 from drfh.mechanisms.cdrf import cdrf
 from drfh.mechanisms.drf import drf
 from drfh.mechanisms.drfh import drfh
 from drfh.mechanisms.drfh_one_shot import drfh_one_shot
-from drfh.mechanisms.filling import fill_whole_tasks, fits_some_server, progressive_filling
-from drfh.mechanisms.joe_wong import fds, gfj
 from drfh.mechanisms.endowment_drf import endowment_drf
+from drfh.mechanisms.filling import fill_whole_tasks, fits_some_server, progressive_filling
 from drfh.mechanisms.hdrf import hdrf
+from drfh.mechanisms.joe_wong import fds, gfj
 from drfh.mechanisms.max_min import cmmf, egalitarian, max_min
 from drfh.mechanisms.nash import nash
 from drfh.mechanisms.norm import asset_fairness, norm

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import altair
 import numpy as np
 import polars
 
-from drfh.disk import write_whole
-from drfh.errors import InputError
-from drfh.report.page import figure_bytes, offline_page
+from drfh.report.page import offline_page, save_picture
 
 if TYPE_CHECKING:
     from drfh.allocation import Allocation
@@ -21,7 +18,6 @@ __all__ = ["allocation_chart", "save_chart", "usage_table"]
 
 _MOST_USERS = 10
 _MOST_GROUPS = 16
-_SUFFIXES = (".html", ".svg", ".png", ".pdf")
 _OTHERS = "other users"
 _REST = "other groups"
 _FREE = "free"
@@ -178,13 +174,12 @@ def allocation_chart(allocation: Allocation, title: str = "") -> altair.FacetCha
 
 def save_chart(allocation: Allocation, path: str | os.PathLike[str], *, title: str = "") -> None:
     """Draw the allocation to an .html, .svg, .png or .pdf file, whole or not at all."""
-    target = Path(path)
-    if target.suffix not in _SUFFIXES:
-        raise InputError("--plot", f"must end in one of {', '.join(_SUFFIXES)}", str(path))
-    if target.suffix != ".html":
-        chart = allocation_chart(allocation, title)
-        write_whole(target, figure_bytes(chart, target.suffix))
-        return
+    save_picture(
+        path, lambda: allocation_chart(allocation, title), lambda: _page(allocation, title)
+    )
+
+
+def _page(allocation: Allocation, title: str) -> str:
     certificate = allocation.certificate
     proof = ""
     if certificate is not None:
@@ -195,10 +190,9 @@ def save_chart(allocation: Allocation, path: str | os.PathLike[str], *, title: s
         f"{allocation.mechanism} ({allocation.method}{proof}): {len(allocation.problem.users):,} "
         f"users on {cluster.size:,} servers in {len(cluster):,} groups."
     )
-    page = offline_page(
+    return offline_page(
         title or "Allocation",
         summary,
         [("How full each server group is, and with whose tasks", allocation_chart(allocation))],
         [("Users", allocation.user_table())],
     )
-    write_whole(target, page.encode())

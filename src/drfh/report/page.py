@@ -2,63 +2,27 @@
 
 from __future__ import annotations
 
-import html
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import vl_convert
+
+from drfh.disk import write_whole
+from drfh.errors import InputError
+from drfh.report.parts import Cell, Content, Figure, Markup, join, table, tag, text
+from drfh.report.style import FONT, SCRIPT, STYLE
 
 if TYPE_CHECKING:
     import altair
     import polars
 
-__all__ = ["figure_bytes", "offline_page"]
+__all__ = ["figure_bytes", "offline_page", "page_of", "save_picture"]
 
 _MOST_ROWS = 1_000
-
-_FONT = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
-
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1c2330; --soft: #5a6475; --paper: #ffffff;
-        --line: #d9dee7; --bar: #4c78a8; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e9ef; --soft: #9aa4b5; --paper: #14181f; --line: #2c3440; --bar: #72a6d8; } }
-body { font: 16px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; color: var(--ink);
-       background: var(--paper); max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; line-height: 1.2; margin-bottom: .2rem; }
-h2 { font-size: 1.1rem; margin-top: 2.2rem; }
-p.summary { color: var(--soft); margin-top: 0; }
-.figure { overflow-x: auto; }
-.vega-embed summary { opacity: .3; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-.table { overflow-x: auto; }
-th, td { padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); text-align: left;
-         white-space: nowrap; }
-th { color: var(--soft); font-weight: 600; }
-td.number, th.number { text-align: right; }
-td.part { background: linear-gradient(to right, color-mix(in srgb, var(--bar) 30%, transparent)
-          var(--part), transparent var(--part)) no-repeat; text-align: right; min-width: 7rem; }
-"""
-
-_SCRIPT = """
-const dark = matchMedia("(prefers-color-scheme: dark)");
-function theme() {
-  const ink = dark.matches ? "#e6e9ef" : "#1c2330", soft = dark.matches ? "#3a4352" : "#d9dee7";
-  return { background: "transparent", font: FONT, title: { color: ink },
-    axis: { labelColor: ink, titleColor: ink, gridColor: soft, domainColor: soft, tickColor: soft,
-            titleFontWeight: "normal", labelFontSize: 12, titleFontSize: 12 },
-    legend: { labelColor: ink, titleColor: ink, labelFontSize: 12 },
-    header: { labelColor: ink, titleColor: ink, labelFontSize: 12 }, view: { stroke: null } };
-}
-function draw() {
-  for (const [id, spec] of Object.entries(FIGURES))
-    vegaEmbed("#" + id, spec, { config: theme(), actions: { export: true, source: false,
-      compiled: false, editor: false }, renderer: "svg" });
-}
-draw();
-dark.addEventListener("change", draw);
-"""
+_SUFFIXES = (".html", ".svg", ".png", ".pdf")
 
 
 def figure_bytes(chart: altair.TopLevelMixin, suffix: str) -> bytes:
@@ -79,6 +43,7 @@ def _for_paper(spec: dict[str, Any]) -> dict[str, Any]:
         "axis": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"},
         "legend": {"labelFontSize": 12},
         "header": {"labelFontSize": 12},
+        "text": {"fontSize": 12},
     }
     return {**spec, "config": config, "padding": 12}
 
@@ -100,58 +65,94 @@ def offline_page(
     tables
         Heading and content of each table; a column called ``share`` is drawn as bars.
     """
-    specs: dict[str, Any] = {}
-    body = [f"<h1>{html.escape(title)}</h1>", f'<p class="summary">{html.escape(summary)}</p>']
-    for number, (heading, chart) in enumerate(figures, start=1):
-        name = f"figure-{number}"
-        specs[name] = chart.to_dict()
-        specs[name].pop("config", None)  # the page has its own, light and dark
-        body.append(f'<h2>{html.escape(heading)}</h2>\n<div class="figure" id="{name}"></div>')
+    parts: list[str | Figure] = [tag("p", summary, "summary")]
+    for heading, chart in figures:
+        parts += [tag("h2", heading), Figure(chart)]
     for heading, frame in tables:
-        body.append(f"<h2>{html.escape(heading)}</h2>\n{_table(frame)}")
-    # "</" inside a script would end it.
-    data = json.dumps(specs).replace("</", "<\\/")
+        parts += [tag("h2", heading), _table(frame)]
+    return page_of(title, parts)
+
+
+def page_of(title: str, parts: Iterable[str | Figure]) -> str:
+    """Return an HTML page of markup and figures, with everything inside it.
+
+    Examples
+    --------
+    >>> page = page_of("Answer", [tag("p", "1 < 2")])
+    >>> "<h1>Answer</h1>" in page and "<p>1 &lt; 2</p>" in page
+    True
+    """
+    specs: dict[str, Any] = {}
+    body = [tag("h1", title)]
+    for part in parts:
+        if isinstance(part, Figure):
+            name = f"figure-{len(specs) + 1}"
+            specs[name] = _for_screen(part)
+            kind = "figure stretch" if part.stretch else "figure"
+            least = f' style="min-width: {part.least}px"' if part.least else ""
+            body.append(
+                Markup(f'<div class="scroll"><div class="{kind}" id="{name}"{least}></div></div>')
+            )
+        else:
+            body.append(text(part))
+    # "</script" would end a script, and "<!--" could hide its end.
+    data = json.dumps(specs).replace("<", "\\u003c")
     library = vl_convert.javascript_bundle().replace("</script", "<\\/script")
     return "\n".join(
         (
             "<!doctype html>",
             '<html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{html.escape(title)}</title>",
-            f"<style>{_STYLE}</style></head><body>",
+            tag("title", title),
+            f"<style>{STYLE}</style></head><body>",
             *body,
             f'<script type="module">{library}',
-            f"const FONT = {json.dumps(_FONT)};",
+            f"const FONT = {json.dumps(FONT)};",
             f"const FIGURES = {data};",
-            _SCRIPT,
+            SCRIPT,
             "</script></body></html>",
             "",
         )
     )
 
 
-def _table(frame: polars.DataFrame) -> str:
-    numeric = [frame[name].dtype.is_numeric() for name in frame.columns]
-    head = "".join(
-        f'<th class="number">{html.escape(name)}</th>'
-        if number
-        else f"<th>{html.escape(name)}</th>"
-        for name, number in zip(frame.columns, numeric, strict=True)
-    )
-    rows = []
-    for row in frame.head(_MOST_ROWS).iter_rows(named=True):
-        cells = []
-        for name, value in row.items():
-            if name == "share":
-                cells.append(
-                    f'<td class="part" style="--part: {100 * value:.2f}%">{100 * value:.2f} %</td>'
-                )
-            elif isinstance(value, (int, float)):
-                cells.append(f'<td class="number">{value:,.6g}</td>')
-            else:
-                cells.append(f"<td>{'' if value is None else html.escape(str(value))}</td>")
-        rows.append(f"<tr>{''.join(cells)}</tr>")
+def _for_screen(figure: Figure) -> dict[str, Any]:
+    spec = figure.chart.to_dict()
+    spec.pop("config", None)  # the page has its own, light and dark
+    if figure.stretch:
+        spec["width"] = "container"
+        spec["autosize"] = {"type": "fit-x", "contains": "padding"}
+    return spec
+
+
+def save_picture(
+    path: str | os.PathLike[str],
+    chart: Callable[[], altair.TopLevelMixin],
+    page: Callable[[], str],
+) -> None:
+    """Write a page (.html) or its main chart (.svg, .png, .pdf), whole or not at all."""
+    target = Path(path)
+    if target.suffix not in _SUFFIXES:
+        raise InputError("--plot", f"must end in one of {', '.join(_SUFFIXES)}", str(path))
+    if target.suffix == ".html":
+        write_whole(target, page().encode(errors="replace"))
+    else:
+        write_whole(target, figure_bytes(chart(), target.suffix))
+
+
+def _table(frame: polars.DataFrame) -> Markup:
+    rows = [
+        [_shown(name, value) for name, value in row.items()]
+        for row in frame.head(_MOST_ROWS).iter_rows(named=True)
+    ]
     more = len(frame) - len(rows)
-    note = f"<p>… and {more:,} more rows</p>" if more else ""
-    body = "\n".join(rows)
-    return f'<div class="table"><table><tr>{head}</tr>\n{body}</table></div>{note}'
+    note = [tag("p", f"… and {more:,} more rows")] if more else []
+    return join([table(frame.columns, rows), *note])
+
+
+def _shown(name: str, value: Any) -> Content:
+    if name == "share":
+        return Cell(f"{100 * value:.2f} %", "part", value)
+    if isinstance(value, (int, float)):
+        return Cell(f"{value:,.6g}", "number")
+    return None if value is None else str(value)

@@ -1,0 +1,241 @@
+"""Parts of a page: escaped text, cells with marks and bars, tables, details."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    import altair
+
+    from drfh.auditor.finding import Finding
+
+__all__ = [
+    "Cell", "Figure", "Markup", "bar", "details", "join", "mark", "number_text",
+    "part_text", "table", "tag", "text"
+]  # fmt: skip
+
+#: Verdict → what stands for it, and its name in the style of the page.
+MARKS: dict[str, tuple[str, str]] = {
+    "fails": ("✘", "fails"),
+    "holds": ("✔", "holds"),
+    "not found": ("?", "searched"),
+    "measured": ("≈", "measured"),
+    "not applicable": ("–", "nothing"),
+}
+
+
+class Markup(str):
+    """HTML that is complete and escaped; any other text is escaped before it meets a page."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table.
+
+    Attributes
+    ----------
+    content : str
+        Text, or markup.
+    kind : str
+        Classes of the style.
+    part : float or None
+        From 0 to 1: a bar behind the text.
+    title : str
+        Shown when one points at it.
+    """
+
+    content: str
+    kind: str = ""
+    part: float | None = None
+    title: str = ""
+
+
+Content: TypeAlias = str | int | float | Cell | None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart on a page.
+
+    Attributes
+    ----------
+    chart : altair chart
+        What to draw.
+    stretch : bool
+        Whether it takes the width of the page; for single and layered charts.
+    least : int
+        Narrower than this many pixels it is scrolled and not squeezed.
+    """
+
+    chart: altair.TopLevelMixin
+    stretch: bool = False
+    least: int = 0
+
+
+def text(value: str) -> Markup:
+    """Return text escaped for a page; markup stays as it is.
+
+    Examples
+    --------
+    >>> text("a < b"), text(Markup("<b>a</b>"))
+    ('a &lt; b', '<b>a</b>')
+    """
+    return value if isinstance(value, Markup) else Markup(html.escape(value))
+
+
+def join(pieces: Iterable[str], between: str = "") -> Markup:
+    """Return pieces one after the other, each escaped unless it is markup.
+
+    Examples
+    --------
+    >>> join(["a & b", Markup("<br>")])
+    'a &amp; b<br>'
+    """
+    return Markup(text(between).join(text(piece) for piece in pieces))
+
+
+def tag(name: str, content: str, kind: str = "") -> Markup:
+    """Return an element around text or markup.
+
+    Examples
+    --------
+    >>> tag("p", "1 < 2", "note")
+    '<p class="note">1 &lt; 2</p>'
+    """
+    return Markup(f"<{name}{_attribute('class', kind)}>{text(content)}</{name}>")
+
+
+def _attribute(name: str, value: str) -> str:
+    return f' {name}="{html.escape(value)}"' if value else ""
+
+
+def part_text(part: float) -> str:
+    """Return a part as percent, with as many digits as say something.
+
+    Examples
+    --------
+    >>> part_text(0.142857), part_text(0.5), part_text(0.0), part_text(1e-5)
+    ('14.3 %', '50 %', '0 %', '0.001 %')
+    """
+    if abs(part) < 1e-12:  # round-off
+        return "0 %"
+    return f"{100 * part:.1g} %" if abs(part) < 0.001 else f"{round(100 * part, 1):g} %"
+
+
+def bar(part: float | None, title: str = "") -> Cell:
+    """Return a cell with a part as percent and as a bar; empty for None.
+
+    Examples
+    --------
+    >>> bar(0.25).content
+    '25 %'
+    """
+    if part is None:
+        return Cell("", "part", title=title)
+    return Cell(part_text(part), "part", min(max(part, 0.0), 1.0), title)
+
+
+def mark(finding: Finding, *, short: bool = False) -> Cell:
+    """Return the mark of a finding: a sign and a word, never a colour alone.
+
+    Parameters
+    ----------
+    finding
+        What was found.
+    short
+        A sign, and by how much it fails: for a table with many marks.
+
+    Examples
+    --------
+    >>> from drfh.auditor import Finding
+    >>> finding = Finding("fair", "fails", 0.25, "ann has 3 tasks, 4 in the DRFH optimum")
+    >>> mark(finding).content, mark(finding, short=True).content
+    ('✘ fails', '✘ 25 %')
+    """
+    sign, kind = MARKS[finding.verdict]
+    measured = finding.verdict in ("fails", "measured")
+    amount = part_text(finding.amount) if measured else ""
+    if short:
+        title = f"{finding.name}, {finding.verdict}: {finding.text}"
+        return Cell(f"{sign} {amount}".strip(), f"mark {kind}", title=title)
+    word = amount if finding.verdict == "measured" else finding.verdict
+    return Cell(f"{sign} {word}", f"mark {kind}")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Content]], kind: str = "") -> Markup:
+    """Return a table.
+
+    Parameters
+    ----------
+    head
+        Names of the columns.
+    rows
+        Cells, or texts and numbers.
+    kind
+        ``cards``: on a narrow screen each row becomes a block of its own.
+
+    Examples
+    --------
+    >>> print(table(["user", "tasks"], [["<ann>", 10.0]]))
+    <div class="table"><table><tr><th>user</th><th class="number">tasks</th></tr>
+    <tr><td>&lt;ann&gt;</td><td class="number">10</td></tr></table></div>
+    """
+    content = [[_cell(value) for value in row] for row in rows]
+    kinds = [
+        {cell.kind for row in content if (cell := row[column]).content}
+        for column in range(len(head))
+    ]
+    names = "".join(
+        tag("th", name, "number" if found in ({"number"}, {"part"}) else "")
+        for name, found in zip(head, kinds, strict=True)
+    )
+    lines = "\n".join(f"<tr>{''.join(_element(cell) for cell in row)}</tr>" for row in content)
+    style = _attribute("class", kind)
+    return Markup(f'<div class="table"><table{style}><tr>{names}</tr>\n{lines}</table></div>')
+
+
+def _cell(value: Content) -> Cell:
+    if isinstance(value, Cell):
+        return value
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return Cell("")
+    if isinstance(value, (int, float)):
+        return Cell(number_text(value), "number")
+    return Cell(value)
+
+
+def number_text(value: float) -> str:
+    """Return a number with five digits, and all digits of whole ones.
+
+    Examples
+    --------
+    >>> number_text(11.6666666), number_text(118359.7), number_text(1e-14)
+    ('11.667', '118,360', '1e-14')
+    """
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:,.5g}"
+
+
+def _element(cell: Cell) -> str:
+    style = "" if cell.part is None else f"--part: {100 * cell.part:.2f}%"
+    extra = _attribute("class", cell.kind) + _attribute("style", style)
+    return f"<td{extra}{_attribute('title', cell.title)}>{text(cell.content)}</td>"
+
+
+def details(summary: str, content: str, *, name: str = "") -> Markup:
+    """Return a block that opens when one asks for it.
+
+    Examples
+    --------
+    >>> print(details("more", "a < b"))
+    <details><summary>more</summary>
+    a &lt; b
+    </details>
+    """
+    head = f"<details{_attribute('id', name)}><summary>{text(summary)}</summary>"
+    return Markup(f"{head}\n{text(content)}\n</details>")

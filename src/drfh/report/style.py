@@ -1,0 +1,80 @@
+"""How pages look, light and dark, and the script that draws their charts."""
+
+__all__ = ["FONT", "SCRIPT", "STYLE"]
+
+FONT = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c2330; --soft: #5a6475; --paper: #ffffff;
+        --line: #d9dee7; --bar: #4c78a8; --bad: #b3261e; --good: #1b7f3b; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e9ef; --soft: #9aa4b5; --paper: #14181f; --line: #2c3440; --bar: #72a6d8;
+          --bad: #ff8f86; --good: #7bd88f; } }
+body { font: 16px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; color: var(--ink);
+       background: var(--paper); max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; line-height: 1.2; margin-bottom: .2rem; }
+h2 { font-size: 1.1rem; margin-top: 2.2rem; }
+p.summary { color: var(--soft); margin-top: 0; }
+.scroll { overflow-x: auto; }
+.figure.stretch.vega-embed { display: block; max-width: 48rem; }
+.vega-embed summary { opacity: .3; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+.table { overflow-x: auto; }
+th, td { padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); text-align: left;
+         white-space: nowrap; }
+th { color: var(--soft); font-weight: 600; }
+td.number, th.number { text-align: right; }
+td.part { background: linear-gradient(to right, color-mix(in srgb, var(--bar) 30%, transparent)
+          var(--part), transparent var(--part)) no-repeat; text-align: right; min-width: 6rem; }
+a { color: inherit; }
+p.headline { font-size: 1.3rem; line-height: 1.35; margin: .8rem 0; }
+p.note, .soft { color: var(--soft); font-size: .875rem; }
+p.note { max-width: 48rem; }
+.soft { display: block; }
+td.mark, .mark { font-weight: 600; }
+.fails { color: var(--bad); }
+.holds { color: var(--good); }
+.searched, .nothing { color: var(--soft); }
+td.wrap, table.cards td { white-space: normal; overflow-wrap: anywhere; vertical-align: top; }
+table.cards td.mark, table.cards td.part { white-space: nowrap; background-size: 100% 2rem; }
+table.cards td.name { min-width: 11.5rem; }
+@media (max-width: 44rem) {
+  table.cards tr:first-child { display: none; }
+  table.cards, table.cards tbody { display: block; }
+  table.cards tr { display: block; border-bottom: 1px solid var(--line); padding: .6rem 0; }
+  table.cards td { display: block; border: 0; padding: .1rem 0; text-align: left; }
+  table.cards td:empty { display: none; } }
+body > details { border-bottom: 1px solid var(--line); padding: .45rem 0; }
+body > details > summary { cursor: pointer; overflow-wrap: anywhere; }
+pre { background: color-mix(in srgb, var(--ink) 7%, transparent); padding: .7rem .9rem;
+      overflow: auto; max-height: 24rem; font: .8125rem/1.45 ui-monospace, "DejaVu Sans Mono",
+      monospace; border-radius: 4px; }
+button.copy { font: inherit; font-size: .8125rem; cursor: pointer; }
+"""
+
+SCRIPT = """
+const dark = matchMedia("(prefers-color-scheme: dark)");
+function theme() {
+  const ink = dark.matches ? "#e6e9ef" : "#1c2330", soft = dark.matches ? "#3a4352" : "#d9dee7";
+  return { background: "transparent", font: FONT, title: { color: ink },
+    axis: { labelColor: ink, titleColor: ink, gridColor: soft, domainColor: soft, tickColor: soft,
+            titleFontWeight: "normal", labelFontSize: 12, titleFontSize: 12 },
+    legend: { labelColor: ink, titleColor: ink, labelFontSize: 12 },
+    header: { labelColor: ink, titleColor: ink, labelFontSize: 12 },
+    text: { color: ink, fontSize: 12 }, rule: { color: ink }, view: { stroke: null } };
+}
+function draw() {
+  for (const [id, spec] of Object.entries(FIGURES))
+    vegaEmbed("#" + id, spec, { config: theme(), actions: { export: true, source: false,
+      compiled: false, editor: false }, renderer: "svg" });
+}
+draw();
+dark.addEventListener("change", draw);
+for (const button of document.querySelectorAll("button.copy"))
+  button.addEventListener("click", () => {
+    const source = document.getElementById(button.dataset.source);
+    getSelection().selectAllChildren(source);  // still there if copying is not allowed
+    navigator.clipboard?.writeText(source.textContent).then(() => {
+      button.textContent = "copied"; }, () => {});
+  });
+"""
