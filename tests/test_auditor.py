@@ -27,7 +27,10 @@ from drfh import (
     load_scenario,
 )
 from drfh.auditor import PROPERTIES, Finding, Report
+from drfh.auditor.bundles import Bundles
+from drfh.auditor.case import Case
 from drfh.auditor.families import little_used, skewed
+from drfh.auditor.lies import Lie, told, utility
 from drfh.mechanisms import MECHANISMS, find_mechanism
 from drfh.mechanisms.card import card_of
 from drfh.mechanisms.lexicographic import choose_oracle
@@ -81,7 +84,8 @@ def test_feasible() -> None:
     holds(one(scenario, "feasible", observed=two))
     five = rows(("u0", "s0", {"tasks": 2}), ("u1", "s0", {"tasks": 3}))
     fails(one(scenario, "feasible", observed=five), 1 / 5, "u0", "u1")
-    pinned = case([(4, 4), (4, 4)], [(1, 1), (1, 1)], servers=["s0", None])
+    pinned = case([(4, 4), (4, 4)], [(1, 1), (1, 1)])
+    pinned = replace(pinned, users=(replace(pinned.users[0], servers="s0"), pinned.users[1]))
     fails(one(pinned, "feasible", observed=rows(("u0", "s1", {"tasks": 1}))), 1.0, "u0")
 
 
@@ -114,7 +118,7 @@ def test_envy_looks_server_by_server() -> None:
         ("u1", "s0", {"cpu": 3, "memory": 0}),
         ("u1", "s1", {"cpu": 0, "memory": 4}),
     )
-    holds(one(scenario, "envy-free", observed=split))
+    assert one(scenario, "envy-free", observed=split).hurt == ("u1",)
 
 
 def test_envy_up_to_one_task() -> None:
@@ -207,7 +211,7 @@ def test_price_of_fairness() -> None:
     assert finding.verdict == "measured"
     assert finding.amount == pytest.approx(1 - (11 * 110 / 101) / 20, rel=1e-6)
     best = one(load_scenario("claim-d-low-utilisation"), "price-of-fairness", mechanism="nash")
-    assert best.amount == pytest.approx(0, abs=1e-6)
+    assert best.amount == pytest.approx(0, abs=1e-5)
 
 
 def test_bottleneck() -> None:
@@ -311,21 +315,32 @@ def test_lies_against_nash_are_found_and_can_be_run_again() -> None:
 
 def test_lies_with_whole_tasks() -> None:
     finding = one(case([(6, 6)], [(1, 1), (4, 3)]), "truthful", whole_tasks=True)
-    fails(finding, 1 - 2 / 4)
+    fails(finding, 1 - 2 / 6)  # claiming (3, 3) gives room for 6; the published (3, 2) for 4
     assert finding.outside == ("divisible tasks",)
 
 
-def test_lies_about_servers_pay_with_cdrf() -> None:
-    cluster = Cluster([Server({"cpu": c}, name=f"s{c}") for c in (3, 1, 6)])
-    users = [
-        User("a", {"cpu": 1}, servers="s3"),
-        User("b", {"cpu": 1}, servers="s6"),
-        User("c", {"cpu": 1}, servers=["s3", "s6"]),
-    ]
-    finding = one(Scenario(cluster, tuple(users)), "truthful", mechanism="cdrf")
-    assert finding.verdict == "fails"
-    assert "may use" in finding.text or finding.amount > 0.1
-    assert one(Scenario(cluster, tuple(users)), "truthful", mechanism="tsf").verdict == "not found"
+def test_what_is_known_elsewhere_is_said() -> None:
+    finding = one(case(FIG1, [(0.2, 1), (1, 0.2)]), "truthful", mechanism="cdrf")
+    assert finding.verdict == "not found"
+    assert "claiming servers" in finding.known
+
+
+def test_lies_about_servers_are_valued_where_the_user_may_run() -> None:
+    # u0 may use s0 only. Claiming s1 too, it is given room there that it cannot use.
+    scenario = case([(4, 4), (4, 4)], [(1, 1), (1, 1)])
+    scenario = replace(
+        scenario, users=(replace(scenario.users[0], servers="s0"), scenario.users[1])
+    )
+    claim = replace(scenario.users[0], servers=["s0", "s1"])
+    problem = Problem.build(scenario.cluster, scenario.users)
+    answer = MECHANISMS["drfh"](problem)
+    honest = Case(scenario, Bundles.of(answer.placement), MECHANISMS["drfh"], answer.certificate)
+    told_problem = told(honest, [Lie(0, "both", record=claim)])
+    spread = Placement.fitted(
+        told_problem, np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([1.0, 3.0, 1.0]),
+        Pools.single(2),
+    )  # fmt: skip
+    assert utility(honest, Solution(spread), 0) == pytest.approx(1.0)
 
 
 def test_truthfulness_says_what_was_tried_and_what_is_proven() -> None:
@@ -339,11 +354,11 @@ def test_truthfulness_says_what_was_tried_and_what_is_proven() -> None:
 
 
 def test_pairs_that_lie_together() -> None:
-    scenario = case([(100, 100)], [(16, 1), (1, 2), (2, 2)])
+    scenario = case([(100, 100)], [(16, 1), (16, 1), (1, 2)])
     calm = one(scenario, "group-truthful")
     assert calm.verdict == "not found"
     assert "3 pairs" in calm.text
-    found = one(scenario, "group-truthful", mechanism="nash", tries=20_000)
+    found = one(scenario, "group-truthful", mechanism="nash")
     assert found.verdict == "fails"
     assert found.counterexample is not None
     assert len(found.counterexample.after) == 2
@@ -363,7 +378,7 @@ def test_pairs_that_lie_together() -> None:
         ("claim-g-finite-tasks", "envy-free-literal", 2 / 3),
         ("claim-h-whole-tasks", "envy-free", 1 / 3),
         ("claim-h-whole-tasks", "sharing-incentive", 1 / 3),
-        ("claim-h-whole-tasks", "truthful", 1 / 2),
+        ("claim-h-whole-tasks", "truthful", 2 / 3),
         ("claim-i-leaves-with-bundle", "consistent", 0.0957),
     ],
 )
@@ -515,7 +530,7 @@ def test_whole_groups_and_single_servers_can_be_observed() -> None:
 
 def test_bad_questions_are_refused() -> None:
     scenario = load_scenario("paper-two-servers")
-    with pytest.raises(UnknownNameError, match="property must be one of feasible"):
+    with pytest.raises(UnknownNameError, match="property must be one of bbf"):
         audit(scenario, properties=["honest"])
     with pytest.raises(InputError, match="users must be given with a cluster"):
         audit(scenario.cluster)

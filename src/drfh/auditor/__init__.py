@@ -182,6 +182,8 @@ def _checked(case: Case, name: str) -> Finding:
         unmet = claim.unmet(case.problem, whole=case.whole)
         proof = "" if unmet else claim.source
         finding = replace(finding, proof=proof, outside=unmet)
+    elif claim is not None and not claim.holds and finding.verdict in ("holds", "not found"):
+        finding = replace(finding, known=claim.source)
     elif case.filled and finding.verdict != "not applicable" and _proven_if_divisible(name):
         finding = replace(finding, outside=("divisible tasks",))
     return replace(finding, seconds=time.perf_counter() - started)

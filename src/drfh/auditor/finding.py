@@ -71,6 +71,8 @@ class Finding:
         Where the property is proven for the mechanism, if it is and its assumptions hold here.
     outside : tuple of str
         Assumptions of that proof that do not hold here.
+    known : str
+        Why the property is known to fail in other cases, if it is.
     tries : int or None
         For searches: how many cases were tried.
     seconds : float
@@ -85,6 +87,7 @@ class Finding:
     counterexample: Counterexample | None = None
     proof: str = ""
     outside: tuple[str, ...] = ()
+    known: str = ""
     tries: int | None = None
     seconds: float = 0.0
 
@@ -98,6 +101,7 @@ class Finding:
             "hurt": list(self.hurt),
             "proof": self.proof or None,
             "outside": list(self.outside),
+            "known": self.known or None,
             "tries": self.tries,
             "seconds": self.seconds,
             "counterexample": None,

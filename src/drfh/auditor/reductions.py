@@ -96,7 +96,8 @@ def bbf(case: Case) -> Finding:
     if problem.cluster.size != 1:
         return case.skipped("bbf", "defined for one server")
     entitlement = problem.weight / problem.weight.sum()
-    short: Floats = complaints(problem, case.tasks, entitlement)
+    lacking = complaints(problem, case.tasks, tolerance=case.tolerance)
+    short = np.array([lacking.get(name, 0.0) for name in problem.names()])
     i = int(np.argmax(short))
     text = "everybody has its entitlement of some resource that is used up"
     if short[i] > case.tolerance:

@@ -76,10 +76,11 @@ def group_truthful(case: Case) -> Finding:
         chosen = sorted(rng.choice(len(pairs), most, replace=False).tolist())
         pairs = [pairs[k] for k in chosen]
     tries = 0
+    per_pair = max(_PAIRS_OF_LIES, min(400, case.tries // (4 * len(pairs))))
     for step, pair in enumerate(pairs):
         case.progress(step / len(pairs))
         menus = [[x for x in candidates(case, i, rng) if x.demand is not None] for i in pair]
-        for _ in range(_PAIRS_OF_LIES):
+        for _ in range(per_pair):
             lies = [menu[int(rng.integers(len(menu)))] for menu in menus]
             tries += 1
             truth = [float(case.tasks[i]) for i in pair]

@@ -58,6 +58,8 @@ def _sentence(finding: Finding) -> str:
         text += f"\nCONTRADICTS what is proven: {finding.proof}"
     elif finding.proof:
         text += f"\nproven: {finding.proof}"
+    if finding.known:
+        text += f"\nfails in other cases: {finding.known}"
     if finding.outside:
         text += f"\nproven only for {', '.join(finding.outside)}"
     return text
