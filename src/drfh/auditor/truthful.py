@@ -80,8 +80,7 @@ def group_truthful(case: Case) -> Finding:
     for step, pair in enumerate(pairs):
         case.progress(step / len(pairs))
         menus = [[x for x in candidates(case, i, rng) if x.demand is not None] for i in pair]
-        for _ in range(per_pair):
-            lies = [menu[int(rng.integers(len(menu)))] for menu in menus]
+        for lies in _together(menus, per_pair, rng):
             tries += 1
             truth = [float(case.tasks[i]) for i in pair]
             answer = _asked(case, lies)
@@ -103,6 +102,17 @@ def group_truthful(case: Case) -> Finding:
     said = f"no pair of lies found that pays for both, in {tries:,} tries with "
     said += f"{some(len(pairs), 'pair')} of users"
     return case.found("group-truthful", 0.0, said, tries=tries, searched=True)
+
+
+def _together(menus: list[list[Lie]], most: int, rng: np.random.Generator) -> list[list[Lie]]:
+    """Return pairs of lies: half of them the same in words, the others drawn at random."""
+    second = {lie.words: lie for lie in menus[1]}
+    same = [[lie, second[lie.words]] for lie in menus[0] if lie.words in second]
+    rng.shuffle(same)
+    pairs = same[: max(1, most // 2)]
+    while len(pairs) < most:
+        pairs.append([menu[int(rng.integers(len(menu)))] for menu in menus])
+    return pairs
 
 
 def split_proof(case: Case) -> Finding:
