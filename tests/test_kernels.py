@@ -6,8 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drfh import Cluster, User
 from drfh.kernels import compiled
 from drfh.kernels.assign import assign_two_resources
+from drfh.kernels.offset_fill import fill_with_offsets
+from drfh.problem import Problem
+from tests.strategies import problems
 
 AMOUNT = st.one_of(st.just(0.0), st.floats(1e-9, 1e3), st.sampled_from([0.1, 0.3, 1.0, 3.0]))
 
@@ -45,4 +49,28 @@ def test_assign_twins(
         given_out = np.bincount(user[:written], placed[:written], len(d))
         assert np.allclose(given_out + left, amounts, rtol=1e-12, atol=0)
     for plain, fast in zip(*results, strict=True):
+        assert np.array_equal(plain, fast)
+
+
+@settings(max_examples=100)
+@given(problems(), st.integers(1, 3))
+def test_offset_fill_twins(records: tuple[Cluster, list[User]], sweeps: int) -> None:
+    problem = Problem.build(*records)
+    blocks, n = len(problem.blocks), len(problem.users)
+    usable = problem.usable_on(np.arange(blocks))
+    rate = np.random.default_rng(n).uniform(0.1, 1, (blocks, n))
+    if usable is not None:
+        rate[~usable.T] = 0.0
+    states = []
+    for twin in (fill_with_offsets, compiled(fill_with_offsets)):
+        placed = np.zeros_like(rate)
+        for _ in range(sweeps):
+            total = placed.sum(axis=0)
+            change = twin(
+                problem.direction, problem.capacity, rate, problem.share_limit, placed, total
+            )
+        states.append((change, placed, total))
+        used = placed @ problem.direction
+        assert (used <= problem.capacity * (1 + 1e-12) + 1e-15).all()
+    for plain, fast in zip(*states, strict=True):
         assert np.array_equal(plain, fast)

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 
 from drfh import Cluster, InputError, Server, User, allocate
 from drfh.bottleneck import BottleneckProof
-from drfh.kernels import compiled
-from drfh.kernels.offset_fill import fill_with_offsets
 from drfh.mechanisms.arrivals import cautious_lp_steps, dynamic_drf_steps
 from drfh.mechanisms.gavel import gavel
 from drfh.mechanisms.hdrf import hdrf_shares
@@ -96,30 +94,6 @@ def test_proportional_servers_are_one(records: Records) -> None:
     one = allocate(cluster, free, mechanism="ps-dsf")
     two = allocate(Cluster(split), free, mechanism="ps-dsf")
     assert list(two.tasks.values()) == pytest.approx(list(one.tasks.values()), rel=1e-7, abs=1e-9)
-
-
-@settings(max_examples=100)
-@given(problems(), st.integers(1, 3))
-def test_offset_fill_twins(records: Records, sweeps: int) -> None:
-    problem = Problem.build(*records)
-    blocks, n = len(problem.blocks), len(problem.users)
-    usable = problem.usable_on(np.arange(blocks))
-    rate = np.random.default_rng(n).uniform(0.1, 1, (blocks, n))
-    if usable is not None:
-        rate[~usable.T] = 0.0
-    states = []
-    for twin in (fill_with_offsets, compiled(fill_with_offsets)):
-        placed = np.zeros_like(rate)
-        for _ in range(sweeps):
-            total = placed.sum(axis=0)
-            change = twin(
-                problem.direction, problem.capacity, rate, problem.share_limit, placed, total
-            )
-        states.append((change, placed, total))
-        used = placed @ problem.direction
-        assert (used <= problem.capacity * (1 + 1e-12) + 1e-15).all()
-    for plain, fast in zip(*states, strict=True):
-        assert np.array_equal(plain, fast)
 
 
 # Whole tasks

@@ -27,13 +27,12 @@ def dynamic_drf(problem: Problem, *, method: str = "auto") -> Solution:
 
     Paper
         Kash, Procaccia, Shah: No agent left behind: dynamic fair division of multiple resources,
-        JAIR 51, 2014, section 4.
+        JAIR 51, 2014.
 
     Properties
         sharing-incentive: yes if one server, endless tasks, positive demands; Kash, Procaccia,
-            Shah 2014, section 4
-        truthful: yes if one server, positive demands; Kash, Procaccia, Shah 2014, section 4
-        envy-free: no; who came early may keep more, only later ones are never envied
+            Shah 2014
+        truthful: yes if one server, endless tasks, positive demands; Kash, Procaccia, Shah 2014
 
     Parameters
     ----------
@@ -86,12 +85,13 @@ def cautious_lp(problem: Problem, *, method: str = "auto") -> Solution:
 
     Paper
         Kash, Procaccia, Shah: No agent left behind: dynamic fair division of multiple resources,
-        JAIR 51, 2014, section 5.
+        JAIR 51, 2014.
 
     Properties
-        envy-free: yes if one server; Kash, Procaccia, Shah 2014, section 5
-        sharing-incentive: yes if one server, endless tasks; Kash, Procaccia, Shah 2014, section 5
-        truthful: yes if one server; Kash, Procaccia, Shah 2014, section 5
+        envy-free: yes if one server, endless tasks, positive demands; Kash, Procaccia, Shah 2014
+        sharing-incentive: yes if one server, endless tasks, positive demands; Kash, Procaccia,
+            Shah 2014
+        truthful: yes if one server, endless tasks, positive demands; Kash, Procaccia, Shah 2014
 
     Parameters
     ----------

@@ -35,12 +35,12 @@ def endowment_drf(
 
     Paper
         Parkes, Procaccia, Shah: Beyond dominant resource fairness: extensions, limitations, and
-        indivisibilities, TEAC 2015, section 4.
+        indivisibilities, TEAC 2015.
 
     Properties
-        pareto: yes if one server; Parkes, Procaccia, Shah 2015, section 4
-        group-truthful: yes if one server; Parkes, Procaccia, Shah 2015, section 4
-        truthful: yes if one server; Parkes, Procaccia, Shah 2015, section 4
+        pareto: yes if one server; Parkes, Procaccia, Shah 2015
+        group-truthful: yes if one server; Parkes, Procaccia, Shah 2015
+        truthful: yes if one server; Parkes, Procaccia, Shah 2015
         promise-kept: no; the pool is not one server
 
     Parameters

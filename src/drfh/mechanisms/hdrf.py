@@ -35,7 +35,7 @@ def hdrf(problem: Problem, *, groups: Groups | None = None, method: str = "auto"
 
     Paper
         Bhattacharya, Culler, Friedman, Ghodsi, Shenker, Stoica: Hierarchical scheduling for
-        diverse datacenter workloads, SoCC 2013, section 5.
+        diverse datacenter workloads, SoCC 2013.
 
     Properties
         promise-kept: no; the pool is not one server

@@ -38,7 +38,7 @@ def hug(demand: Sequence[Sequence[float]], *, cooperative: bool = False) -> HugS
 
     Paper
         Chowdhury, Liu, Ghodsi, Stoica: HUG: multi-resource fairness for correlated and elastic
-        demands, NSDI 2016, section 4.
+        demands, NSDI 2016.
 
     Parameters
     ----------

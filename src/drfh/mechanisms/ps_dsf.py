@@ -20,6 +20,7 @@ __all__ = ["ps_dsf"]
 
 _MOST_ENTRIES = 20_000_000
 _MOST_STEPS = 5e9  # inner-loop steps: half a minute
+_MOST_SWEEPS = 20_000
 _SWEEPS = 10  # between two attempts to leap ahead
 _HISTORY = 6
 _STEADY = 0.1  # relative difference of sweeps that change the same in the same way
@@ -75,7 +76,8 @@ def ps_dsf(problem: Problem) -> Solution:
         total = placed.sum(axis=0)
         return kernel(direction, classes.capacity, rate, problem.share_limit, placed, total)
 
-    placed = _fixed_point(sweep, np.zeros_like(rate), most=int(max(200, _MOST_STEPS / size)))
+    most = int(np.clip(_MOST_STEPS / size, 200, _MOST_SWEEPS))
+    placed = _fixed_point(sweep, np.zeros_like(rate), most)
     pool, user = np.nonzero(placed)
     tasks = placed[pool, user] / problem.task_share[user]
     placement = Placement.fitted(problem, user, pool, tasks, classes.pools)

@@ -44,7 +44,7 @@ def quincy(
 
     Paper
         Isard, Prabhakaran, Currey, Wieder, Talwar, Goldberg: Quincy: fair scheduling for
-        distributed computing clusters, SOSP 2009, section 4.
+        distributed computing clusters, SOSP 2009.
 
     Parameters
     ----------

@@ -21,12 +21,12 @@ def sequential_min_max(problem: Problem, *, reference: str | None = None) -> Sol
 
     Paper
         Parkes, Procaccia, Shah: Beyond dominant resource fairness: extensions, limitations, and
-        indivisibilities, TEAC 2015, section 6; there on one server.
+        indivisibilities, TEAC 2015; there on one server.
 
     Properties
-        pareto: yes if one server; Parkes, Procaccia, Shah 2015, section 6
-        sharing-incentive: yes if one server, endless tasks; Parkes, Procaccia, Shah 2015, section 6
-        truthful: no; no such rule is, Parkes, Procaccia, Shah 2015, section 6
+        pareto: yes if one server; Parkes, Procaccia, Shah 2015
+        sharing-incentive: yes if one server, endless tasks; Parkes, Procaccia, Shah 2015
+        truthful: no; no such rule is, Parkes, Procaccia, Shah 2015
 
     Parameters
     ----------
