@@ -15,7 +15,7 @@ from drfh.auditor.words import number, percent, tasks_text
 from drfh.cluster import Cluster, Server
 from drfh.errors import InputError, SolverError
 from drfh.files import Scenario
-from drfh.mechanisms import Mechanism, Solution
+from drfh.mechanisms import Mechanism, Solution, prepare
 from drfh.mechanisms.filling import progressive_filling
 from drfh.mechanisms.nash import nash
 from drfh.problem import Floats, Problem
@@ -171,6 +171,7 @@ class _Search:
         """Return the best lie that stands, what the truth and the lie give, and the proof."""
         case = self._case
         n = len(case.problem.users)
+        prepare(case.problem, case.tries)
         rng = np.random.default_rng(case.seed)
         menus = {}
         total = 0

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar, cast
 
-__all__ = ["compiled", "fast"]
+__all__ = ["compiled", "expect", "fast"]
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -41,6 +41,17 @@ def fast(plain: Kernel, *, steps: float) -> Kernel:
     if steps < WORTH_COMPILING and "numba" not in sys.modules:
         return plain
     return compiled(plain)
+
+
+def expect(steps: float) -> None:
+    """Say that so many steps are ahead in many calls: load numba now if that pays.
+
+    Examples
+    --------
+    >>> expect(1000)
+    """
+    if steps >= WORTH_COMPILING and "numba" not in sys.modules:
+        import numba  # noqa: F401  (its presence is what selects the compiled twins)
 
 
 @cache

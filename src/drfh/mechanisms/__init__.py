@@ -13,6 +13,7 @@ import numpy as np
 from drfh.allocation import Allocation
 from drfh.cluster import Cluster
 from drfh.errors import InputError, UnknownNameError, shown
+from drfh.kernels import expect
 from drfh.mechanisms.arrivals import cautious_lp, dynamic_drf
 from drfh.mechanisms.bbf import bbf
 from drfh.mechanisms.cdrf import cdrf
@@ -36,7 +37,15 @@ from drfh.mechanisms.utilitarian import utilitarian
 from drfh.problem import Problem
 from drfh.workload import User
 
-__all__ = ["MECHANISMS", "Mechanism", "Solution", "allocate", "check_parameters", "find_mechanism"]
+__all__ = [
+    "MECHANISMS",
+    "Mechanism",
+    "Solution",
+    "allocate",
+    "check_parameters",
+    "find_mechanism",
+    "prepare",
+]
 
 #: A mechanism: the problem (and parameters of its own) in, a solution out.
 Mechanism: TypeAlias = Callable[..., Solution]
@@ -189,6 +198,18 @@ got 'metod'
             raise InputError(f"parameter of {name}", rule, parameter)
         if parameter not in known:
             raise UnknownNameError(f"parameter of {name}", parameter, known)
+
+
+def prepare(problem: Problem, solves: int) -> None:
+    """Say that problems of this size will be solved many times, so that it pays to load more.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server
+    >>> prepare(Problem.build(Cluster([Server({"cpu": 4})]), [User("a", {"cpu": 1})]), 10)
+    """
+    size = len(problem.users) + len(problem.blocks)
+    expect(solves * size * problem.demand.shape[1])
 
 
 def find_mechanism(mechanism: str | Mechanism) -> tuple[str, Mechanism]:
