@@ -346,7 +346,8 @@ def _arrow(matrix: Floats, cross: Floats, diagonal: Floats) -> _Solve:
     m, n, k = cross.shape
     blocks = matrix.transpose(2, 0, 1)
     if n <= k * m:
-        root = _inverse_root(blocks)
+        size = 1 / np.sqrt(np.diagonal(blocks, axis1=1, axis2=2))
+        root = _inverse_root(blocks * size[:, :, None] * size[:, None, :]) * size[:, None, :]
         side = (root @ cross.transpose(2, 0, 1)).reshape(k * m, n)
         scale = 1 / np.sqrt(diagonal)
         scaled = side * scale
@@ -374,13 +375,11 @@ def _arrow(matrix: Floats, cross: Floats, diagonal: Floats) -> _Solve:
 
 
 def _inverse_root(matrix: Floats) -> Floats:
-    """Return the inverse of the Cholesky factor, the diagonal lifted a little if need be."""
-    for lift in (0.0, 1e-15, 1e-13, 1e-11, 1e-9, 1e-7):
+    """Return the inverse of the Cholesky factor; diagonals were about 1, lift them if need be."""
+    for lift in (0.0, 1e-15, 1e-14, 1e-13, 1e-11, 1e-9):
         try:
-            if lift:
-                diagonal = np.diagonal(matrix, axis1=-2, axis2=-1)[..., None]
-                matrix = matrix + lift * np.abs(diagonal) * np.eye(matrix.shape[-1])
-            return np.asarray(np.linalg.inv(np.linalg.cholesky(matrix)), dtype=np.float64)
+            lifted = matrix + lift * np.eye(matrix.shape[-1]) if lift else matrix
+            return np.asarray(np.linalg.inv(np.linalg.cholesky(lifted)), dtype=np.float64)
         except np.linalg.LinAlgError:
             pass
     raise np.linalg.LinAlgError
