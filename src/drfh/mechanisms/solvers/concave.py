@@ -33,6 +33,7 @@ _PATIENCE = 3  # steps without progress, when near the target
 _LONG_PATIENCE = 40  # and when far: the error may well rise at first
 _FLOOR = 2e-14
 _REFINE = 1
+_MILD, _PACE, _ROUGH = 2.0, 1.3, 1e-1  # beta that needs no detour; pace and care of the detour
 _HALVINGS = 20
 _STRAY = 0.5
 _MOST_BETA = 4.0
@@ -139,8 +140,9 @@ class _Path:
         self.load: Floats = np.minimum(load, 1.0)
         self.group, self.unit, self.beta, self.extra = group, unit, beta, extra
         self.weight = problem.weight[who]
-        self.cap = problem.share_limit[who]
-        self.capped = np.isfinite(self.cap)
+        limit = problem.share_limit[who]
+        self.capped = limit < self.alone.sum(axis=1)[group]  # others cannot reach theirs
+        self.cap = np.where(self.capped, limit, math.inf)
         self.limited = bool(self.capped.any())
         self._start()
 
@@ -190,7 +192,21 @@ class _Path:
         return phi * ((1 - share) / held), share / float(y.sum())
 
     def follow(self) -> None:
-        """Take Newton steps until neither gap nor residuals shrink."""
+        """Follow the path to its end; where beta is extreme and that fails, by way of others."""
+        if self._descend(_TARGET) <= _NEAR or 1 / _MILD <= self.beta <= _MILD:
+            return
+        kept, beta = self._state(), self.beta
+        direct = self._error()
+        self.beta = min(max(beta, 1 / _MILD), _MILD)
+        self._start()
+        while self.beta != beta:
+            self._descend(_ROUGH)
+            self.beta = min(self.beta * _PACE, beta) if beta > 1 else max(self.beta / _PACE, beta)
+        if not self._descend(_TARGET) < direct:
+            self.x, self.z, self.s, self.p, self.u, self.t, self.tau, self.mu = kept
+
+    def _descend(self, target: float) -> float:
+        """Take Newton steps until the error is small or does not shrink; return it."""
         best, kept, waited = math.inf, self._state(), 0
         for _ in range(_ITERATIONS):
             error = self._error()
@@ -199,13 +215,14 @@ class _Path:
             else:
                 waited += 1
             patience = _PATIENCE if best < _NEAR else _LONG_PATIENCE
-            if error <= _TARGET or waited > patience or not math.isfinite(error):
+            if error <= target or waited > patience or not math.isfinite(error):
                 break
             try:
                 self._step()
             except np.linalg.LinAlgError:
                 break
         self.x, self.z, self.s, self.p, self.u, self.t, self.tau, self.mu = kept
+        return best
 
     def _state(self) -> tuple[Floats, ...]:
         return (self.x, self.z, self.s, self.p, self.u, self.t, self.tau, self.mu)
