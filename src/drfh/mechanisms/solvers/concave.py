@@ -33,7 +33,7 @@ _PATIENCE = 3  # steps without progress, when near the target
 _LONG_PATIENCE = 40  # and when far: the error may well rise at first
 _FLOOR = 2e-14
 _REFINE = 1
-_MILD, _PACE, _ROUGH = 2.0, 1.3, 1e-1  # beta that needs no detour; pace and care of the detour
+_PACE, _ROUGH = 1.3, 0.1  # of the detour by way of Nash welfare
 _HALVINGS = 20
 _STRAY = 0.5
 _MOST_BETA = 4.0
@@ -192,17 +192,19 @@ class _Path:
         return phi * ((1 - share) / held), share / float(y.sum())
 
     def follow(self) -> None:
-        """Follow the path to its end; where beta is extreme and that fails, by way of others."""
-        if self._descend(_TARGET) <= _NEAR or 1 / _MILD <= self.beta <= _MILD:
+        """Follow the path to its end; where that fails, from the side of Nash welfare."""
+        error = self._descend(_TARGET)
+        if error <= _NEAR or (self.beta == 1 and self.extra == 0):
             return
-        kept, beta = self._state(), self.beta
-        direct = self._error()
-        self.beta = min(max(beta, 1 / _MILD), _MILD)
+        kept, beta, extra = self._state(), self.beta, self.extra
+        self.beta, self.extra = 1.0, 0.0
         self._start()
         while self.beta != beta:
             self._descend(_ROUGH)
             self.beta = min(self.beta * _PACE, beta) if beta > 1 else max(self.beta / _PACE, beta)
-        if not self._descend(_TARGET) < direct:
+        self._descend(_ROUGH)
+        self.extra = extra
+        if not self._descend(_TARGET) < error:
             self.x, self.z, self.s, self.p, self.u, self.t, self.tau, self.mu = kept
 
     def _descend(self, target: float) -> float:
