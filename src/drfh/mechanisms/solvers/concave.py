@@ -149,7 +149,7 @@ class _Path:
     def _sum(self, values: Floats) -> Floats:
         return np.bincount(self.group, values, len(self.alone)).astype(np.float64, copy=False)
 
-    def _start(self) -> None:
+    def _start(self, most: float = math.inf) -> None:
         """Begin with every server half full, shared by rule of thumb; all limits half full."""
         total = self.alone.sum(axis=1)
         if_alone = self.unit * total[self.group]
@@ -171,10 +171,12 @@ class _Path:
         np.minimum.at(least, self.group, np.where(self.capped, value / 2, value))
         self.mu = least
         self.tau = np.where(self.capped, np.maximum(value - least[self.group], 0.1 * value), 0.0)
-        # Prices that cover what everybody would pay.
-        top = 2 * (self.alone * least[:, None]).max(axis=0)
-        self.p = np.broadcast_to(np.where(top > 0, top, top.max()), self.s.shape)
-        self.z = np.where(self.usable, _cost(self.load, self.p) - self.alone * least[:, None], 1.0)
+        # Prices that cover what everybody would pay, unless they are too high by far.
+        top = np.minimum(2 * (self.alone * least[:, None]).max(axis=0), most)
+        top[top <= 0] = top.max()
+        self.p = np.broadcast_to(top, self.s.shape)
+        over = _cost(self.load, self.p) - self.alone * least[:, None]
+        self.z = np.where(self.usable, np.maximum(over, 0.1 * top), 1.0)
         self.count = int(self.usable.sum() + self.s.size + self.capped.sum())
 
     def _value(self, u: Floats) -> Floats:
@@ -198,7 +200,7 @@ class _Path:
             return
         kept, beta, extra = self._state(), self.beta, self.extra
         self.beta, self.extra = 1.0, 0.0
-        self._start()
+        self._start(most=1.0)  # all servers together are worth no more
         while self.beta != beta:
             self._descend(_ROUGH)
             self.beta = min(self.beta * _PACE, beta) if beta > 1 else max(self.beta / _PACE, beta)
