@@ -1,15 +1,19 @@
 """Published and cross-checked answers (data/vectors.json names the source of each)."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from drfh import Cluster, Server, User, allocate
 from drfh.mechanisms.arrivals import cautious_lp_steps, dynamic_drf_steps
+from drfh.mechanisms.bbf import complaints
 from drfh.mechanisms.gavel import gavel
 from drfh.mechanisms.hug import hug
+from drfh.mechanisms.joe_wong import fds_objective, gfj_objective
 from drfh.mechanisms.quincy import quincy
 from drfh.mechanisms.sequential_min_max import sequential_min_max_order
 from drfh.problem import Problem
@@ -174,6 +178,43 @@ def test_whole_tasks(vector: dict[str, Any]) -> None:
         check(vector, "tasks_ref1", whole_tasks=True, reference="memory")
 
 
+@pytest.mark.parametrize("vector", chosen("nash_welfare"))
+def test_nash(vector: dict[str, Any]) -> None:
+    check(vector, mechanism="nash")
+
+
+@pytest.mark.parametrize("vector", chosen("fds", "gfj"))
+def test_joe_wong(vector: dict[str, Any]) -> None:
+    beta, lam = vector["params"]["beta"], vector["params"]["lambda"]
+    check(vector, mechanism=vector["policy"], beta=beta, lam=lam)
+    cluster, users = records(vector)
+    answer = allocate(cluster, users, mechanism=vector["policy"], beta=beta)
+    objective = {"fds": fds_objective, "gfj": gfj_objective}[vector["policy"]]
+    value = objective(answer.problem, answer.assignment.user_tasks, beta=beta, lam=lam)
+    assert value == pytest.approx(vector["expected"]["objective"], abs=vector["tolerance"])
+
+
+@pytest.mark.parametrize("vector", chosen("fds_objective", "gfj_objective"))
+def test_objectives_of_joe_wong(vector: dict[str, Any]) -> None:
+    objective = {"fds_objective": fds_objective, "gfj_objective": gfj_objective}[vector["policy"]]
+    tasks = np.array(vector["params"]["tasks"], dtype=float)
+    beta, lam = vector["params"]["beta"], vector["params"]["lambda"]
+    value = objective(Problem.build(*records(vector)), tasks, beta=beta, lam=lam)
+    assert value == pytest.approx(vector["expected"]["value"], abs=vector["tolerance"])
+
+
+@pytest.mark.parametrize("vector", chosen("bbf_checker"))
+def test_bbf(vector: dict[str, Any]) -> None:
+    tasks = np.array([float(Fraction(t)) for t in vector["params"]["allocation_tasks"]])
+    entitlements = np.array(vector["params"]["entitlements"])
+    problem = Problem.build(*records(vector))
+    found = complaints(problem, tasks, entitlements=entitlements)
+    assert list(found) == [f"u{i}" for i in vector["expected"]["complaining_users"]]
+    assert (not found) == vector["expected"]["is_bbf"]
+
+
 def test_all_of_them_are_there() -> None:
+    assert len(chosen("nash_welfare")) == 6
+    assert len(chosen("fds", "gfj", "fds_objective", "gfj_objective", "bbf_checker")) == 8
     assert len(chosen("drfh")) == 23
     assert len(chosen("per_server_drf")) == 2

@@ -14,7 +14,7 @@ from drfh.welfare import PowerWelfare
 
 __all__ = ["fds", "fds_objective", "gfj", "gfj_objective"]
 
-_LEAST, _MOST = 0.1, 20.0
+_LEAST, _MOST = 0.2, 20.0
 _ROUND_OFF = 1e-12  # of a lam that was computed from beta
 
 
@@ -42,7 +42,7 @@ def fds(problem: Problem, *, beta: float = 2, lam: float | None = None) -> Solut
     problem
         Cluster and users.
     beta
-        How much fairness counts, from 0.1 to 20. The properties are those of the default, 2.
+        How much fairness counts, from 0.2 to 20. The properties are those of the default, 2.
     lam
         How much the total counts: at most (1−β)/β for β > 1, at least that for β < 1 (else the
         problem is not convex). By default just that: the α-fair allocation with α = β.

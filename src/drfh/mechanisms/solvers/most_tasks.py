@@ -47,7 +47,9 @@ def most_tasks(classes: Classes, unit: Floats) -> tuple[Floats, Floats, Floats, 
     lp.num_col_, lp.num_row_ = len(user) + len(who), k * m + n
     lp.col_cost_ = np.concatenate((np.zeros(len(user)), -value / value.max()))
     lp.col_lower_ = np.zeros(lp.num_col_)
-    most = np.minimum(problem.share_limit[who] / total[own], 1.0)
+    # A limit that does not bind must not bound a column: it would take the price of servers.
+    limit = problem.share_limit[who]
+    most = np.where(limit < total[own], limit / total[own], highspy.kHighsInf)
     lp.col_upper_ = np.concatenate((np.full(len(user), highspy.kHighsInf), most))
     lp.row_lower_ = np.full(lp.num_row_, -highspy.kHighsInf)
     lp.row_upper_ = np.concatenate((np.ones(k * m), np.zeros(n)))

@@ -1,0 +1,318 @@
+"""Mechanisms that maximise a welfare: their proofs close, and break where they should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import highspy
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drfh import Allocation, Cluster, InputError, Server, User, allocate
+from drfh.mechanisms.bbf import complaints
+from drfh.mechanisms.drfh_one_shot import drfh_one_shot
+from drfh.mechanisms.joe_wong import fds, fds_objective, gfj, gfj_objective
+from drfh.mechanisms.most_welfare import most_welfare
+from drfh.mechanisms.nash import nash
+from drfh.mechanisms.pooled import one_server
+from drfh.mechanisms.solution import Solution
+from drfh.mechanisms.utilitarian import utilitarian
+from drfh.prices import TablePrices
+from drfh.problem import Floats, Problem
+from drfh.welfare import LowestLevel, PowerWelfare, WelfareProof
+from tests.strategies import problems
+
+Records = tuple[Cluster, list[User]]
+
+NSDI = Cluster([Server({"cpu": 9, "memory": 18})])
+PAIR = [User("a", {"cpu": 1, "memory": 4}), User("b", {"cpu": 3, "memory": 1})]
+FIGURE = Cluster([Server({"cpu": 2, "memory": 12}), Server({"cpu": 12, "memory": 2})])
+
+
+def proof_of(solution: Solution) -> WelfareProof:
+    assert isinstance(solution.certificate, WelfareProof)
+    return solution.certificate
+
+
+def tasks_of(records: Records, mechanism: str, **parameters: Any) -> Floats:
+    cluster, users = records
+    answer: Allocation = allocate(cluster, users, mechanism=mechanism, **parameters)
+    assert answer.certificate is not None
+    assert answer.certificate.closed, answer.certificate.gap
+    return answer.assignment.user_tasks
+
+
+def closes(solution: Solution) -> None:
+    proof = proof_of(solution)
+    assert proof.closed, proof.gap
+    assert proof.verify(), str(proof.verify())
+
+
+@given(problems())
+@settings(deadline=None, max_examples=60)
+def test_nash_is_proven(records: Records) -> None:
+    closes(nash(Problem.build(*records)))
+
+
+@given(problems(), st.sampled_from([0.25, 0.5, 1, 1.5, 2, 3, 5, 8]), st.sampled_from([1, 1.5, 4]))
+@settings(deadline=None, max_examples=60)
+def test_joe_wong_is_proven(records: Records, beta: float, more: float) -> None:
+    problem = Problem.build(*records)
+    lam = more * (1 - beta) / beta
+    closes(fds(problem, beta=beta, lam=lam))
+    closes(gfj(problem, beta=beta, lam=lam))
+
+
+@given(problems())
+@settings(deadline=None, max_examples=60)
+def test_utilitarian_is_proven_and_right(records: Records) -> None:
+    problem = Problem.build(*records)
+    solution = utilitarian(problem)
+    closes(solution)
+    total = float(solution.placement.user_tasks.sum())
+    assert total == pytest.approx(most_tasks(problem), rel=1e-8, abs=1e-12)
+
+
+@given(problems())
+@settings(deadline=None, max_examples=60)
+def test_one_shot_is_proven(records: Records) -> None:
+    closes(drfh_one_shot(Problem.build(*records)))
+
+
+@given(problems())
+@settings(deadline=None, max_examples=30)
+def test_nobody_complains_of_bbf(records: Records) -> None:
+    problem = one_server(Problem.build(*records))
+    assert not complaints(problem, nash(problem).placement.user_tasks)
+
+
+def most_tasks(problem: Problem) -> float:
+    """Return the most tasks in total: every block and every user a column of its own."""
+    model = highspy.Highs()
+    model.silent()
+    blocks = range(len(problem.blocks))
+    capacity = problem.cluster.capacity[problem.blocks.group] * problem.blocks.count[:, None]
+    user, block = np.divmod(np.arange(len(problem.users) * len(blocks)), len(blocks))
+    can = problem.can_use(user, block)
+    scale = np.array([1 / share for share in problem.task_share])  # a share each
+    columns = {
+        (i, b): model.addVariable(lb=0, ub=highspy.kHighsInf if ok else 0, obj=scale[i])
+        for i, b, ok in zip(user.tolist(), block.tolist(), can.tolist(), strict=True)
+    }
+    for b in blocks:
+        for r in np.flatnonzero(capacity[b] > 0).tolist():
+            loads = [
+                columns[i, b] * float(problem.demand[i, r] * scale[i] / capacity[b, r])
+                for i in range(len(problem.users))
+                if problem.demand[i, r] > 0
+            ]
+            if loads:
+                model.addConstr(model.qsum(loads) <= 1)
+    for i, limit in enumerate(problem.limit.tolist()):
+        if np.isfinite(limit):
+            model.addConstr(model.qsum([columns[i, b] for b in blocks]) <= limit / scale[i])
+    model.changeObjectiveSense(highspy.ObjSense.kMaximize)
+    model.run()
+    return float(model.getInfo().objective_function_value)
+
+
+def test_nash_has_known_values() -> None:
+    assert tasks_of((NSDI, PAIR), "nash") == pytest.approx([45 / 11, 18 / 11], rel=1e-9)
+    heavy = [replace_user(PAIR[0], weight=3), PAIR[1]]
+    # Both resources are used up, whatever the weights (unless they are far apart).
+    assert tasks_of((NSDI, heavy), "nash") == pytest.approx([45 / 11, 18 / 11], rel=1e-9)
+    line = Cluster([Server({"cpu": 12})])
+    users = [User("a", {"cpu": 1}, weight=2), User("b", {"cpu": 2}), User("c", {"cpu": 1}, tasks=1)]
+    assert tasks_of((line, users), "nash") == pytest.approx([22 / 3, 11 / 6, 1], rel=1e-9)
+
+
+def replace_user(user: User, **changes: Any) -> User:
+    fields = {"weight": user.weight, "tasks": user.tasks, "servers": user.servers, **changes}
+    return User(user.name, user.demand, **fields)
+
+
+def test_weights_are_copies_of_users() -> None:
+    users = [User("a", {"cpu": 1, "memory": 2}), User("b", {"cpu": 2, "memory": 1}, weight=2)]
+    twins = [users[0], *(User(f"b{i}", {"cpu": 2, "memory": 1}) for i in range(2))]
+    for mechanism, beta in (("fds", 3), ("gfj", 3), ("fds", 0.5), ("gfj", 0.5)):
+        one = tasks_of((FIGURE, users), mechanism, beta=beta)
+        many = tasks_of((FIGURE, twins), mechanism, beta=beta)
+        assert [one[0], one[1] / 2] == pytest.approx(many[:2].tolist(), rel=1e-6)
+
+
+@given(problems(restrictions=False))
+@settings(deadline=None, max_examples=30)
+def test_beta_one_is_nash(records: Records) -> None:
+    expected = tasks_of(records, "nash")
+    assert tasks_of(records, "fds", beta=1) == pytest.approx(expected, rel=1e-9)
+    assert tasks_of(records, "gfj", beta="1", lam=0) == pytest.approx(expected, rel=1e-5, abs=1e-9)
+
+
+def test_large_beta_equalises() -> None:
+    fair = allocate(FIGURE, PAIR).assignment.user_tasks
+    assert tasks_of((FIGURE, PAIR), "fds", beta=20) == pytest.approx(fair, rel=0.1)
+    equal = tasks_of((FIGURE, PAIR), "gfj", beta=20)
+    assert equal[0] == pytest.approx(equal[1], rel=0.1)
+    weighted = [replace_user(PAIR[0], weight=2), PAIR[1]]
+    fair = allocate(NSDI, weighted).assignment.user_tasks
+    assert tasks_of((NSDI, weighted), "fds", beta=20) == pytest.approx(fair, rel=0.1)
+
+
+@pytest.mark.parametrize(("beta", "lam"), [(2, None), (2, -3), (0.5, None), (0.5, 4)])
+@pytest.mark.parametrize("tasks", [False, True])
+def test_no_allocation_nearby_is_better(beta: float, lam: float | None, tasks: bool) -> None:
+    problem = Problem.build(NSDI, PAIR)
+    mechanism, objective = (gfj, gfj_objective) if tasks else (fds, fds_objective)
+    best = objective(problem, mechanism(problem, beta=beta, lam=lam).placement.user_tasks,
+                     beta=beta, lam=lam)  # fmt: skip
+    random = np.random.default_rng(0)
+    for point in random.dirichlet([1, 1], size=200):
+        others = point / (point @ problem.demand / NSDI.totals).max()  # uses something up
+        assert objective(problem, others, beta=beta, lam=lam) <= best + 1e-9 * abs(best)
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_units_and_sizes_do_not_matter(size: float) -> None:
+    gib = 2**30
+    cluster = Cluster([Server({"cpu": 96, "memory": 512 * gib}, count=40),
+                       Server({"cpu": 192, "memory": 384 * gib}, count=7)])  # fmt: skip
+    users = [User("a", {"cpu": 1 * size, "memory": 4 * gib * size}),
+             User("b", {"cpu": 3, "memory": 1 * gib}),
+             User("c", {"cpu": 2e-6, "memory": gib / 1e6}),
+             User("d", {"cpu": 0.5, "memory": 16 * gib}, tasks=30)]  # fmt: skip
+    problem = Problem.build(cluster, users)
+    for solution in (nash(problem), fds(problem), gfj(problem), utilitarian(problem)):
+        closes(solution)
+
+
+Tamper = Callable[[WelfareProof], WelfareProof]
+
+
+def _prices(proof: WelfareProof, change: Callable[[Floats], Floats]) -> WelfareProof:
+    assert isinstance(proof.prices, TablePrices)
+    table = change(proof.prices.table.copy())
+    return replace(proof, prices=TablePrices(table, proof.prices.class_of_block))
+
+
+def _tasks(proof: WelfareProof, change: Callable[[Floats], Floats]) -> WelfareProof:
+    placement = replace(proof.placement, tasks=change(proof.placement.tasks.copy()))
+    return replace(proof, placement=placement)
+
+
+def _one(values: Floats, position: int, factor: float) -> Floats:
+    values[position] *= factor
+    return values
+
+
+TAMPERED: dict[str, Tamper] = {
+    "more tasks than fit": lambda p: _tasks(p, lambda t: t * 1.001),
+    "fewer tasks": lambda p: _tasks(p, lambda t: t * 0.999),
+    "one user less": lambda p: _tasks(p, lambda t: _one(t, 0, 0.9)),
+    "negative tasks": lambda p: _tasks(p, lambda t: _one(t, 0, -1)),
+    "no tasks": lambda p: _tasks(p, lambda t: t * 0),
+    "lower prices": lambda p: _prices(p, lambda t: t * 0.99),
+    "higher prices": lambda p: _prices(p, lambda t: t * 1.01),
+    "one price lower": lambda p: _prices(
+        p, lambda t: _one(t.ravel(), int(t.argmax()), 0.9).reshape(t.shape)
+    ),
+    "no prices": lambda p: replace(p, prices=None),
+    "negative prices": lambda p: _prices(p, lambda t: -t),
+    "infinite prices": lambda p: _prices(p, lambda t: t + np.inf),
+    "prices that are none": lambda p: _prices(p, lambda t: t * np.nan),
+    "another gradient": lambda p: replace(p, gradient=_one(p.gradient.copy(), 0, 0.5)),
+    "gradient fit to the prices": lambda p: replace(p, gradient=p.gradient * [1, 0]),
+    "negative gradient": lambda p: replace(p, gradient=-p.gradient),
+    "gradient that is none": lambda p: replace(p, gradient=p.gradient * np.nan),
+    "another welfare": lambda p: replace(p, welfare=PowerWelfare(beta=7, of_tasks=True)),
+    "the lowest level": lambda p: replace(p, welfare=LowestLevel()),
+}
+
+
+@pytest.mark.parametrize("change", TAMPERED.values(), ids=TAMPERED)
+@pytest.mark.parametrize("mechanism", [nash, fds, gfj])
+def test_a_tampered_proof_fails(mechanism: Callable[[Problem], Solution], change: Tamper) -> None:
+    proof = proof_of(mechanism(Problem.build(NSDI, PAIR)))
+    assert proof.verify()
+    with np.errstate(invalid="ignore"):
+        assert not change(proof).verify()
+
+
+def test_utilitarian_with_another_gradient_fails() -> None:
+    proof = proof_of(utilitarian(Problem.build(NSDI, PAIR)))
+    assert proof.verify()
+    # Nobody of those that get nothing may be forgotten either.
+    for factor in (0.0, 0.5, 2.0):
+        for position in (0, 1):
+            wrong = _one(proof.gradient.copy(), position, factor)
+            assert not replace(proof, gradient=wrong).verify()
+
+
+def test_one_shot_tampered_fails() -> None:
+    cluster = Cluster([Server({"cpu": 1, "memory": 1})])
+    users = [User("a", {"cpu": 1}), User("b", {"memory": 1}), User("c", {"memory": 1})]
+    proof = proof_of(drfh_one_shot(Problem.build(cluster, users)))
+    assert proof.verify()
+    less = replace(proof, placement=replace(proof.placement, tasks=proof.placement.tasks * 0.9))
+    assert not less.verify()
+    assert not replace(proof, gradient=np.array([1.0, 0.0, 0.0])).verify()  # a does not stop it
+    assert not replace(proof, gradient=np.zeros(3)).verify()
+    capped = [replace_user(users[0], tasks=0.25), *users[1:]]
+    stopped = proof_of(drfh_one_shot(Problem.build(cluster, capped)))
+    assert stopped.verify()
+    assert not replace(stopped, gradient=stopped.gradient[::-1].copy()).verify()
+
+
+def test_users_that_can_have_nothing_are_left_out() -> None:
+    cluster = Cluster([Server({"cpu": 4}, name="s"), Server({"gpu": 1}, name="g")])
+    users = [User("a", {"cpu": 1}), User("b", {"cpu": 1, "gpu": 1}), User("c", {"cpu": 1}, tasks=0)]
+    for mechanism in ("nash", "fds", "gfj", "utilitarian"):
+        answer = allocate(cluster, users, mechanism=mechanism)
+        assert answer.tasks == pytest.approx({"a": 4.0, "b": 0.0, "c": 0.0})
+        assert answer.verify()
+    nobody = allocate(cluster, users[1:], mechanism="nash")
+    assert nobody.verify()
+    assert list(nobody.tasks.values()) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"beta": "two"}, "beta of fds must be a number from 0.2 to 20, got 'two'"),
+        ({"beta": float("nan")}, "beta of fds must be a number from 0.2 to 20"),
+        ({"beta": -1}, "beta of fds must be a number from 0.2 to 20, got -1"),
+        ({"beta": True}, "beta of fds"),
+        ({"beta": [2]}, "beta of fds"),
+        ({"beta": 10**400}, "beta of fds"),
+        ({"beta": 2, "lam": 0}, "lam of fds must be at most -0.5"),
+        ({"beta": 2, "lam": "-inf"}, "lam of fds must be at most -0.5"),
+        ({"beta": 0.5, "lam": 0.5}, "lam of fds must be at least 1"),
+        ({"beta": 0.5, "lam": "nan"}, "lam of fds"),
+        ({"beta": 1, "lam": 1}, "lam of fds must be 0 where beta is 1"),
+    ],
+)
+def test_wrong_parameters(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        allocate(NSDI, PAIR, mechanism="fds", **parameters)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_complaints_want_numbers() -> None:
+    problem = Problem.build(NSDI, PAIR)
+    for tasks in ([1.0], [1.0, -1.0], [1.0, np.nan]):
+        with pytest.raises(InputError, match="tasks must be"):
+            complaints(problem, np.array(tasks))
+    assert set(complaints(problem, np.zeros(2))) == {"a", "b"}  # nothing is used up
+    satisfied = [replace_user(PAIR[0], tasks=3), replace_user(PAIR[1], tasks=2)]
+    assert not complaints(Problem.build(NSDI, satisfied), np.array([3.0, 2.0]))
+
+
+def test_prices_are_shown() -> None:
+    answer = allocate(FIGURE, PAIR, mechanism="nash")
+    assert set(answer.price_table()["round"]) == {1}
+    assert answer.to_dict()["certificate"]["prices"]["server-1"]["cpu"] > 0
+    assert most_welfare(answer.problem, PowerWelfare(beta=1)).method == "interior-point"
