@@ -120,7 +120,7 @@ def _page(report: Report, title: str) -> str:
                 "dominant resource, the worst-off first. The numbers are tasks.",
                 "note",
             ),
-            Figure(chart, True),
+            Figure(chart, True, least=460),
         ]
     parts += [tag("h2", "Report card"), _card(report), _legend()]
     cases = [_case(finding, report) for finding in report if finding.counterexample is not None]

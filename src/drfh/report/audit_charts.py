@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import altair
 import polars
 
-from drfh.report.parts import number_text, part_text
+from drfh.report.parts import part_text, short_number
 
 if TYPE_CHECKING:
     from drfh.auditor import Report
@@ -78,7 +78,7 @@ def fair_chart(report: Report) -> altair.LayerChart | None:
     >>> from drfh.auditor import audit
     >>> report = audit(load_scenario("gpu-cluster"), mechanism="drf", properties=["fair"])
     >>> fair_chart(report).data["tasks"][0]
-    '65.365 of 72'
+    '65.37 of 72'
     """
     example = next((f.counterexample for f in report if f.name == "fair"), None)
     if example is None:
@@ -97,7 +97,7 @@ def fair_chart(report: Report) -> altair.LayerChart | None:
             "end": [max(1.0, min(parts[user], _FULL)) for user in users],
             "side": ["below" if parts[user] < 1 - 1e-6 else "at or above" for user in users],
             "tasks": [
-                f"{number_text(example.before.get(user, 0.0))} of {number_text(fair)}"
+                f"{short_number(example.before.get(user, 0.0))} of {short_number(fair)}"
                 for user, fair in ((user, example.after[user]) for user in users)
             ],
         }
