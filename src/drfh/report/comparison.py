@@ -164,10 +164,10 @@ def _promised(comparison: Comparison) -> list[str | Figure]:
     if hit.is_empty():
         words += "Here all of it has."
     else:
-        words += (
-            f"Here {len(hit):,} of {len(promises):,} users get less than their promise; "
-            f"half of all users miss {part_text(_median(promises))} or more."
-        )
+        get = "gets less than its" if len(hit) == 1 else "get less than their"
+        words += f"Here {len(hit):,} of {len(promises):,} users {get} promise"
+        half = _median(promises)
+        words += f"; half of all miss {part_text(half)} or more." if half > _ROUND_OFF else "."
     rows: list[list[Content]] = [
         [row["user"], row["promised"], row["placed"], bar(row["gap"])]
         for row in promises.head(_MOST_USERS).iter_rows(named=True)
@@ -180,7 +180,7 @@ def _promised(comparison: Comparison) -> list[str | Figure]:
         tag("p", words, "text"),
     ]
     if not hit.is_empty():
-        parts.append(Figure(promise_chart(promises), True, least=460))
+        parts.append(Figure(promise_chart(promises), True))
     short = len(promises) <= FEW_USERS and not hit.is_empty()
     parts.append(users if short else details(f"All {len(promises):,} users", users))
     others = _other_promises(comparison)

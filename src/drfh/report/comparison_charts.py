@@ -8,6 +8,7 @@ import altair
 import numpy as np
 import polars
 
+from drfh.report.charts import BAD, GOOD, WIDTH, on_bars
 from drfh.report.parts import part_text, short_number
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ __all__ = ["FEW_USERS", "promise_chart", "users_chart"]
 
 #: Up to this many users each has a place of its own in a chart.
 FEW_USERS = 12
-_WIDTH = 460
 _PLACED, _MISSING = "placed", "promised, and no place for it"
 _ROUND_OFF = 1e-6
 
@@ -59,18 +59,18 @@ def promise_chart(promises: polars.DataFrame, title: str = "") -> altair.LayerCh
     )
     many = len(promises) > len(users)
     base = altair.Chart(frame).encode(y=altair.Y("user:N", sort=users, title=None))
-    bars = base.mark_bar(stroke="#9a3b2f").encode(
+    bars = base.mark_bar(stroke=BAD).encode(
         x=altair.X(
             "part:Q",
             stack="zero",
             title="part of what is promised"
-            + (f" (the {len(users)} worst of {len(promises):,} users)" if many else ""),
+            + (f" ({len(users)} of {len(promises):,} users, worst first)" if many else ""),
             axis=altair.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1], grid=False),
-            scale=altair.Scale(domain=[0, 1.35], nice=False),
+            scale=altair.Scale(domain=[0, 1]),
         ),
         color=altair.Color(
             "what:N",
-            scale=altair.Scale(domain=[_PLACED, _MISSING], range=["#4c78a8", "#d6604d59"]),
+            scale=altair.Scale(domain=[_PLACED, _MISSING], range=[GOOD, f"{BAD}40"]),
             legend=altair.Legend(title=None, orient="top", labelLimit=260, symbolStrokeWidth=0),
         ),
         strokeWidth=altair.condition(
@@ -84,17 +84,12 @@ def promise_chart(promises: polars.DataFrame, title: str = "") -> altair.LayerCh
             altair.Tooltip("label:N", title="placed"),
         ],
     )
-    labels = (
-        base.transform_filter(f"datum.what === '{_PLACED}'")
-        .transform_calculate(end="1")
-        .mark_text(align="left", dx=5)
-        .encode(x=altair.X("end:Q", stack=None), text="label:N")
-    )
+    placed = base.transform_filter(f"datum.what === '{_PLACED}'")
     return altair.LayerChart(
-        layer=[bars, labels],
+        layer=[bars, *on_bars(placed, "part", "label", 0.4)],
         data=frame,
         title=title or altair.Undefined,
-        width=_WIDTH,
+        width=WIDTH,
         height=24 * len(users),
     )
 
@@ -148,7 +143,7 @@ def _heat_map(comparison: Comparison) -> altair.LayerChart:
     colour = altair.Color(
         "part:Q",
         scale=altair.Scale(
-            domain=[0, 1, 2], range=["#d6604db3", "#88888818", "#4c78a8b3"], interpolate="rgb"
+            domain=[0, 1, 2], range=[f"{BAD}b3", "#88888818", f"{GOOD}b3"], interpolate="rgb"
         ),
         legend=altair.Legend(
             title=f"tasks, {of}", format="%", orient="bottom", values=[0, 0.5, 1, 1.5, 2],
@@ -167,7 +162,7 @@ def _heat_map(comparison: Comparison) -> altair.LayerChart:
             base.mark_text().encode(text="label:N", tooltip=tips),
         ],
         data=frame,
-        width=max(_WIDTH, 74 * len(users)),
+        width=max(WIDTH, 74 * len(users)),
         height=26 * len(named),
     )
 
@@ -200,7 +195,7 @@ def _spread(comparison: Comparison) -> altair.LayerChart:
     def between(low: str, high: str, size: int, opacity: float) -> altair.Chart:
         x = altair.X(f"{low}:Q", title="share per weight", axis=axis, scale=scale)
         chart: altair.Chart = base.mark_rule(
-            color="#4c78a8", strokeWidth=size, opacity=opacity, clip=True
+            color=GOOD, strokeWidth=size, opacity=opacity, clip=True
         ).encode(x=x, x2=f"{high}:Q")
         return chart
 
@@ -216,11 +211,11 @@ def _spread(comparison: Comparison) -> altair.LayerChart:
             between("p10", "p90", 6, 0.5),
             between("p25", "p75", 12, 0.8),
             base.mark_tick(color="#f2c14e", thickness=3, size=16).encode(x="median:Q"),
-            base.mark_point(shape="diamond", color="#d6604d", filled=True, size=90, opacity=1)
+            base.mark_point(shape="diamond", color=BAD, filled=True, size=90, opacity=1)
             .encode(x="worst:Q", tooltip=worst_tips)
             .transform_filter("datum.worst !== null"),
         ],
         data=frame,
-        width=_WIDTH,
+        width=WIDTH,
         height=26 * len(frame),
     )
