@@ -102,8 +102,7 @@ def drawn(chart: Any) -> Any:
     return chart.data
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [420, 1200])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 420)])
 @pytest.mark.parametrize(
     ("name", "mechanism", "whole"),
     [
@@ -130,8 +129,7 @@ def test_the_page_of_an_audit(
     page.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [420, 1200])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 420)])
 @pytest.mark.parametrize("name", ["paper-two-servers", "gpu-cluster", "google-2011"])
 def test_the_page_of_a_comparison(
     browser: object, name: str, width: int, scheme: str, tmp_path: Path
@@ -167,6 +165,11 @@ def test_names_cannot_break_out(browser: object, tmp_path: Path) -> None:
         text = page.text_content("body")
         for user in NASTY:
             assert user in text
+        page.locator(".figure .mark-rect.role-mark path").last.hover(force=True)
+        tip = page.locator("#vg-tooltip-element")
+        tip.wait_for(state="visible")
+        assert any(user in tip.inner_text() for user in NASTY)
+        assert page.locator("img").count() == 0
         page.close()
 
 
@@ -203,6 +206,20 @@ def test_a_case_that_no_file_can_hold(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text()
     assert "The case cannot be written to a file" in page
     assert "✘ fails" in page
+
+
+def test_what_was_observed(browser: object, tmp_path: Path) -> None:
+    rows = [
+        {"user": "ann", "server": "high-memory", "tasks": 9},
+        {"user": "bob", "server": "high-cpu", "tasks": 2},
+    ]
+    report = audit(load_scenario("paper-two-servers"), observed=rows)
+    save_audit(report, tmp_path / "page.html", title="Monday")
+    page = opened(browser, tmp_path / "page.html")
+    assert page.inner_text("p.headline").startswith("80 % from fair.")
+    assert page.inner_text("p.summary").startswith("observed allocation. Two servers, two users:")
+    assert "What was observed is not in the file" in page.text_content("#case-fair")
+    page.close()
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import altair
 import polars
 
-from drfh.report.charts import BAD, GOOD, WIDTH, on_bars
+from drfh.report.charts import BAD, GOOD, SHORT_NAMES, WIDTH, on_bars
 from drfh.report.parts import part_text, short_number
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def failures_chart(report: Report, title: str = "") -> altair.LayerChart:
         x=altair.X(
             "amount:Q",
             title="missed by the one hurt most",
-            axis=altair.Axis(format="%", tickCount=5, grid=False),
-            scale=altair.Scale(domain=[0, 1]),
+            axis=altair.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1], grid=False),
+            scale=altair.Scale(domain=[0, 1.15], nice=False),  # and room for the last label
         ),
         y=altair.Y("property:N", sort=frame["property"].to_list(), title=None),
         tooltip=[altair.Tooltip("property:N"), altair.Tooltip("found:N")],
@@ -101,7 +101,7 @@ def fair_chart(report: Report) -> altair.LayerChart | None:
     )
     widest = max(1.0, *frame["shown"])
     base = altair.Chart(frame).encode(
-        y=altair.Y("user:N", sort=users, title=None),
+        y=altair.Y("user:N", sort=users, title=None, axis=SHORT_NAMES),
         tooltip=[
             altair.Tooltip("user:N"),
             altair.Tooltip("part:Q", title="of its fair level", format=".1%"),
@@ -127,7 +127,7 @@ def fair_chart(report: Report) -> altair.LayerChart | None:
         layer=[
             base.mark_bar().encode(x=x, color=colour),
             line.encode(x="fair:Q"),
-            *on_bars(base, "shown", "tasks", 0.4 * widest),
+            *on_bars(base, "shown", "tasks", 0.55 * widest),
         ],
         data=frame,
         width=WIDTH,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import altair
 
-__all__ = ["BAD", "GOOD", "WIDTH", "on_bars"]
+__all__ = ["BAD", "GOOD", "SHORT_NAMES", "WIDTH", "on_bars"]
 
 #: Colours that stay apart for most kinds of colour vision, dark enough for white text.
 BAD, GOOD = "#c2493a", "#4c78a8"
 #: Width of a plot in pixels, where no page says otherwise.
 WIDTH = 460
+#: Long names end in an ellipsis, so that bars stay long enough; tooltips have them whole.
+SHORT_NAMES = altair.Axis(labelLimit=120)
 
 
 def on_bars(base: altair.Chart, part: str, label: str, enough: float) -> list[altair.Chart]:

@@ -8,7 +8,7 @@ import altair
 import numpy as np
 import polars
 
-from drfh.report.charts import BAD, GOOD, WIDTH, on_bars
+from drfh.report.charts import BAD, GOOD, SHORT_NAMES, WIDTH, on_bars
 from drfh.report.parts import part_text, short_number
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ __all__ = ["FEW_USERS", "promise_chart", "users_chart"]
 
 #: Up to this many users each has a place of its own in a chart.
 FEW_USERS = 12
-_PLACED, _MISSING = "placed", "promised, and no place for it"
+_PLACED, _MISSING = "placed", "promised, no place"
 _ROUND_OFF = 1e-6
 
 
@@ -58,7 +58,9 @@ def promise_chart(promises: polars.DataFrame, title: str = "") -> altair.LayerCh
         }
     )
     many = len(promises) > len(users)
-    base = altair.Chart(frame).encode(y=altair.Y("user:N", sort=users, title=None))
+    base = altair.Chart(frame).encode(
+        y=altair.Y("user:N", sort=users, title=None, axis=SHORT_NAMES)
+    )
     bars = base.mark_bar(stroke=BAD).encode(
         x=altair.X(
             "part:Q",
@@ -86,7 +88,7 @@ def promise_chart(promises: polars.DataFrame, title: str = "") -> altair.LayerCh
     )
     placed = base.transform_filter(f"datum.what === '{_PLACED}'")
     return altair.LayerChart(
-        layer=[bars, *on_bars(placed, "part", "label", 0.4)],
+        layer=[bars, *on_bars(placed, "part", "label", 0.55)],
         data=frame,
         title=title or altair.Undefined,
         width=WIDTH,
