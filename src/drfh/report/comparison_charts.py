@@ -145,7 +145,9 @@ def _heat_map(comparison: Comparison) -> altair.LayerChart:
     colour = altair.Color(
         "part:Q",
         scale=altair.Scale(
-            domain=[0, 1, 2], range=[f"{BAD}b3", "#88888818", f"{GOOD}b3"], interpolate="rgb"
+            domain=[0, 0.99, 1, 1.01, 2],
+            range=[f"{BAD}b3", f"{BAD}1f", "#88888818", f"{GOOD}1f", f"{GOOD}b3"],
+            interpolate="rgb",
         ),
         legend=altair.Legend(
             title=f"tasks, {of}", format="%", orient="bottom", values=[0, 0.5, 1, 1.5, 2],
