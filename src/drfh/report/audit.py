@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["audit_headline", "save_audit"]
 
 _MOST_HURT = 5
+_MOST_NAMED = 10  # the auditor names no more
 _MOST_USERS = 1_000
 _FEW_USERS = 12
 _LONGEST_CASE = 200_000  # characters of a scenario that still stand on the page
@@ -106,7 +107,7 @@ def audit_headline(report: Report) -> str:
 def _page(report: Report, title: str) -> str:
     parts: list[str | Figure] = [
         tag("p", audit_headline(report), "headline"),
-        tag("p", _summary(report), "summary"),
+        tag("p", _summary(report, named=not title), "summary"),
     ]
     if report.failed:
         parts += [tag("h2", "What fails, and by how much"), Figure(failures_chart(report), True)]
@@ -134,10 +135,11 @@ def _page(report: Report, title: str) -> str:
     return page_of(title or f"Audit of {report.subject}", parts)
 
 
-def _summary(report: Report) -> str:
+def _summary(report: Report, *, named: bool) -> str:
     scenario = report.scenario
     cluster, users = scenario.cluster, len(scenario.users)
-    where = f"{scenario.title}: " if scenario.title else ""
+    where = "" if named else f"{report.subject}. "
+    where += f"{scenario.title}: " if scenario.title else ""
     count = {"holds": 0, "not found": 0, "not applicable": 0}
     for finding in report:
         if finding.verdict in count:
@@ -150,7 +152,7 @@ def _summary(report: Report) -> str:
     others = ", ".join(f"{number} {words}" for number, words in rest if number)
     servers = f"{cluster.size:,} server{'' if cluster.size == 1 else 's'}"
     return (
-        f"{report.subject}. {where}{users:,} user{'' if users == 1 else 's'} on {servers}. "
+        f"{where}{users:,} user{'' if users == 1 else 's'} on {servers}. "
         f"{others[:1].upper()}{others[1:]}{'. ' if others else ''}"
         f"Audited in {report.seconds:.2g} s."
     )
@@ -179,9 +181,8 @@ def _sentence(finding: Finding) -> Markup:
     if finding.hurt:
         named = ", ".join(finding.hurt[:_MOST_HURT])
         more = len(finding.hurt) - _MOST_HURT
-        named += (
-            f" and {more}{' or more' if len(finding.hurt) >= 10 else ''} others" if more > 0 else ""
-        )
+        if more > 0:
+            named += f" and {more}{' or more' if len(finding.hurt) >= _MOST_NAMED else ''}"
         lines.append(tag("span", f"Hurt, worst first: {named}", "soft"))
     if finding.proof:
         lines.append(tag("span", f"Proven for the mechanism: {finding.proof}", "soft"))

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 import altair
 import polars
 
-from drfh.report.parts import number_text, part_text
+from drfh.report.charts import BAD, GOOD, SHORT_NAMES, WIDTH, on_bars
+from drfh.report.parts import part_text, short_number
 
 if TYPE_CHECKING:
     from drfh.auditor import Report
 
 __all__ = ["failures_chart", "fair_chart"]
 
-_BAD = "#d6604d"
-_GOOD = "#4c78a8"
 _MOST_USERS = 24
-_WIDTH = 460
 _FULL = 2.0  # beyond twice the fair level a bar ends
 
 
@@ -37,7 +35,7 @@ def failures_chart(report: Report, title: str = "") -> altair.LayerChart:
         words = polars.DataFrame({"words": ["✔ nothing fails"]})
         nothing = altair.Chart(words).mark_text(fontSize=16).encode(text="words:N")
         return altair.LayerChart(
-            layer=[nothing], title=title or altair.Undefined, width=_WIDTH, height=60
+            layer=[nothing], title=title or altair.Undefined, width=WIDTH, height=60
         )
     frame = polars.DataFrame(
         {
@@ -50,19 +48,19 @@ def failures_chart(report: Report, title: str = "") -> altair.LayerChart:
     base = altair.Chart(frame).encode(
         x=altair.X(
             "amount:Q",
-            title="what the one hurt most misses of what it should have",
-            axis=altair.Axis(format="%", tickCount=5, grid=False),
-            scale=altair.Scale(domain=[0, 1]),
+            title="missed by the one hurt most",
+            axis=altair.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1], grid=False),
+            scale=altair.Scale(domain=[0, 1.15], nice=False),  # and room for the last label
         ),
         y=altair.Y("property:N", sort=frame["property"].to_list(), title=None),
         tooltip=[altair.Tooltip("property:N"), altair.Tooltip("found:N")],
     )
     labels = base.mark_text(align="left", dx=5).encode(text="label:N")
     return altair.LayerChart(
-        layer=[base.mark_bar(color=_BAD), labels],
+        layer=[base.mark_bar(color=BAD), labels],
         data=frame,
         title=title or altair.Undefined,
-        width=_WIDTH,
+        width=WIDTH,
         height=24 * len(frame),
     )
 
@@ -78,7 +76,7 @@ def fair_chart(report: Report) -> altair.LayerChart | None:
     >>> from drfh.auditor import audit
     >>> report = audit(load_scenario("gpu-cluster"), mechanism="drf", properties=["fair"])
     >>> fair_chart(report).data["tasks"][0]
-    '65.365 of 72'
+    '65.37 of 72'
     """
     example = next((f.counterexample for f in report if f.name == "fair"), None)
     if example is None:
@@ -94,36 +92,34 @@ def fair_chart(report: Report) -> altair.LayerChart | None:
             "user": users,
             "part": [parts[user] for user in users],
             "shown": [min(parts[user], _FULL) for user in users],
-            "end": [max(1.0, min(parts[user], _FULL)) for user in users],
             "side": ["below" if parts[user] < 1 - 1e-6 else "at or above" for user in users],
             "tasks": [
-                f"{number_text(example.before.get(user, 0.0))} of {number_text(fair)}"
+                f"{short_number(example.before.get(user, 0.0))} of {short_number(fair)}"
                 for user, fair in ((user, example.after[user]) for user in users)
             ],
         }
     )
     widest = max(1.0, *frame["shown"])
     base = altair.Chart(frame).encode(
-        y=altair.Y("user:N", sort=users, title=None),
+        y=altair.Y("user:N", sort=users, title=None, axis=SHORT_NAMES),
         tooltip=[
             altair.Tooltip("user:N"),
             altair.Tooltip("part:Q", title="of its fair level", format=".1%"),
             altair.Tooltip("tasks:N"),
         ],
     )
-    few = len(parts) > len(users)
     title = "has, of its fair level"
-    title += f" (the {len(users)} furthest below of {len(parts):,} users)" if few else ""
+    if len(parts) > len(users):
+        title += f" ({len(users)} of {len(parts):,} users, lowest first)"
     x = altair.X(
         "shown:Q",
         title=title,
         axis=altair.Axis(format="%", tickCount=5, grid=False),
-        # Room for the numbers at the end of a bar.
-        scale=altair.Scale(domain=[0, 1.3 * widest], nice=False),
+        scale=altair.Scale(domain=[0, 1.05 * widest], nice=False),
     )
     colour = altair.Color(
         "side:N",
-        scale=altair.Scale(domain=["below", "at or above"], range=[_BAD, _GOOD]),
+        scale=altair.Scale(domain=["below", "at or above"], range=[BAD, GOOD]),
         legend=altair.Legend(title=None, orient="top"),
     )
     line = altair.Chart(polars.DataFrame({"fair": [1.0]})).mark_rule(strokeDash=[4, 3])
@@ -131,9 +127,9 @@ def fair_chart(report: Report) -> altair.LayerChart | None:
         layer=[
             base.mark_bar().encode(x=x, color=colour),
             line.encode(x="fair:Q"),
-            base.mark_text(align="left", dx=5).encode(x="end:Q", text="tasks:N"),
+            *on_bars(base, "shown", "tasks", 0.55 * widest),
         ],
         data=frame,
-        width=_WIDTH,
+        width=WIDTH,
         height=22 * len(frame),
     )

@@ -121,7 +121,7 @@ def _page(comparison: Comparison, title: str) -> str:
         few = len(scenario.users) <= FEW_USERS
         parts += [
             tag("h2", "Who has how much"),
-            tag("p", _users_words(few), "note"),
+            tag("p", _users_words(comparison), "note"),
             Figure(
                 users_chart(comparison), True, least=150 + 66 * len(scenario.users) if few else 0
             ),
@@ -164,10 +164,10 @@ def _promised(comparison: Comparison) -> list[str | Figure]:
     if hit.is_empty():
         words += "Here all of it has."
     else:
-        words += (
-            f"Here {len(hit):,} of {len(promises):,} users get less than their promise; "
-            f"half of all users miss {part_text(_median(promises))} or more."
-        )
+        get = "gets less than its" if len(hit) == 1 else "get less than their"
+        words += f"Here {len(hit):,} of {len(promises):,} users {get} promise"
+        half = _median(promises)
+        words += f"; half of all miss {part_text(half)} or more." if half > _ROUND_OFF else "."
     rows: list[list[Content]] = [
         [row["user"], row["promised"], row["placed"], bar(row["gap"])]
         for row in promises.head(_MOST_USERS).iter_rows(named=True)
@@ -178,9 +178,11 @@ def _promised(comparison: Comparison) -> list[str | Figure]:
     parts: list[str | Figure] = [
         tag("h2", "What is promised, and what can be placed"),
         tag("p", words, "text"),
-        Figure(promise_chart(promises), True),
-        users if len(promises) <= FEW_USERS else details(f"All {len(promises):,} users", users),
     ]
+    if not hit.is_empty():
+        parts.append(Figure(promise_chart(promises), True))
+    short = len(promises) <= FEW_USERS and not hit.is_empty()
+    parts.append(users if short else details(f"All {len(promises):,} users", users))
     others = _other_promises(comparison)
     if others:
         parts.append(others)
@@ -206,13 +208,15 @@ def _other_promises(comparison: Comparison) -> Markup | None:
     return table(["promises of", "users who miss something", "worst hit", "missing"], rows)
 
 
-def _users_words(few: bool) -> str:
-    if few:
-        return "Tasks of each user. Blue: more than in the first measure below; red: less."
+def _users_words(comparison: Comparison) -> str:
+    if len(comparison.scenario.users) <= FEW_USERS:
+        if any(row.name == "drfh" for row in comparison.answered):
+            return "Tasks of each user. Blue: more than with DRFH; red: less."
+        return "Tasks of each user. Red: less than with the mechanism that gives it the most."
     return (
         "Each line spans the shares per weight of all users; the bars hold the middle 80 % and "
-        "50 %, the yellow tick is the median. The red diamond is the user furthest below its DRFH "
-        "level."
+        "50 %, the yellow tick is the median; a line that meets the right edge goes on. The red "
+        "diamond is the user furthest below its DRFH level."
     )
 
 
@@ -226,7 +230,11 @@ def _mechanisms(comparison: Comparison) -> Markup:
         if proof is not None:
             sign = "✔" if proof.closed else "✘ not closed,"
             kind = "holds" if proof.closed else "fails"
-            certificate = Cell(f"{sign} {proof.gap:.0e}", f"mark {kind}", title=proof.what)
+            certificate = Cell(
+                f"{sign} {f'{proof.gap:.0e}' if proof.gap else '0'}",
+                f"mark {kind}",
+                title=proof.what,
+            )
         return [
             Cell(tag("b", row.name)),
             bar(row.distance),
@@ -237,7 +245,14 @@ def _mechanisms(comparison: Comparison) -> Markup:
             Cell(f"{row.seconds:.2g}", "number"),
         ]
 
-    head = ["mechanism", "from fair", "worst off", "tasks", "promise missing", "certificate gap"]
+    head = [
+        "mechanism",
+        "from fair",
+        "worst off",
+        "tasks in total",
+        "promise missing",
+        "certificate gap",
+    ]
     return table([*head, "seconds"], [line(row) for row in comparison.answered])
 
 

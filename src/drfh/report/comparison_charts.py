@@ -8,7 +8,8 @@ import altair
 import numpy as np
 import polars
 
-from drfh.report.parts import number_text, part_text
+from drfh.report.charts import BAD, GOOD, SHORT_NAMES, WIDTH, on_bars
+from drfh.report.parts import part_text, short_number
 
 if TYPE_CHECKING:
     from drfh.comparison import Comparison
@@ -17,9 +18,8 @@ __all__ = ["FEW_USERS", "promise_chart", "users_chart"]
 
 #: Up to this many users each has a place of its own in a chart.
 FEW_USERS = 12
-_WIDTH = 460
-_PLACED, _MISSING = "placed", "promised, and no place for it"
-_PERCENT = altair.Axis(format="%", tickCount=5, grid=False)
+_PLACED, _MISSING = "placed", "promised, no place"
+_ROUND_OFF = 1e-6
 
 
 def promise_chart(promises: polars.DataFrame, title: str = "") -> altair.LayerChart:
@@ -38,40 +38,42 @@ def promise_chart(promises: polars.DataFrame, title: str = "") -> altair.LayerCh
     >>> from drfh.comparison import compare
     >>> promises = compare(load_scenario("paper-two-servers"), mechanisms=["drf"]).promises()
     >>> promise_chart(promises).data["label"].to_list()[0]
-    '10 of 11.667'
+    '10 of 11.67'
     """
     # What differs by round-off only stays in the order of the users.
     worst = promises.sort(-polars.col("gap").round(9), maintain_order=True).head(FEW_USERS)
     users = worst["user"].to_list()
-    placed = 1 - worst["gap"]
+    gap = [part if part > _ROUND_OFF else 0.0 for part in worst["gap"]]
     frame = polars.DataFrame(
         {
             "user": users * 2,
             "what": [_PLACED] * len(users) + [_MISSING] * len(users),
-            "part": [*placed, *worst["gap"]],
+            "part": [*(1 - part for part in gap), *gap],
             "order": [0] * len(users) + [1] * len(users),
             "label": [
-                f"{number_text(row['placed'])} of {number_text(row['promised'])}"
+                f"{short_number(row['placed'])} of {short_number(row['promised'])}"
                 for row in worst.iter_rows(named=True)
             ]
             * 2,
         }
     )
     many = len(promises) > len(users)
-    base = altair.Chart(frame).encode(y=altair.Y("user:N", sort=users, title=None))
-    bars = base.mark_bar(stroke="#9a3b2f").encode(
+    base = altair.Chart(frame).encode(
+        y=altair.Y("user:N", sort=users, title=None, axis=SHORT_NAMES)
+    )
+    bars = base.mark_bar(stroke=BAD).encode(
         x=altair.X(
             "part:Q",
             stack="zero",
             title="part of what is promised"
-            + (f" (the {len(users)} worst of {len(promises):,} users)" if many else ""),
-            axis=_PERCENT,
-            scale=altair.Scale(domain=[0, 1.3], nice=False),
+            + (f" ({len(users)} of {len(promises):,} users, worst first)" if many else ""),
+            axis=altair.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1], grid=False),
+            scale=altair.Scale(domain=[0, 1]),
         ),
         color=altair.Color(
             "what:N",
-            scale=altair.Scale(domain=[_PLACED, _MISSING], range=["#4c78a8", "#d6604d59"]),
-            legend=altair.Legend(title=None, orient="top", labelLimit=260),
+            scale=altair.Scale(domain=[_PLACED, _MISSING], range=[GOOD, f"{BAD}40"]),
+            legend=altair.Legend(title=None, orient="top", labelLimit=260, symbolStrokeWidth=0),
         ),
         strokeWidth=altair.condition(
             f"datum.what === '{_MISSING}' && datum.part > 0", altair.value(1), altair.value(0)
@@ -84,17 +86,12 @@ def promise_chart(promises: polars.DataFrame, title: str = "") -> altair.LayerCh
             altair.Tooltip("label:N", title="placed"),
         ],
     )
-    labels = (
-        base.transform_filter(f"datum.what === '{_PLACED}'")
-        .transform_calculate(end="1")
-        .mark_text(align="left", dx=5)
-        .encode(x=altair.X("end:Q", stack=None), text="label:N")
-    )
+    placed = base.transform_filter(f"datum.what === '{_PLACED}'")
     return altair.LayerChart(
-        layer=[bars, labels],
+        layer=[bars, *on_bars(placed, "part", "label", 0.55)],
         data=frame,
         title=title or altair.Undefined,
-        width=_WIDTH,
+        width=WIDTH,
         height=24 * len(users),
     )
 
@@ -133,19 +130,24 @@ def _heat_map(comparison: Comparison) -> altair.LayerChart:
             "mechanism": [name for name in named for _ in users],
             "user": users * len(named),
             "tasks": tasks.ravel(),
-            "label": [number_text(float(f"{value:.4g}")) for value in tasks.ravel().tolist()],
+            "label": [short_number(value) for value in tasks.ravel().tolist()],
             "part": part.ravel().clip(0, 2),
             "percent": [part_text(value) for value in part.ravel().tolist()],
         }
     )
+    angle = -40 if max(len(name) for name in users) * len(users) > 90 else 0
     base = altair.Chart(frame).encode(
-        x=altair.X("user:N", sort=users, title=None, axis=altair.Axis(orient="top", labelAngle=0)),
+        x=altair.X(
+            "user:N", sort=users, title=None, axis=altair.Axis(orient="top", labelAngle=angle)
+        ),
         y=altair.Y("mechanism:N", sort=named, title=None),
     )
     colour = altair.Color(
         "part:Q",
         scale=altair.Scale(
-            domain=[0, 1, 2], range=["#d6604db3", "#88888818", "#4c78a8b3"], interpolate="rgb"
+            domain=[0, 0.99, 1, 1.01, 2],
+            range=[f"{BAD}b3", f"{BAD}1f", "#88888818", f"{GOOD}1f", f"{GOOD}b3"],
+            interpolate="rgb",
         ),
         legend=altair.Legend(
             title=f"tasks, {of}", format="%", orient="bottom", values=[0, 0.5, 1, 1.5, 2],
@@ -164,7 +166,7 @@ def _heat_map(comparison: Comparison) -> altair.LayerChart:
             base.mark_text().encode(text="label:N", tooltip=tips),
         ],
         data=frame,
-        width=max(_WIDTH, 74 * len(users)),
+        width=max(WIDTH, 74 * len(users)),
         height=26 * len(named),
     )
 
@@ -185,15 +187,19 @@ def _spread(comparison: Comparison) -> altair.LayerChart:
     frame = polars.DataFrame(rows, schema=columns, schema_overrides=types, orient="row")
     tips = [altair.Tooltip("mechanism:N")]
     tips += [altair.Tooltip(f"{name}:Q", format=".3%") for name in columns[1:8]]
+    # A single user far ahead must not squeeze the others: its line goes on beyond the edge.
+    widest, most = max(row[7] for row in rows), max(row[6] for row in rows)
+    end = min(widest, 1.4 * most) or widest or 1.0
+    scale = altair.Scale(domain=[0, end], nice=False)
     axis = altair.Axis(format="~%", tickCount=5, grid=False)
     base = altair.Chart(frame).encode(
         y=altair.Y("mechanism:N", sort=frame["mechanism"].to_list(), title=None), tooltip=tips
     )
 
     def between(low: str, high: str, size: int, opacity: float) -> altair.Chart:
-        x = altair.X(f"{low}:Q", title="share per weight", axis=axis, scale=altair.Scale(zero=True))
+        x = altair.X(f"{low}:Q", title="share per weight", axis=axis, scale=scale)
         chart: altair.Chart = base.mark_rule(
-            color="#4c78a8", strokeWidth=size, opacity=opacity
+            color=GOOD, strokeWidth=size, opacity=opacity, clip=True
         ).encode(x=x, x2=f"{high}:Q")
         return chart
 
@@ -209,11 +215,11 @@ def _spread(comparison: Comparison) -> altair.LayerChart:
             between("p10", "p90", 6, 0.5),
             between("p25", "p75", 12, 0.8),
             base.mark_tick(color="#f2c14e", thickness=3, size=16).encode(x="median:Q"),
-            base.mark_point(shape="diamond", color="#d6604d", filled=True, size=90, opacity=1)
+            base.mark_point(shape="diamond", color=BAD, filled=True, size=90, opacity=1)
             .encode(x="worst:Q", tooltip=worst_tips)
             .transform_filter("datum.worst !== null"),
         ],
         data=frame,
-        width=_WIDTH,
+        width=WIDTH,
         height=26 * len(frame),
     )

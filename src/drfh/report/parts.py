@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cell", "Figure", "Markup", "bar", "details", "join", "mark", "number_text",
-    "part_text", "table", "tag", "text"
+    "part_text", "short_number", "table", "tag", "text"
 ]  # fmt: skip
 
 #: Verdict → what stands for it, and its name in the style of the page.
@@ -219,6 +219,17 @@ def number_text(value: float) -> str:
     ('11.667', '118,360', '1e-14')
     """
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:,.5g}"
+
+
+def short_number(value: float) -> str:
+    """Return a number with four digits, never as a power of ten if it is large.
+
+    Examples
+    --------
+    >>> short_number(65.36518), short_number(118359.7), short_number(2e-7)
+    ('65.37', '118,400', '2e-07')
+    """
+    return number_text(float(f"{value:.4g}"))
 
 
 def _element(cell: Cell) -> str:

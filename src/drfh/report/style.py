@@ -16,10 +16,10 @@ h1 { font-size: 1.6rem; line-height: 1.2; margin-bottom: .2rem; }
 h2 { font-size: 1.1rem; margin-top: 2.2rem; }
 p.summary { color: var(--soft); margin-top: 0; }
 .scroll { overflow-x: auto; }
-.figure.stretch.vega-embed { display: block; max-width: 48rem; }
+.figure.stretch.vega-embed { display: block; max-width: 54rem; }
 .vega-embed summary { opacity: .3; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-.table { overflow-x: auto; }
+.table { overflow-x: auto; margin: .6rem 0; }
 th, td { padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); text-align: left;
          white-space: nowrap; }
 th { color: var(--soft); font-weight: 600; }
@@ -29,7 +29,7 @@ td.part { background: linear-gradient(to right, color-mix(in srgb, var(--bar) 30
 a { color: inherit; }
 p.headline { font-size: 1.3rem; line-height: 1.35; margin: .8rem 0; }
 p.note, .soft { color: var(--soft); font-size: .875rem; }
-p.note { max-width: 48rem; }
+p.note { max-width: 54rem; }
 .soft { display: block; }
 td.mark, .mark { font-weight: 600; }
 .fails { color: var(--bad); }
