@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONUTF8 := 1
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help run test test-slow lint bench docs pictures browser lock clean
+.PHONY: help run test test-slow lint bench bench-audit docs pictures browser lock clean
 .DEFAULT_GOAL := help
 
 help:  ## Show the targets
@@ -57,6 +57,9 @@ lint: $(VENV)/.dev  ## ruff and mypy --strict
 
 bench: $(VENV)/.bench  ## Us against cvxpy, scipy and OR-tools, as ratios
 	@$(BIN)/python benchmarks/allocate.py
+
+bench-audit: $(VENV)/.bench  ## How long audits and mechanisms take
+	@$(BIN)/python benchmarks/audit.py
 
 docs: $(VENV)/.dev  ## Build the documentation into site/
 	@$(BIN)/mkdocs build --strict

@@ -55,11 +55,11 @@ def hard(users: int, servers: int, resources: int, seed: int = 0) -> Instance:
     return _finish(f"hard {users:,} × {servers:,}, m = {resources}", cluster, demand)
 
 
-def google(users: int = 933, seed: int = 0) -> Instance:
+def google(users: int = 933, seed: int = 0, size: float = 1.0) -> Instance:
     """Return Google's 12,583 servers (Table I of the paper) with random users."""
     random = np.random.default_rng(seed)
     cluster = load_scenario("google-2011").cluster
-    demand = np.exp(random.normal(0, 0.3, (users, 2)))
+    demand = size * np.exp(random.normal(0, 0.3, (users, 2)))
     return _finish(f"Google, {users} users", cluster, demand)
 
 

@@ -41,7 +41,7 @@ from drfh.workload import User
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["PROPERTIES", "Counterexample", "Finding", "Property", "Report", "audit"]
+__all__ = ["PROPERTIES", "Counterexample", "Finding", "Property", "Report", "audit", "case_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,14 @@ def audit(
     'ann has 1.818 tasks and would have 3.5 with its part of every server'
     """
     started = time.perf_counter()
-    case = _case(subject, users, mechanism, whole_tasks, observed, parameters)
+    case = case_of(
+        subject,
+        users,
+        mechanism=mechanism,
+        whole_tasks=whole_tasks,
+        observed=observed,
+        **parameters,
+    )
     case = replace(case, seed=seed, tries=tries)
     chosen = list(PROPERTIES) if properties is None else list(properties)
     for name in chosen:
@@ -201,14 +208,16 @@ def _words(case: Case) -> str:
     return f"{case.scenario.mechanism}{', whole tasks' if case.filled else ''}"
 
 
-def _case(
+def case_of(
     subject: Allocation | Scenario | Cluster,
-    users: Iterable[User] | None,
-    mechanism: str | Mechanism | None,
-    whole_tasks: bool,
-    observed: Iterable[Mapping[str, Any]] | polars.DataFrame | None,
-    parameters: dict[str, Any],
+    users: Iterable[User] | None = None,
+    *,
+    mechanism: str | Mechanism | None = None,
+    whole_tasks: bool = False,
+    observed: Iterable[Mapping[str, Any]] | polars.DataFrame | None = None,
+    **parameters: Any,
 ) -> Case:
+    """Return what is to be audited: parameters as for :func:`audit`."""
     if isinstance(subject, Allocation):
         return _of_allocation(subject)
     if isinstance(subject, Scenario):

@@ -30,6 +30,7 @@ def dynamic_drf(problem: Problem, *, method: str = "auto") -> Solution:
         JAIR 51, 2014.
 
     Properties
+        order-of-users: no; users arrive in this order
         sharing-incentive: yes if one server, endless tasks, positive demands; Kash, Procaccia,
             Shah 2014
         truthful: yes if one server, endless tasks, positive demands; Kash, Procaccia, Shah 2014

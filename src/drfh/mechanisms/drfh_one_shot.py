@@ -41,9 +41,10 @@ def drfh_one_shot(problem: Problem, *, method: str = "auto") -> Solution:
     oracle, used = choose_oracle(problem, method)
     n = len(problem.users)
     cut = oracle.raise_level(np.zeros(n), problem.weight, np.full(n, np.inf))
-    level = min(cut.level, float((problem.share_limit / problem.weight).min()))
+    first_done = float((problem.share_limit / problem.weight).min())
+    level = min(cut.level, first_done)
     placement = oracle.place(problem.weight * level)
-    if cut.prices is not None and level == cut.level:
+    if cut.prices is not None and level < first_done:
         # What a share costs is what it counts; everybody has the lowest level.
         prices, gradient = cut.prices, cut.prices.of_users(problem)
     else:

@@ -42,6 +42,7 @@ def ps_dsf(problem: Problem) -> Solution:
         (PS-DSF): a multi-resource fair allocation mechanism for heterogeneous servers, ICC 2017.
 
     Properties
+        order-of-servers: no; with finite tasks there are several fixed points
         pareto: no; DRFH gives everybody more on servers (2, 3), (5, 7) with tasks (5, 1), (5, 4),
             (1, 6)
         truthful: no; there the first user gains by asking for (4, 6)

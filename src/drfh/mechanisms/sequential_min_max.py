@@ -24,6 +24,8 @@ def sequential_min_max(problem: Problem, *, reference: str | None = None) -> Sol
         indivisibilities, TEAC 2015; there on one server.
 
     Properties
+        order-of-users: no; ties go to who is listed first
+        order-of-servers: no; whole tasks go to the best fit, ties to the first
         pareto: yes if one server; Parkes, Procaccia, Shah 2015
         sharing-incentive: yes if one server, endless tasks; Parkes, Procaccia, Shah 2015
         truthful: no; no such rule is, Parkes, Procaccia, Shah 2015

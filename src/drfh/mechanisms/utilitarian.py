@@ -24,6 +24,9 @@ def utilitarian(problem: Problem) -> Solution:
         The benchmark of every price of fairness, as in Joe-Wong et al. (INFOCOM 2012).
 
     Properties
+        order-of-users: no; one of several best allocations is taken
+        order-of-servers: no; one of several best allocations is taken
+        units: no; one of several best allocations is taken
         pareto: yes; who could run more would raise the total
         envy-free: no; a user with large tasks may get nothing
         sharing-incentive: no; a user with large tasks may get nothing

@@ -14,6 +14,7 @@ from drfh.problem import Floats
 __all__ = ["most_tasks"]
 
 _SMALLEST_COEFFICIENT = 1e-12
+_TOGETHER = 2_000  # pairs up to which one linear program is quick
 
 
 def most_tasks(classes: Classes, unit: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -29,6 +30,8 @@ def most_tasks(classes: Classes, unit: Floats) -> tuple[Floats, Floats, Floats, 
     who = np.flatnonzero(problem.share_limit > 0)
     if len(who) == 0:
         return share, amount, np.zeros((k, m)), worth
+    if n * k > _TOGETHER and np.isinf(problem.limit).all():
+        return _server_by_server(classes, unit)
     user, server = np.nonzero(classes.usable)
     d, c = classes.direction[user], classes.capacity[server]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -67,3 +70,58 @@ def most_tasks(classes: Classes, unit: Floats) -> tuple[Floats, Floats, Floats, 
         prices = np.where(classes.capacity > 0, by_row / classes.capacity, 0.0)
     worth[:] = dual[k * m :] / total
     return share, amount, prices, worth
+
+
+def _server_by_server(classes: Classes, unit: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the same for endless tasks, where no server needs to know of the others.
+
+    Every server by itself runs the most that it can: a linear program with a row a resource, the
+    same but for its right side on all servers that are open to the same users.
+    """
+    problem = classes.problem
+    n, k = classes.usable.shape
+    m = classes.direction.shape[1]
+    best = np.zeros(n, dtype=np.int64)  # the user of each class whose tasks are smallest
+    order = np.argsort(unit, kind="stable")
+    best[classes.user_class[order]] = order
+    share, amount, prices = np.zeros(len(problem.users)), np.zeros((n, k)), np.zeros((k, m))
+    patterns, pattern = np.unique(classes.usable.T, axis=0, return_inverse=True)
+    for number, open_to in enumerate(patterns):
+        users = np.flatnonzero(open_to)
+        if len(users) == 0:
+            continue
+        worth = unit[best[users]]
+        model = _one_server(classes.direction[users], worth / worth.max())
+        for server in np.flatnonzero(pattern.ravel() == number).tolist():
+            room = classes.capacity[server]
+            size = float(room.max())
+            for r in range(m):
+                model.changeRowBounds(r, -highspy.kHighsInf, float(room[r]) / size)
+            model.run()
+            solution = model.getSolution()
+            amount[users, server] = np.maximum(np.array(solution.col_value), 0.0) * size
+            dual = np.array(solution.row_dual)
+            prices[server] = np.maximum(-dual, 0.0) * worth.max()
+    share[best] = amount.sum(axis=1)
+    cost = np.where(classes.usable, classes.direction @ prices.T, math.inf)
+    least: Floats = cost.min(axis=1)
+    return share, amount, prices, np.where(np.isfinite(least), least, 0.0)
+
+
+def _one_server(direction: Floats, worth: Floats) -> highspy.Highs:
+    """Return the model of one server, its room still to be set."""
+    n, m = direction.shape
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = n, m
+    lp.col_cost_ = -worth
+    lp.col_lower_, lp.col_upper_ = np.zeros(n), np.full(n, highspy.kHighsInf)
+    lp.row_lower_, lp.row_upper_ = np.full(m, -highspy.kHighsInf), np.ones(m)
+    keep = direction > _SMALLEST_COEFFICIENT
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_ = np.concatenate(([0], np.cumsum(keep.sum(axis=1)))).astype(np.int32)
+    lp.a_matrix_.index_ = np.nonzero(keep)[1].astype(np.int32)
+    lp.a_matrix_.value_ = direction[keep]
+    model = highspy.Highs()
+    model.silent()
+    model.passModel(lp)
+    return model
