@@ -178,11 +178,9 @@ def test_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert line.startswith("No such option: --jsno")
     assert line.endswith("(see drfh scenario check --help)")
     assert complaint(capsys, 2, "scenario", "check").startswith("Missing argument")
-    assert complaint(capsys, 2, "scenario", "show", "paper-dynamo") == (
-        "scenario must be one of google-2011, gpu-cluster, nsdi11-single-server, paper-dynamic, "
-        "paper-two-servers, paper-two-servers-finite, paper-two-servers-weighted, three-resources "
-        "(did you mean paper-dynamic?), got 'paper-dynamo'"
-    )
+    line = complaint(capsys, 2, "scenario", "show", "paper-dynamo")
+    assert line.startswith("scenario must be one of claim-a-zero-demands, ")
+    assert line.endswith("(did you mean paper-dynamic?), got 'paper-dynamo'")
 
 
 @pytest.mark.parametrize(

@@ -622,12 +622,20 @@ def test_shipped_scenarios(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     scenario = load_scenario(name, strict=True)
     assert check(scenario) == []
     assert scenario.title == shipped_scenarios()[name]
-    assert re.search(r"\b(NSDI|INFOCOM) 20\d\d", scenario.description)
+    assert re.search(r"\b(NSDI|INFOCOM|SoCC) 20\d\d", scenario.description)
     jsonschema.validate(yaml.safe_load(shipped_text(name)), scenario_schema())
 
 
 def test_shipped_clusters_are_those_of_the_papers() -> None:
     assert {name: load_scenario(name).cluster.size for name in shipped_scenarios()} == {
+        "claim-a-zero-demands": 1,
+        "claim-b-user-leaves": 1,
+        "claim-c-skewed-servers": 2,
+        "claim-d-low-utilisation": 2,
+        "claim-f-common-bottleneck": 2,
+        "claim-g-finite-tasks": 1,
+        "claim-h-whole-tasks": 1,
+        "claim-i-leaves-with-bundle": 1,
         "google-2011": 12_583,
         "gpu-cluster": 70,
         "nsdi11-single-server": 1,
@@ -636,6 +644,7 @@ def test_shipped_clusters_are_those_of_the_papers() -> None:
         "paper-two-servers-finite": 2,
         "paper-two-servers-weighted": 2,
         "three-resources": 3,
+        "tree-of-users": 1,
     }
     totals = load_scenario("paper-dynamic").cluster.totals
     assert [round(total, 2) for total in totals.tolist()] == [52.75, 51.32]

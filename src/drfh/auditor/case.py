@@ -24,6 +24,7 @@ __all__ = ["Case", "lost"]
 
 #: A relative difference below this is round-off.
 ROUND_OFF = 1e-6
+_LAST_DIGITS = 1e-10
 
 
 def lost(has: Floats | float, should: Floats | float) -> Floats:
@@ -37,7 +38,7 @@ def lost(has: Floats | float, should: Floats | float) -> Floats:
     has, should = np.asarray(has, dtype=float), np.asarray(should, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
         part: Floats = np.where(should > has, 1 - has / should, 0.0)
-    return part
+    return np.where(part > _LAST_DIGITS, part, 0.0)
 
 
 @dataclass(frozen=True, eq=False)

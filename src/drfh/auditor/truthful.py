@@ -29,6 +29,7 @@ MARGIN = 1e-4
 _BEST = 5
 _SMALLEST_STEP = 0.02
 _PAIRS_OF_LIES = 16
+_PART_FOR_PAIRS = 8  # of all tries, a part goes to pairs
 _RANDOM = 4
 
 
@@ -71,12 +72,12 @@ def group_truthful(case: Case) -> Finding:
     if not pairs:
         drawn = rng.integers(0, n, (3 * case.tries, 2))
         pairs = list(dict.fromkeys((max(a, b), min(a, b)) for a, b in drawn.tolist() if a != b))
-    most = max(1, case.tries // (4 * _PAIRS_OF_LIES))
+    most = max(1, case.tries // (_PART_FOR_PAIRS * _PAIRS_OF_LIES))
     if len(pairs) > most:
         chosen = sorted(rng.choice(len(pairs), most, replace=False).tolist())
         pairs = [pairs[k] for k in chosen]
     tries = 0
-    per_pair = max(_PAIRS_OF_LIES, min(400, case.tries // (4 * len(pairs))))
+    per_pair = max(_PAIRS_OF_LIES, min(400, case.tries // (_PART_FOR_PAIRS * len(pairs))))
     for step, pair in enumerate(pairs):
         case.progress(step / len(pairs))
         menus = [[x for x in candidates(case, i, rng) if x.demand is not None] for i in pair]
