@@ -26,8 +26,9 @@ _SEARCH = "Search"
 
 def audit(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A YAML or JSON file, or a shipped scenario.")
-    ],
+        str | None,
+        typer.Argument(metavar="FILE", help="A YAML or JSON file, or a shipped scenario."),
+    ] = None,
     mechanism: Annotated[
         str | None, typer.Option(help="Audit this mechanism instead of the file's.")
     ] = None,
@@ -107,6 +108,8 @@ def audit(
     if listed:
         text.print_properties(as_json=as_json)
         return
+    if file is None:
+        raise InputError("FILE", "must be given (see drfh audit --help)")
     wanted = property_names(only, "--only") or None
     required = property_names(require, "--require")
     shown = property_names(show, "--show")

@@ -23,8 +23,9 @@ _OUTPUT = "Output"
 
 def compare(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A YAML or JSON file, or a shipped scenario.")
-    ],
+        str | None,
+        typer.Argument(metavar="FILE", help="A YAML or JSON file, or a shipped scenario."),
+    ] = None,
     mechanisms: Annotated[
         str | None,
         typer.Option(metavar="A,B", help="Compare these; norm:2, max-min:cpu, whole-tasks too."),
@@ -48,6 +49,10 @@ def compare(
             metavar="FILE", rich_help_panel=_OUTPUT, help="Write one offline page with charts."
         ),
     ] = None,
+    listed: Annotated[
+        bool,
+        typer.Option("--list", rich_help_panel=_OUTPUT, help="Name the mechanisms and stop."),
+    ] = False,
 ) -> None:
     """Compare mechanisms on one cluster: who gets what, how full it is, how fair.
 
@@ -66,6 +71,11 @@ def compare(
     from drfh.comparison import compare as run
     from drfh.files import load_scenario
 
+    if listed:
+        text.print_mechanisms(as_json=as_json)
+        return
+    if file is None:
+        raise InputError("FILE", "must be given (see drfh compare --help)")
     if as_json and as_csv:
         raise InputError("--json", "must not be used together with --csv")
     check_page(html)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drfh.cli.audit_text import MARKS
-from drfh.cli.output import bar, console, percent, table
+from drfh.cli.output import bar, console, percent, print_json, table
 from drfh.resources import some
 
 if TYPE_CHECKING:
     from drfh.comparison import Comparison, Row
 
-__all__ = ["print_comparison"]
+__all__ = ["print_comparison", "print_mechanisms"]
 
 _MOST_USERS = 4  # that have a column each
 _MOST_PROMISES = 8
@@ -112,3 +112,18 @@ def _mark(row: Row, name: str) -> str:
     finding = row.marks[name]
     mark = MARKS[finding.verdict]
     return f"{mark} {percent(finding.amount)}" if finding.amount > 0 else mark
+
+
+def print_mechanisms(*, as_json: bool) -> None:
+    """Print the mechanisms by name, each with its first sentence."""
+    from drfh.mechanisms import MECHANISMS
+    from drfh.mechanisms.card import card_of
+
+    summaries = {name: card_of(function).summary for name, function in MECHANISMS.items()}
+    if as_json:
+        print_json(summaries)
+        return
+    grid = table("mechanism", "what it does")
+    for name, summary in summaries.items():
+        grid.add_row(name, summary)
+    console().print(grid)
