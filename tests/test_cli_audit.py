@@ -15,7 +15,7 @@ from drfh.files import load_scenario
 from drfh.mechanisms import MECHANISMS
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
     code = main([str(word) for word in words])
     captured = capsys.readouterr()
     return code, captured.out, captured.err

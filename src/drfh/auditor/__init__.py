@@ -101,6 +101,7 @@ def audit(
     properties: Sequence[str] | None = None,
     seed: int = 0,
     tries: int = 6_000,
+    seconds: float = 60.0,
     progress: Callable[[str, float], None] | None = None,
     **parameters: Any,
 ) -> Report:
@@ -123,6 +124,8 @@ def audit(
         Names from :data:`PROPERTIES`; by default all.
     seed, tries
         For the searches: what is sampled, and about how many problems are solved.
+    seconds
+        For the searches: how long the one for a property may go on.
     progress
         Called with the name of a property and the part of it that is done.
     **parameters
@@ -156,7 +159,7 @@ def audit(
         observed=observed,
         **parameters,
     )
-    case = replace(case, seed=seed, tries=tries)
+    case = replace(case, seed=seed, tries=tries, seconds=seconds)
     chosen = list(PROPERTIES) if properties is None else list(properties)
     for name in chosen:
         if name not in PROPERTIES:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +23,8 @@ from drfh.welfare import WelfareProof
 from drfh.workload import User
 
 __all__ = ["Case", "lost"]
+
+Step = TypeVar("Step")
 
 #: A relative difference below this is round-off.
 ROUND_OFF = 1e-6
@@ -61,6 +65,8 @@ class Case:
         For what is sampled.
     tries : int
         About how many problems a search may solve.
+    seconds : float
+        How long the search for one property may go on.
     progress : callable
         Called with the part that is done, from 0 to 1.
     """
@@ -73,6 +79,7 @@ class Case:
     promised: Floats | None = None
     seed: int = 0
     tries: int = 6_000
+    seconds: float = 60.0
     progress: Callable[[float], None] = lambda part: None
 
     @property
@@ -179,6 +186,15 @@ class Case:
     def skipped(self, name: str, why: str) -> Finding:
         """Return a finding for a property that says nothing here."""
         return Finding(name, "not applicable", 0.0, why)
+
+    def timed(self, steps: Sequence[Step]) -> Iterator[Step]:
+        """Yield steps and tell progress, until they or the time are used up."""
+        started = time.perf_counter()
+        for done, step in enumerate(steps):
+            if time.perf_counter() - started > self.seconds:
+                return
+            self.progress(done / len(steps))
+            yield step
 
     def shuffled(self, count: int, most: int) -> list[int]:
         """Return all positions if they are few, else a seeded sample of them, in order."""

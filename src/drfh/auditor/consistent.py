@@ -25,9 +25,9 @@ def consistent(case: Case) -> Finding:
     if n < 2:
         return case.skipped("consistent", "there is one user only")
     worst, who, leaver, after = 0.0, 0, 0, case.tasks
-    chosen = case.shuffled(n, _MOST_USERS)
-    for step, j in enumerate(chosen):
-        case.progress(step / len(chosen))
+    tried = 0
+    for j in case.timed(case.shuffled(n, _MOST_USERS)):
+        tried += 1
         rest = _residual(case, j)
         if rest is None:
             continue
@@ -35,10 +35,10 @@ def consistent(case: Case) -> Finding:
         change = _difference(full, case.tasks)
         if change.max() > worst:
             worst, who, leaver, after = float(change.max()), int(np.argmax(change)), j, full
-    text = f"nothing changes when one of {len(chosen)} users leaves with what it holds"
+    text = f"nothing changes when one of {tried} users leaves with what it holds"
     if worst <= case.tolerance:
-        some_only = len(chosen) < n
-        return case.found("consistent", worst, text, tries=len(chosen), searched=some_only)
+        some_only = tried < n
+        return case.found("consistent", worst, text, tries=tried, searched=some_only)
     me, gone = case.name(who), case.name(leaver)
     text = f"when {gone} leaves with what it holds, {me} goes from {number(case.tasks[who])} to "
     text += f"{tasks_text(after[who])}"
@@ -49,7 +49,7 @@ def consistent(case: Case) -> Finding:
     )  # fmt: skip
     falls = np.where(after < case.tasks, _difference(after, case.tasks), 0.0)
     return case.found(
-        "consistent", worst, text, hurt=case.hurt(falls), counterexample=example, tries=len(chosen)
+        "consistent", worst, text, hurt=case.hurt(falls), counterexample=example, tries=tried
     )
 
 

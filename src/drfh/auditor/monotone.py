@@ -47,18 +47,18 @@ def population_monotone(case: Case) -> Finding:
     if n < 2:
         return case.skipped("population-monotone", "there is one user only")
     worst, loser, leaver, after = 0.0, 0, 0, case.tasks
-    chosen = case.shuffled(n, _MOST_USERS)
-    for step, j in enumerate(chosen):
-        case.progress(step / len(chosen))
+    tried = 0
+    for j in case.timed(case.shuffled(n, _MOST_USERS)):
+        tried += 1
         rest = case.ask(without_user(case.problem, j)).placement.user_tasks
         full = np.insert(rest, j, case.tasks[j])
         fall = lost(full, case.tasks)
         if fall.max() > worst:
             worst, loser, leaver, after = float(fall.max()), int(np.argmax(fall)), j, full
-    text = f"nobody has less when one of {len(chosen)} users leaves"
+    text = f"nobody has less when one of {tried} users leaves"
     if worst <= case.tolerance:
-        some_only = len(chosen) < n
-        return case.found("population-monotone", worst, text, tries=len(chosen), searched=some_only)
+        some_only = tried < n
+        return case.found("population-monotone", worst, text, tries=tried, searched=some_only)
     me, gone = case.name(loser), case.name(leaver)
     text = f"when {gone} leaves, {me} falls from {number(case.tasks[loser])} to "
     text += f"{tasks_text(after[loser])}"
@@ -68,7 +68,7 @@ def population_monotone(case: Case) -> Finding:
         before={me: float(case.tasks[loser])}, after={me: float(after[loser])},
     )  # fmt: skip
     return case.found(
-        "population-monotone", worst, text, hurt=(me,), counterexample=example, tries=len(chosen)
+        "population-monotone", worst, text, hurt=(me,), counterexample=example, tries=tried
     )
 
 
@@ -78,9 +78,7 @@ def resource_monotone(case: Case) -> Finding:
     grown: Cluster | None = None
     after: Floats = case.tasks
     tries = 0
-    changes = list(_growth(case))
-    for words, cluster in changes:
-        case.progress(tries / len(changes))
+    for words, cluster in case.timed(list(_growth(case))):
         tries += 1
         tasks = case.answer(cluster, case.scenario.users)
         fall = lost(tasks, case.tasks)

@@ -78,8 +78,9 @@ def group_truthful(case: Case) -> Finding:
         pairs = [pairs[k] for k in chosen]
     tries = 0
     per_pair = max(_PAIRS_OF_LIES, min(400, case.tries // (_PART_FOR_PAIRS * len(pairs))))
-    for step, pair in enumerate(pairs):
-        case.progress(step / len(pairs))
+    looked_at = 0
+    for pair in case.timed(pairs):
+        looked_at += 1
         menus = [[x for x in candidates(case, i, rng) if x.demand is not None] for i in pair]
         for lies in _together(menus, per_pair, rng):
             tries += 1
@@ -101,7 +102,7 @@ def group_truthful(case: Case) -> Finding:
                     counterexample=example, tries=tries,
                 )  # fmt: skip
     said = f"no pair of lies found that pays for both, in {tries:,} tries with "
-    said += f"{some(len(pairs), 'pair')} of users"
+    said += f"{some(looked_at, 'pair')} of users"
     return case.found("group-truthful", 0.0, said, tries=tries, searched=True)
 
 
@@ -120,17 +121,17 @@ def split_proof(case: Case) -> Finding:
     """No user gains by becoming two users that split its weight and its tasks."""
     if case.scenario.parameters.get("endowments"):
         return case.skipped("split-proof", "endowments are given by name")
-    chosen = case.shuffled(len(case.problem.users), 100)
     worst, liar, after = 0.0, 0, 0.0
-    for step, i in enumerate(chosen):
-        case.progress(step / len(chosen))
+    tried = 0
+    for i in case.timed(case.shuffled(len(case.problem.users), 100)):
+        tried += 1
         users = _split(case, i)
         tasks = case.answer(case.scenario.cluster, users)
         together = float(tasks[i] + tasks[i + 1])
         gain = float(lost(float(case.tasks[i]), together))
         if gain > worst:
             worst, liar, after = gain, i, together
-    text = f"none of {some(len(chosen), 'user')} gains by becoming two with half the weight each"
+    text = f"none of {some(tried, 'user')} gains by becoming two with half the weight each"
     me = case.name(liar)
     if worst > max(MARGIN, case.tolerance):
         text = f"{me} gains by becoming two users: {tasks_text(case.tasks[liar])} become "
@@ -141,7 +142,7 @@ def split_proof(case: Case) -> Finding:
     )  # fmt: skip
     amount = worst if worst > MARGIN else 0.0
     return case.found(
-        "split-proof", amount, text, counterexample=example, tries=len(chosen), searched=True
+        "split-proof", amount, text, counterexample=example, tries=tried, searched=True
     )
 
 
@@ -174,21 +175,16 @@ class _Search:
         n = len(case.problem.users)
         prepare(case.problem, case.tries)
         rng = np.random.default_rng(case.seed)
-        menus = {}
-        total = 0
-        for i in case.shuffled(n, max(1, case.tries // 20)):
-            menus[i] = [*candidates(case, i, rng), *self._random(i, rng)]
-            total += len(menus[i])
-        if total > case.tries:  # shorten every menu alike
-            keep = case.tries / total
-            menus = {i: [x for x in menu if rng.random() < keep] for i, menu in menus.items()}
-            total = max(1, sum(map(len, menus.values())))
-        for menu in menus.values():
-            for lie in menu:
-                if self.tries % 32 == 0:
-                    case.progress(0.9 * self.tries / total)
-                self._try(lie)
-        for _, _, lie in list(self._best):
+        lies = [
+            lie
+            for i in case.shuffled(n, max(1, case.tries // 20))
+            for lie in (*candidates(case, i, rng), *self._random(i, rng))
+        ]
+        # In any order: what is cut off, by their number or by time, is a sample of all.
+        order = rng.permutation(len(lies))[: case.tries].tolist()
+        for lie in case.timed([lies[k] for k in order]):
+            self._try(lie)
+        for _, _, lie in case.timed(list(self._best)):
             if lie.demand is not None:
                 self._pattern(lie)
         for gain, gained, lie in self._best:

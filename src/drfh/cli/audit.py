@@ -53,6 +53,10 @@ def audit(
         int,
         typer.Option(min=1, rich_help_panel=_SEARCH, help="About how many lies to try."),
     ] = 6_000,
+    seconds: Annotated[
+        float,
+        typer.Option(min=0, rich_help_panel=_SEARCH, help="How long to search for each property."),
+    ] = 60,
     seed: Annotated[
         int, typer.Option(min=0, rich_help_panel=_SEARCH, help="Seed of what is sampled.")
     ] = 0,
@@ -140,6 +144,7 @@ def audit(
             properties=wanted,
             seed=seed,
             tries=tries,
+            seconds=seconds,
             progress=progress,
         )
     if html is not None:
