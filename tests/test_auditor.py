@@ -528,6 +528,12 @@ def test_whole_groups_and_single_servers_can_be_observed() -> None:
         audit(scenario, observed=rows(("a", "node", {"tasks": 8})), whole_tasks=True)
 
 
+def test_rows_of_one_user_on_one_server_count_together() -> None:
+    scenario = case([(4, 4)], [(1, 1), (1, 1)])
+    apart = rows(("u0", "s0", {"cpu": 2}), ("u0", "s0", {"memory": 2}), ("u1", "s0", {"tasks": 2}))
+    assert audit(scenario, observed=apart, properties=["fair"]).tasks == {"u0": 2.0, "u1": 2.0}
+
+
 def test_bad_questions_are_refused() -> None:
     scenario = load_scenario("paper-two-servers")
     with pytest.raises(UnknownNameError, match="property must be one of bbf"):

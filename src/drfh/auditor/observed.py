@@ -12,7 +12,7 @@ from drfh.auditor.bundles import Bundles
 from drfh.disk import read_text
 from drfh.errors import InputError, UnknownNameError
 from drfh.mechanisms.filling import single_servers
-from drfh.problem import Problem
+from drfh.problem import Blocks, Floats, Ints, Problem
 from drfh.resources import parse_quantity
 
 if TYPE_CHECKING:
@@ -72,13 +72,9 @@ def observed_bundles(
     array([3.])
     """
     rows = _rows(table)
-    single = single_servers(problem)
     cluster = problem.cluster
     users = {name: i for i, name in enumerate(problem.names())}
-    start = np.concatenate(([0], np.cumsum(cluster.counts)[:-1]))
-    who: list[int] = []
-    where: list[int] = []
-    amounts: list[np.ndarray[Any, np.dtype[np.float64]]] = []
+    who, where, amounts = [], [], []
     for number, row in enumerate(rows):
         place = str(row.get("", ""))
         at = "" if place else f"rows[{number}]."
@@ -90,25 +86,44 @@ def observed_bundles(
         if found is None:
             raise UnknownNameError(f"{at}server", target, cluster.names, place=place)
         group, index = found
-        if index is None and whole and cluster.counts[group] > 1:
-            raise InputError(
-                f"{at}server", f"must be one server such as {target}/0 for whole tasks",
-                target, place=place,
-            )  # fmt: skip
-        held = _amounts(problem, users[name], row, at, place)
-        span = range(int(cluster.counts[group])) if index is None else [index]
-        for k in span:
-            who.append(users[name])
-            where.append(int(start[group]) + k)
-            amounts.append(held / len(span))
-    order = np.lexsort((who, where))
-    return Bundles(
-        single,
-        np.array(who, dtype=np.int64)[order],
-        np.array(where, dtype=np.int64)[order],
-        np.array(amounts).reshape(len(who), problem.demand.shape[1])[order],
-        whole,
-    )
+        if index is None and cluster.counts[group] > 1 and whole:
+            rule = f"must be one server such as {target}/0 for whole tasks"
+            raise InputError(f"{at}server", rule, target, place=place)
+        who.append(users[name])
+        where.append((group, -1 if index is None else index))
+        amounts.append(_amounts(problem, users[name], row, at, place))
+    held = np.array(amounts).reshape(len(rows), problem.demand.shape[1])
+    return _on_blocks(problem, np.array(who), np.array(where), held, whole)
+
+
+def _on_blocks(problem: Problem, who: Ints, where: Ints, held: Floats, whole: bool) -> Bundles:
+    """Return bundles by block: servers one by one only where the table names them so."""
+    group, index = where.T
+    if whole or ((index >= 0) & (problem.cluster.counts[group] > 1)).any():
+        problem = single_servers(problem)
+    blocks = problem.blocks
+    first = np.searchsorted(blocks.group, group)
+    last = np.searchsorted(blocks.group, group, side="right")
+    one = index >= 0
+    # A server by name is in the block that starts at or before it; a group is all its blocks.
+    size = np.where(one, 1, last - first)
+    entry = np.repeat(np.arange(len(who)), size)
+    block = first[entry] + np.arange(len(entry)) - np.repeat(np.cumsum(size) - size, size)
+    block = np.where(one[entry], first[entry] + _offset(blocks, first, index)[entry], block)
+    part = np.where(one[entry], 1.0, blocks.count[block] / problem.cluster.counts[group[entry]])
+    amounts = held[entry] * part[:, None]
+    # Two rows of one user on one server are one bundle: what they hold together counts.
+    key, member = np.unique(block * len(problem.users) + who[entry], return_inverse=True)
+    together = np.zeros((len(key), held.shape[1]))
+    np.add.at(together, member, amounts)
+    n = len(problem.users)
+    return Bundles(problem, key % n, key // n, together, whole)
+
+
+def _offset(blocks: Blocks, first: Ints, index: Ints) -> Ints:
+    """Return how many blocks into its group each named server is; 0 for whole groups."""
+    single = blocks.count[first] == 1
+    return np.where((index > 0) & single, index, 0)
 
 
 def _rows(table: Iterable[Mapping[str, Any]] | polars.DataFrame) -> list[Mapping[str, Any]]:
@@ -120,9 +135,7 @@ def _rows(table: Iterable[Mapping[str, Any]] | polars.DataFrame) -> list[Mapping
     return rows
 
 
-def _amounts(
-    problem: Problem, user: int, row: Mapping[str, Any], at: str, place: str
-) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _amounts(problem: Problem, user: int, row: Mapping[str, Any], at: str, place: str) -> Floats:
     resources = problem.cluster.resources
     known = {"user", "server", "tasks", "", *resources}
     for column in row:
@@ -140,7 +153,7 @@ def _amounts(
     if "tasks" in row and row["tasks"] not in ("", None):
         if named:
             raise InputError(f"{at}tasks", "must not stand beside amounts", place=place)
-        held: np.ndarray[Any, np.dtype[np.float64]] = value("tasks") * problem.demand[user]
+        held: Floats = value("tasks") * problem.demand[user]
         return held
     if not named:
         rule = f"must have tasks, or amounts of {', '.join(resources)}"

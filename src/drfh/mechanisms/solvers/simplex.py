@@ -31,6 +31,7 @@ _ATTEMPTS: tuple[dict[str, object], ...] = (
     {"presolve": "off", "simplex_strategy": 4},
     {"primal_feasibility_tolerance": 1e-7, "dual_feasibility_tolerance": 1e-7},
 )
+_QUICK = 2_000  # columns that HiGHS solves in the blink of an eye
 _WELL_SCALED = (0.3, 3.0)
 _NOTHING_LEFT = 1e-9  # part of what a late user would have alone
 # Duals sum to about 1; below this one cannot be told from 0.
@@ -52,7 +53,8 @@ def run_highs(lp: highspy.HighsLp, basis: highspy.HighsBasis | None = None) -> h
             raise SolverError("HiGHS refused the model of a round")
         if basis is not None and options is _ATTEMPTS[0]:
             model.setBasis(basis)
-        model.HandleKeyboardInterrupt = True  # else Ctrl-C waits for the end
+        # Else Ctrl-C waits for the end; but the thread that it takes costs a millisecond.
+        model.HandleKeyboardInterrupt = lp.num_col_ > _QUICK
         model.solve()
         if model.getModelStatus() == highspy.HighsModelStatus.kInterrupt:
             raise KeyboardInterrupt
