@@ -6,7 +6,7 @@ import numpy as np
 
 from drfh.auditor.case import Case, lost
 from drfh.auditor.finding import Counterexample, Finding
-from drfh.auditor.words import listed, number, percent
+from drfh.auditor.words import amount_text, listed, percent
 
 __all__ = ["feasible", "non_wasteful"]
 
@@ -25,7 +25,7 @@ def feasible(case: Case) -> Finding:
         server = problem.cluster.names[int(problem.blocks.group[worst[0]])]
         resource = problem.cluster.resources[int(worst[1])]
         used, room = float(bundles.used[worst]), float(bundles.capacity[worst])
-        text = f"{server} is over: {number(used)} of {number(room)} {resource} are taken"
+        text = f"{server} is over: {amount_text(used)} of {amount_text(room)} {resource} are taken"
         here = np.unique(bundles.user[bundles.block == worst[0]])
         hurt = tuple(case.name(i) for i in here[:10].tolist())
     # Where a user may not run, or beyond its tasks, all that it holds is too much.

@@ -9,7 +9,7 @@ import numpy as np
 
 from drfh.auditor.case import Case, lost
 from drfh.auditor.finding import Finding
-from drfh.auditor.words import number, tasks_text
+from drfh.auditor.words import amount_text, number, tasks_text
 from drfh.cluster import Cluster, Server
 from drfh.problem import Floats, Problem
 
@@ -110,7 +110,7 @@ def _growth(case: Case) -> Iterator[tuple[str, Cluster]]:
             if total > 0:
                 extra = Server({resource: part * total}, name=name)
                 yield (
-                    f"a server of {number(part * total)} {resource} and nothing else",
+                    f"a server of {amount_text(part * total)} {resource} and nothing else",
                     cluster.plus(extra),
                 )
     servers = cluster.servers

@@ -11,7 +11,7 @@ from drfh.auditor.bundles import Bundles
 from drfh.auditor.case import Case, lost
 from drfh.auditor.finding import Counterexample, Finding
 from drfh.auditor.lies import Lie, candidates, told, utility
-from drfh.auditor.words import number, percent, tasks_text
+from drfh.auditor.words import amount_text, number, percent, tasks_text
 from drfh.cluster import Cluster, Server
 from drfh.errors import InputError, SolverError
 from drfh.files import Scenario
@@ -237,9 +237,9 @@ class _Search:
 
 def _described(case: Case, user: int, claim: Floats) -> str:
     names = case.problem.cluster.resources
-    parts = [f"{number(a)} {r}" for r, a in zip(names, claim.tolist(), strict=True) if a > 0]
+    parts = [f"{amount_text(a)} {r}" for r, a in zip(names, claim.tolist(), strict=True) if a > 0]
     true = case.problem.demand[user]
-    instead = [f"{number(a)} {r}" for r, a in zip(names, true.tolist(), strict=True) if a > 0]
+    instead = [f"{amount_text(a)} {r}" for r, a in zip(names, true.tolist(), strict=True) if a > 0]
     return f"{', '.join(parts)} instead of {', '.join(instead)}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["listed", "number", "percent", "tasks_text"]
+__all__ = ["amount_text", "listed", "number", "percent", "tasks_text"]
 
 _NAMED = 3
 
@@ -18,6 +18,20 @@ def number(value: float) -> str:
     ('10', '1.818')
     """
     return f"{value:,.4g}"
+
+
+def amount_text(value: float) -> str:
+    """Return an amount of a resource with four digits: bytes, and what is as large, in Mi, Gi, Ti.
+
+    Examples
+    --------
+    >>> amount_text(14.0), amount_text(1.02 * 2**37)
+    ('14', '130.6Gi')
+    """
+    for suffix, size in (("Pi", 2.0**50), ("Ti", 2.0**40), ("Gi", 2.0**30), ("Mi", 2.0**20)):
+        if value >= size:
+            return f"{value / size:,.4g}{suffix}"
+    return number(value)
 
 
 def percent(part: float) -> str:
