@@ -37,6 +37,7 @@ PLAIN: tuple[Callable[..., Any], ...] = (hug, gavel, quincy)
 
 SHIPPED = (
     "paper-two-servers",
+    "nsdi11-single-server",
     "claim-a-zero-demands",
     "claim-b-user-leaves",
     "claim-c-skewed-servers",
@@ -45,7 +46,6 @@ SHIPPED = (
     "claim-g-finite-tasks",
     "claim-h-whole-tasks",
     "claim-i-leaves-with-bundle",
-    "nsdi11-single-server",
     "paper-two-servers-finite",
     "paper-two-servers-weighted",
     "three-resources",
