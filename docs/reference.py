@@ -184,14 +184,16 @@ def mechanism_page(name: str) -> str:
         "## Definition", "", marked(card.definition), "",
         "## Paper", "", marked(card.paper), "",
     ]  # fmt: skip
-    if rows := card_rows(card, [*drfh.PROPERTIES, *SYMMETRIES]):
-        lines += [
-            "## Properties", "",
-            "What is proven or refuted, and where. What the auditor found by itself is in the",
-            f"[table of properties](../properties.md) and among the "
-            f"[counterexamples](found.md#{anchor(FAMILIES.get(name, name))}).", "",
-            "| property | | if | source |", "|---|---|---|---|", *rows, "",
-        ]  # fmt: skip
+    rows = card_rows(card, [*drfh.PROPERTIES, *SYMMETRIES])
+    says = "What is proven or refuted, and where." if rows else "Nothing is claimed about it."
+    lines += [
+        "## Properties", "",
+        f"{says} What the auditor found by itself is in the",
+        f"[table of properties](../properties.md#which-mechanism-has-which) and among the "
+        f"[counterexamples](found.md#{anchor(FAMILIES.get(name, name))}).", "",
+    ]  # fmt: skip
+    if rows:
+        lines += ["| property | | if | source |", "|---|---|---|---|", *rows, ""]
     if rows := parameter_lines(parts.get("Parameters", "")):
         lines += ["## Parameters", "", "| parameter | |", "|---|---|", *rows, ""]
     lines += ["## Example", "", "```python", parts["Examples"].strip(), "```", ""]
