@@ -54,7 +54,7 @@ SHIPPED = (
 RANDOM = 14
 ONE_RESOURCE = 4
 TRIES = 60
-NOISE = 1e-3  # a smaller loss is not counted as a failure
+NOISE = 1e-4  # a smaller loss is not counted as a failure
 
 #: The columns of the tables; price-of-fairness is a number without a line between good and bad.
 TABLES = {
