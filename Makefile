@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONUTF8 := 1
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help run test test-slow lint bench bench-audit docs pictures browser lock clean
+.PHONY: help run test test-slow lint bench bench-audit docs pictures reference browser lock clean
 .DEFAULT_GOAL := help
 
 help:  ## Show the targets
@@ -66,6 +66,9 @@ docs: $(VENV)/.dev  ## Build the documentation into site/
 
 pictures: $(VENV)/.dev  ## Draw the pictures of README and docs again
 	@$(BIN)/python docs/pictures.py
+
+reference: $(VENV)/.dev  ## Write the pages of mechanisms and properties again
+	@$(BIN)/python docs/reference.py
 
 lock: $(VENV)/.python  ## Pin the newest versions that fit pyproject.toml
 	@$(BIN)/python -m pip install --quiet --quiet uv

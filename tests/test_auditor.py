@@ -89,6 +89,12 @@ def test_feasible() -> None:
     fails(one(pinned, "feasible", observed=rows(("u0", "s1", {"tasks": 1}))), 1.0, "u0")
 
 
+def test_nobody_holds_more_than_its_tasks() -> None:
+    scenario = load_scenario("claim-g-finite-tasks")
+    three = rows(("a", "server", {"tasks": 3}), ("b", "server", {"tasks": 1}))
+    fails(one(scenario, "feasible", observed=three), 2 / 3, "a")
+
+
 def test_non_wasteful() -> None:
     scenario = case([(4, 4)], [(1, 1), (1, 2)])
     fair = rows(("u0", "s0", {"cpu": 1, "memory": 1}), ("u1", "s0", {"cpu": 1, "memory": 2}))

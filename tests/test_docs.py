@@ -34,13 +34,15 @@ from drfh.files.schema import GroupModel, ScenarioModel, UserModel
 
 ROOT = Path(__file__).parents[1]
 SOURCE = Path(drfh.__file__).parents[1]
-RUN = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RUN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [*RUN, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 LANGUAGES = {"python", "console", "bash", "yaml", "json", "text", "bibtex"}
 
 _FENCE = re.compile(r"```(\w*)([^\n`]*)")
 _EXIT = re.compile(r"#\s*exit (\d+)\s*$")
-_TIME = re.compile(r"\d[\d,]*\.\d+ m?s\b|(?<=\"seconds\": )[\d.e-]+")
+_TIME = re.compile(
+    r"\d[\d,]*\.\d+ m?s\b|(?<=\"seconds\": )[\d.e-]+|(?<=  )\d+\.\d{3}(?=\s*$)", re.MULTILINE
+)
 _SMALL = re.compile(r"-?\b\d\.\d+e[+-]\d\d\b")
 _LONG = re.compile(r"\b\d+\.\d{10,}(?:e[+-]?\d+)?\b")
 _NOT_RUN = re.compile(r"((make( [a-z-]+)*|git clone \S+( \S+)?|cd \S+)?( *#.*)?)")

@@ -73,9 +73,14 @@ class Bundles:
     def _usable_by(self, user: int) -> Bools:
         return self.problem.can_use(np.full(len(self.block), user, dtype=np.int64), self.block)
 
-    @cached_property
+    @property
     def tasks(self) -> Floats:
         """Tasks that each user can run with its own, up to its number of tasks."""
+        return np.minimum(self.room, self.problem.limit)
+
+    @cached_property
+    def room(self) -> Floats:
+        """Tasks that there is room for in what each user holds, its number of tasks ignored."""
         problem = self.problem
         tasks = np.full(len(self.user), math.inf)
         for r in range(problem.demand.shape[1]):
@@ -86,8 +91,8 @@ class Bundles:
         tasks[~problem.can_use(self.user, self.block)] = 0.0
         if self.whole:
             tasks = np.floor(tasks * (1 + _ALMOST))
-        total = np.bincount(self.user, tasks, len(problem.users))
-        return np.minimum(total, problem.limit)
+        total: Floats = np.bincount(self.user, tasks, len(problem.users)).astype(float)
+        return total
 
     @cached_property
     def used(self) -> Floats:

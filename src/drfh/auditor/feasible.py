@@ -6,7 +6,7 @@ import numpy as np
 
 from drfh.auditor.case import Case, lost
 from drfh.auditor.finding import Counterexample, Finding
-from drfh.auditor.words import amount_text, listed, percent
+from drfh.auditor.words import amount_text, listed, number, percent, tasks_text
 
 __all__ = ["feasible", "non_wasteful"]
 
@@ -36,6 +36,12 @@ def feasible(case: Case) -> Finding:
             "feasible", 1.0, f"{listed(names)} run where they may not or cannot",
             hurt=tuple(names[:10]), counterexample=_same(case, "runs where it may not"),
         )  # fmt: skip
+    beyond = lost(problem.limit, bundles.room * (1 - _RELATIVE))
+    if beyond.max() > max(amount, case.tolerance):
+        i = int(np.argmax(beyond))
+        amount, hurt = float(beyond[i]), case.hurt(beyond)
+        text = f"{case.name(i)} holds room for {tasks_text(bundles.room[i])} and has only "
+        text += number(problem.limit[i])
     return case.found("feasible", amount, text, hurt=hurt, counterexample=_same(case, text))
 
 

@@ -31,6 +31,7 @@ _SMALLEST_STEP = 0.02
 _PAIRS_OF_LIES = 16
 _PART_FOR_PAIRS = 8  # of all tries, a part goes to pairs
 _RANDOM = 4
+_MOST_MOVES = 60
 
 
 def truthful(case: Case) -> Finding:
@@ -222,7 +223,8 @@ class _Search:
         if lie.demand is None:
             return
         best, demand, step = self._try(lie), lie.demand, 0.5
-        while step > _SMALLEST_STEP:
+        last = self.tries + _MOST_MOVES
+        while step > _SMALLEST_STEP and self.tries < last:
             moved = False
             for r in np.flatnonzero(demand > 0).tolist():
                 for factor in (1 + step, 1 / (1 + step)):

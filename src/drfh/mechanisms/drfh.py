@@ -31,8 +31,7 @@ def drfh(
         pareto: yes; a leximin point leaves nobody room (Wang et al. 2014, Prop. 2)
         envy-free: yes; Wang et al. 2014, Prop. 1, per weight and up to the number of tasks
         truthful: yes; Wang et al. 2014, Prop. 3, and Lemma A of the mathematics page
-        group-truthful: yes; Lemma A of the mathematics page, nobody in a group gains without
-            somebody in it losing
+        group-truthful: yes; Lemma A of the mathematics page, no lies let all of a group gain
         population-monotone: yes if positive demands, no restrictions; Wang et al. 2014, Prop. 7
         single-server: yes; Wang et al. 2014, Prop. 4
         single-resource: yes; Wang et al. 2014, Prop. 5

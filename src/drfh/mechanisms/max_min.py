@@ -33,6 +33,7 @@ def max_min(problem: Problem, *, resource: str, method: str = "auto") -> Solutio
 
     Properties
         pareto: yes; a leximin point leaves nobody room
+        envy-free: yes if positive demands; Lemma B of the mathematics page
         truthful: yes if positive demands; Lemma A of the mathematics page
         single-resource: yes if no restrictions; it is the share of that resource
         resource-monotone: yes if positive demands, no restrictions; one common level, and more
@@ -78,6 +79,7 @@ def egalitarian(
 
     Properties
         pareto: yes; a leximin point leaves nobody room
+        envy-free: yes if positive demands; Lemma B of the mathematics page
         truthful: yes if positive demands; Lemma A of the mathematics page
         resource-monotone: yes if positive demands, no restrictions; one common level, and more
             fits

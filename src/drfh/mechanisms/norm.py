@@ -33,6 +33,7 @@ def norm(problem: Problem, *, p: float | str, method: str = "auto") -> Solution:
 
     Properties
         pareto: yes; a leximin point leaves nobody room
+        envy-free: yes; Lemma B of the mathematics page
         truthful: yes; Lemma A of the mathematics page, the norm grows with every demand
         group-truthful: yes; Lemma A of the mathematics page
         single-resource: yes if no restrictions; all norms agree there
@@ -74,6 +75,7 @@ def asset_fairness(problem: Problem, *, method: str = "auto") -> Solution:
 
     Properties
         pareto: yes; a leximin point leaves nobody room
+        envy-free: yes; Lemma B of the mathematics page
         truthful: yes; Lemma A of the mathematics page, the sum grows with every demand
         group-truthful: yes; Lemma A of the mathematics page
         single-resource: yes if no restrictions; the only share is the sum
