@@ -16,6 +16,7 @@ from drfh.auditor.distance import fair, price_of_fairness, promise_kept
 from drfh.auditor.envy import envy_free, envy_free_1, envy_free_literal
 from drfh.auditor.feasible import feasible, non_wasteful
 from drfh.auditor.finding import Counterexample, Finding, Report
+from drfh.auditor.group_truthful import group_truthful
 from drfh.auditor.monotone import population_monotone, resource_monotone
 from drfh.auditor.observed import observed_bundles
 from drfh.auditor.pareto import pareto
@@ -27,7 +28,8 @@ from drfh.auditor.reductions import (
     single_server,
 )
 from drfh.auditor.sharing import dedicated_cloud, sharing_incentive
-from drfh.auditor.truthful import group_truthful, split_proof, truthful
+from drfh.auditor.split_proof import split_proof
+from drfh.auditor.truthful import truthful
 from drfh.cluster import Cluster
 from drfh.errors import InputError, UnknownNameError
 from drfh.files import Scenario

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.cli.allocate import check_mechanism
-from drfh.cli.output import console, print_json
+from drfh.cli.output import console, print_json, progress_bar
 from drfh.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -209,22 +209,14 @@ def _show(report: Report, name: str, save: Path | None, *, as_json: bool) -> Non
 
 @contextmanager
 def _progress(total: int) -> Iterator[Any]:
-    """Show a bar on a terminal; stay quiet in a pipe."""
-    out = console(stderr=True)
-    if not out.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description:22}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=out, transient=True) as bar:
-        task = bar.add_task("audit", total=total)
-        done: list[str] = []
+    """Count whole properties and the part of the one at work."""
+    with progress_bar() as tell:
+        done: set[str] = set()
 
         def report(name: str, part: float) -> None:
-            if part >= 1 and name not in done:
-                done.append(name)
-            current = 0.0 if part >= 1 else part
-            bar.update(task, description=name, completed=len(done) + current)
+            if part >= 1:
+                done.add(name)
+            if tell is not None:
+                tell(name, len(done) + (part if part < 1 else 0.0), total)
 
-        yield report
+        yield report if tell is not None else None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from drfh.cli.allocate import check_mechanism
-from drfh.cli.output import console, print_json
+from drfh.cli.output import print_json, progress_bar
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -87,7 +85,7 @@ def compare(
     marks = property_names(properties, "--properties") if properties is not None else list(MARKS)
     scenario = load_scenario(file, strict=True)
     check_mechanism(scenario, file)
-    with _progress() as progress:
+    with progress_bar() as progress:
         result: Comparison = run(scenario, mechanisms=chosen, properties=marks, progress=progress)
     if html is not None:
         from drfh.report.comparison import save_comparison
@@ -99,21 +97,3 @@ def compare(
         typer.echo(result.table().write_csv(), nl=False)
     else:
         text.print_comparison(result)
-
-
-@contextmanager
-def _progress() -> Iterator[Any]:
-    out = console(stderr=True)
-    if not out.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description:22}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=out, transient=True) as bar:
-        task = bar.add_task("compare")
-
-        def report(name: str, done: int, total: int) -> None:
-            bar.update(task, description=name, completed=done, total=total)
-
-        yield report

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 
-__all__ = ["bar", "console", "percent", "print_json", "table"]
+__all__ = ["bar", "console", "percent", "print_json", "progress_bar", "table"]
 
 _PIPE_WIDTH = 200
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -68,3 +70,25 @@ def percent(part: float | None) -> str:
 def print_json(data: Any) -> None:
     """Print data as JSON."""
     typer.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, float, int], None] | None]:
+    """Show a bar on a terminal: call with what is next, how much is done, and of how much.
+
+    In a pipe there is nothing to call.
+    """
+    out = console(stderr=True)
+    if not out.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:22}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=out, transient=True) as shown:
+        task = shown.add_task("", total=None)
+
+        def tell(next_: str, done: float, total: int) -> None:
+            shown.update(task, description=next_, completed=done, total=total)
+
+        yield tell
