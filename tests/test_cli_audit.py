@@ -50,7 +50,7 @@ def test_show_and_save_and_run_again(capsys: pytest.CaptureFixture[str], tmp_pat
     assert (code, err) == (0, "")
     assert "✘ truthful: fails" in out
     assert "tasks then" in out
-    assert f"saved: drfh allocate {path} runs it again" in out
+    assert f"saved; to see it again: drfh allocate {path}" in out
     assert load_scenario(path).mechanism == "nash"
     assert run(capsys, "allocate", path)[0] == 0
     code, out, _ = run(capsys, *words, "--json")
@@ -96,6 +96,9 @@ def test_what_a_scheduler_did(capsys: pytest.CaptureFixture[str], tmp_path: Path
         ("user,server,tasks\nann,high-cpu\n", "line 2: row must have 3 fields"),
         ("user,server,tasks\nann,high-cpu,-3\n", "line 2: tasks must be"),
         ("user,server,tasks\nann,high-cpu,many\n", "line 2: tasks must be"),
+        ("User,Server,Tasks\nann,high-cpu,1\n", "line 1: user must be among the columns"),
+        ("user;server;tasks\nann;high-cpu;1\n", "(found: user;server;tasks)"),
+        ("user,server,tasks\nann,high-cpu/3,1\n", "server must be one of high-cpu/0 to high-cpu/0"),
         ("user,server,tasks\n", "table must have a header and at least one row"),
         ("user,server,gpu\nann,high-cpu,1\n", "line 2: column must be one of"),
     ],
@@ -140,6 +143,34 @@ def test_mistakes_are_one_line(
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_what_cannot_be_measured_cannot_be_required(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    table = tmp_path / "running.csv"
+    table.write_text("user,server,tasks\nann,high-memory,1400\n")
+    words = ("audit", "paper-two-servers", "--observed", table, "--only", "pareto")
+    code, _, err = run(capsys, *words, "--require", "pareto")
+    assert code == 2
+    assert "--require must ask for what can be measured here (what is held does not fit" in err
+    for name, rule in (("price-of-fairness", "must not ask"), ("bottleneck", "must be one of")):
+        code, _, err = run(capsys, "audit", "paper-two-servers", "--require", name)
+        assert code == 2
+        assert f"--require {rule}" in err
+
+
+def test_what_was_observed_is_seen_again_with_its_table(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    table, saved = tmp_path / "running.csv", tmp_path / "case.yaml"
+    table.write_text("user,group,tasks\nann,high-memory,1\nbob,high-cpu,10\n")
+    words = ("audit", "paper-two-servers", "--observed", table, "--show", "fair", "--save", saved)
+    code, out, _ = run(capsys, *words)
+    assert code == 0
+    assert f"drfh audit {saved} --only fair --observed TABLE (it is not in the file)" in out
+    code, out, _ = run(capsys, "audit", saved, "--only", "fair", "--observed", table)
+    assert "90.0 % from fair" in out
 
 
 def test_properties_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -177,6 +177,12 @@ def test_defects_are_noticed(mechanism: object, message: str) -> None:
         check_mechanism(mechanism, cases=40)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_every_seed_is_a_good_one(seed: int) -> None:
+    conformance = check_mechanism("drfh", cases=4, seed=seed, claims=False)
+    assert conformance.checks["units"] == 4
+
+
 def test_unknown_claims_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="property of confused must be one of"):
         check_mechanism(confused)

@@ -82,9 +82,11 @@ def _read_bytes(path: str, instead: Iterable[str]) -> bytes:
         # Opening a pipe would wait for its writer; this does not, and nothing is read yet.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (FileNotFoundError, NotADirectoryError):
-        near = difflib.get_close_matches(Path(path).stem, list(instead), n=1, cutoff=0.6)
+        names = list(instead)
+        near = difflib.get_close_matches(Path(path).stem, names, n=1, cutoff=0.6)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        raise _bad_file(path, f"must exist, or be a shipped scenario{hint}") from None
+        other = ", or be a shipped scenario" if names else ""
+        raise _bad_file(path, f"must exist{other}{hint}") from None
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
     try:

@@ -76,7 +76,7 @@ def _turned(server: Server) -> Server:
 
 
 def _other_units(scenario: Scenario, rng: np.random.Generator) -> tuple[Scenario, Sequence[int]]:
-    factor = {r: float(2 ** rng.integers(-6, 7)) for r in scenario.cluster.resources}
+    factor = {r: 2.0 ** int(rng.integers(-6, 7)) for r in scenario.cluster.resources}
 
     def scaled(amounts: Mapping[str, float]) -> dict[str, float]:
         return {r: a * factor[r] for r, a in amounts.items()}
@@ -171,6 +171,7 @@ def check_mechanism(
         if claimed not in PROPERTIES and claimed not in SYMMETRIES:
             raise UnknownNameError(f"property of {name}", claimed, [*PROPERTIES, *SYMMETRIES])
     done: Counter[str] = Counter()
+    rng = np.random.default_rng(seed)
     for scenario in _scenarios(cases, seed):
         solution = ask(scenario)
         if solution is None:
@@ -183,7 +184,7 @@ def check_mechanism(
                 continue
             if solution.whole and check == "halved-servers":
                 continue
-            done[check] += _check_symmetry(ask, scenario, solution, check, change, seed)
+            done[check] += _check_symmetry(ask, scenario, solution, check, change, rng)
     if not done["answers"]:
         raise ConformanceError(f"{name} refuses all of {cases} problems")
     if claims:
@@ -240,9 +241,14 @@ def _check_answer(ask: _Asked, scenario: Scenario, solution: Solution) -> None:
 
 
 def _check_symmetry(
-    ask: _Asked, scenario: Scenario, solution: Solution, check: str, change: Change, seed: int
+    ask: _Asked,
+    scenario: Scenario,
+    solution: Solution,
+    check: str,
+    change: Change,
+    rng: np.random.Generator,
 ) -> bool:
-    changed, order = change(scenario, np.random.default_rng(seed))
+    changed, order = change(scenario, rng)
     other = ask(changed)
     if other is None:
         return False

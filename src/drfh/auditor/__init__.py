@@ -15,7 +15,7 @@ from drfh.auditor.consistent import consistent
 from drfh.auditor.distance import fair, price_of_fairness, promise_kept
 from drfh.auditor.envy import envy_free, envy_free_1, envy_free_literal
 from drfh.auditor.feasible import feasible, non_wasteful
-from drfh.auditor.finding import Counterexample, Finding, Report
+from drfh.auditor.finding import OBSERVED, Counterexample, Finding, Report
 from drfh.auditor.group_truthful import group_truthful
 from drfh.auditor.monotone import population_monotone, resource_monotone
 from drfh.auditor.observed import observed_bundles
@@ -103,7 +103,7 @@ def audit(
     properties: Sequence[str] | None = None,
     seed: int = 0,
     tries: int = 6_000,
-    seconds: float = 60.0,
+    seconds: float = 20.0,
     progress: Callable[[str, float], None] | None = None,
     **parameters: Any,
 ) -> Report:
@@ -173,7 +173,9 @@ def audit(
         findings.append(_checked(replace(case, progress=tell), name))
         tell(1.0)
     tasks = dict(zip(case.problem.names(), case.tasks.tolist(), strict=True))
-    return Report.of(case.scenario, _words(case), findings, tasks, time.perf_counter() - started)
+    warnings = (case.unproven,) if case.unproven else ()
+    took = time.perf_counter() - started
+    return Report.of(case.scenario, _words(case), findings, tasks, took, warnings)
 
 
 def _checked(case: Case, name: str) -> Finding:
@@ -182,6 +184,8 @@ def _checked(case: Case, name: str) -> Finding:
     wanted = PROPERTIES[name]
     if wanted.of_mechanism and case.mechanism is None:
         finding = case.skipped(name, "needs a mechanism: one allocation cannot show it")
+    elif wanted.of_mechanism and case.unproven:
+        finding = case.skipped(name, case.unproven)
     else:
         try:
             finding = wanted.check(case)
@@ -191,7 +195,7 @@ def _checked(case: Case, name: str) -> Finding:
     if case.mechanism is not None and not case.filled:
         claim = card_of(case.mechanism).claims.get(name)
     if claim is not None and claim.holds and finding.verdict != "not applicable":
-        unmet = claim.unmet(case.problem, whole=case.whole)
+        unmet = claim.unmet(case.problem, whole=case.whole, parameters=case.scenario.parameters)
         proof = "" if unmet else claim.source
         finding = replace(finding, proof=proof, outside=unmet)
     elif claim is not None and not claim.holds and finding.verdict in ("holds", "not found"):
@@ -209,7 +213,7 @@ def _proven_if_divisible(name: str) -> bool:
 
 def _words(case: Case) -> str:
     if case.mechanism is None:
-        return "observed allocation"
+        return OBSERVED
     return f"{case.scenario.mechanism}{', whole tasks' if case.filled else ''}"
 
 
@@ -224,7 +228,11 @@ def case_of(
 ) -> Case:
     """Return what is to be audited: parameters as for :func:`audit`."""
     if isinstance(subject, Allocation):
+        if users is not None or mechanism is not None or observed is not None or parameters:
+            raise InputError("subject", "must be a Scenario or a Cluster to go with anything else")
         return _of_allocation(subject)
+    if mechanism == "whole-tasks":  # as `compare` calls it
+        mechanism, whole_tasks = "drfh", True
     if isinstance(subject, Scenario):
         scenario = subject
         if mechanism is None:

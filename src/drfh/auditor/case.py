@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ Step = TypeVar("Step")
 #: A relative difference below this is round-off: the flat top of a welfare leaves tasks open to
 #: about 5e-6 on degenerate problems, however small the gap.
 ROUND_OFF = 1e-5
+_MOST_NOISE = 1e-4
 _LAST_DIGITS = 1e-10
 
 
@@ -80,7 +81,7 @@ class Case:
     promised: Floats | None = None
     seed: int = 0
     tries: int = 6_000
-    seconds: float = 60.0
+    seconds: float = 20.0
     progress: Callable[[float], None] = lambda part: None
 
     @property
@@ -109,16 +110,34 @@ class Case:
         """The exact DRFH optimum beside it."""
         return lexicographic(self.problem)
 
+    #: A relative difference that says nothing.
+    tolerance: ClassVar[float] = ROUND_OFF
+
     @property
-    def tolerance(self) -> float:
-        """A relative difference that says nothing."""
-        gap = 0.0
-        if self.certificate is not None:
-            gap = 100 * self.certificate.gap
-            if isinstance(self.certificate, WelfareProof):
+    def unproven(self) -> str:
+        """Say so if the mechanism's own answer is not proven."""
+        proof = self.certificate
+        if proof is None or proof.closed:
+            return ""
+        return f"the answer is NOT proven {proof.what}: relative gap {proof.gap:.1e}"
+
+    def noise(self, answer: Solution) -> float:
+        """Return the relative difference to another answer that says nothing; inf if unproven."""
+        worst = ROUND_OFF
+        for proof in (self.certificate, answer.certificate):
+            if proof is None:
+                continue
+            if not proof.closed:
+                return math.inf
+            if isinstance(proof, WelfareProof):
                 # Near the top a welfare is flat: it fixes tasks to half as many digits.
-                gap = 10 * math.sqrt(self.certificate.gap)
-        return max(ROUND_OFF, gap)
+                worst = max(worst, min(_MOST_NOISE, 10 * math.sqrt(proof.gap)))
+        return worst
+
+    def fall(self, answer: Solution, before: Floats, after: Floats) -> Floats:
+        """Return what each user misses after a change, noise of the two answers left out."""
+        part = lost(after, before)
+        return np.where(part > self.noise(answer), part, 0.0)
 
     def ask(self, problem: Problem) -> Solution:
         """Return the mechanism's answer to another problem."""
@@ -126,9 +145,13 @@ class Case:
             raise RuntimeError("an observed case has no mechanism to ask")
         return self.mechanism(problem)
 
-    def answer(self, cluster: Cluster, users: Iterable[User]) -> Floats:
-        """Return the tasks that the mechanism gives in another case."""
-        return self.ask(Problem.build(cluster, users)).placement.user_tasks
+    def answer(self, cluster: Cluster, users: Iterable[User]) -> Solution:
+        """Return what the mechanism gives in another case."""
+        return self.ask(Problem.build(cluster, users))
+
+    def by_name(self, tasks: Floats) -> dict[str, float]:
+        """Return tasks by user."""
+        return dict(zip(self.problem.names(), tasks.tolist(), strict=True))
 
     def name(self, user: int) -> str:
         """Return the name of a user."""

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from drfh.auditor.case import Case
+from drfh.auditor.case import Case, lost
 from drfh.auditor.finding import Finding
 from drfh.auditor.monotone import without_user
 from drfh.auditor.words import number, tasks_text
-from drfh.cluster import Cluster
+from drfh.cluster import Cluster, Server
 from drfh.problem import Blocks, Floats, Problem
+from drfh.resources import some
+from drfh.workload import User
 
 __all__ = ["consistent"]
 
@@ -24,40 +26,37 @@ def consistent(case: Case) -> Finding:
     n = len(case.problem.users)
     if n < 2:
         return case.skipped("consistent", "there is one user only")
-    worst, who, leaver, after = 0.0, 0, 0, case.tasks
+    worst, leaver, after = (0.0, 0.0), 0, case.tasks
     tried = 0
     for j in case.timed(case.shuffled(n, _MOST_USERS)):
         tried += 1
         rest = _residual(case, j)
         if rest is None:
             continue
-        full = np.insert(case.ask(rest).placement.user_tasks, j, case.tasks[j])
-        change = _difference(full, case.tasks)
-        if change.max() > worst:
-            worst, who, leaver, after = float(change.max()), int(np.argmax(change)), j, full
-    text = f"nothing changes when one of {tried} users leaves with what it holds"
-    if worst <= case.tolerance:
-        some_only = tried < n
-        return case.found("consistent", worst, text, tries=tried, searched=some_only)
+        answer = case.ask(rest)
+        full = np.insert(answer.placement.user_tasks, j, case.tasks[j])
+        fall, rise = case.fall(answer, case.tasks, full), case.fall(answer, full, case.tasks)
+        change = (float(fall.max()), float(rise.max()))
+        if change > worst:  # who falls counts first, then who rises
+            worst, leaver, after = change, j, full
+    text = f"nothing changes when one of {some(tried, 'user')} leaves with what it holds"
+    if not any(worst):
+        return case.found("consistent", 0.0, text, tries=tried, searched=tried < n)
+    falls = lost(after, case.tasks)
+    who = int(np.argmax(falls if worst[0] > 0 else lost(case.tasks, after)))
     me, gone = case.name(who), case.name(leaver)
     text = f"when {gone} leaves with what it holds, {me} goes from {number(case.tasks[who])} to "
-    text += f"{tasks_text(after[who])}"
+    text += tasks_text(after[who])
+    cluster, users = _residual_records(case, leaver)
     example = case.changed(
-        f"{gone} leaves with its bundle", text, before={me: float(case.tasks[who])},
-        after={me: float(after[who])}, cluster=_residual_cluster(case, leaver),
-        users=[u for u in case.scenario.users if u.name != gone],
+        f"{gone} leaves with its bundle", text, cluster=cluster, users=users,
+        before=case.by_name(case.tasks),
+        after={name: t for name, t in case.by_name(after).items() if name != gone},
     )  # fmt: skip
-    falls = np.where(after < case.tasks, _difference(after, case.tasks), 0.0)
     return case.found(
-        "consistent", worst, text, hurt=case.hurt(falls), counterexample=example, tries=tried
-    )
-
-
-def _difference(a: Floats, b: Floats) -> Floats:
-    largest = np.maximum(a, b)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        part: Floats = np.where(largest > 0, np.abs(a - b) / largest, 0.0)
-    return part
+        "consistent", worst[0] or worst[1], text, hurt=case.hurt(falls), counterexample=example,
+        tries=tried,
+    )  # fmt: skip
 
 
 def _left(case: Case, user: int) -> Floats:
@@ -86,15 +85,34 @@ def _residual(case: Case, user: int) -> Problem | None:
     )
 
 
-def _residual_cluster(case: Case, user: int) -> Cluster | None:
-    """Return the cluster of the counterexample, if groups stay groups."""
+def _residual_records(case: Case, user: int) -> tuple[Cluster, list[User]]:
+    """Return cluster and users of the counterexample: a record a block, restrictions by name."""
     problem, cluster = case.problem, case.scenario.cluster
-    if len(problem.blocks) != len(cluster):
-        return None
-    left = _left(case, user) / cluster.counts[:, None]
-    servers = []
-    for server, row in zip(cluster.servers, left.tolist(), strict=True):
-        amounts = dict(zip(cluster.resources, row, strict=True))
-        if any(row):
-            servers.append(replace(server, resources=amounts))
-    return Cluster(servers)
+    blocks = problem.blocks
+    whole = len(blocks) == len(cluster)
+    left = _left(case, user) / blocks.count[:, None]
+    servers, names = [], []
+    for b, (group, first) in enumerate(
+        zip(blocks.group.tolist(), blocks.first.tolist(), strict=True)
+    ):
+        name = cluster.names[group] if whole else f"{cluster.names[group]}-from-{first}"
+        names.append(name)
+        if left[b].any():
+            amounts = dict(zip(cluster.resources, left[b].tolist(), strict=True))
+            labels = cluster.servers[group].labels
+            servers.append(Server(amounts, name=name, count=int(blocks.count[b]), labels=labels))
+    kept = {server.name for server in servers}
+    users = []
+    for i, record in enumerate(case.scenario.users):
+        if i == user:
+            continue
+        if record.servers is not None and problem.eligible is not None:
+            may = problem.eligible[_row(problem, i)]
+            allowed = [n for n, ok in zip(names, may.tolist(), strict=True) if ok and n in kept]
+            record = replace(record, servers=allowed or None)
+        users.append(record)
+    return Cluster(servers), users
+
+
+def _row(problem: Problem, user: int) -> int:
+    return 0 if problem.restriction is None else int(problem.restriction[user])

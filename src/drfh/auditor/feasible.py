@@ -6,7 +6,7 @@ import numpy as np
 
 from drfh.auditor.case import Case, lost
 from drfh.auditor.finding import Counterexample, Finding
-from drfh.auditor.words import amount_text, listed, number, percent, tasks_text
+from drfh.auditor.words import amount_text, number, percent, tasks_text
 
 __all__ = ["feasible", "non_wasteful"]
 
@@ -22,7 +22,7 @@ def feasible(case: Case) -> Finding:
     text = "every server holds what is placed on it"
     hurt: tuple[str, ...] = ()
     if amount > 0:
-        server = problem.cluster.names[int(problem.blocks.group[worst[0]])]
+        server = _server(case, int(worst[0]))
         resource = problem.cluster.resources[int(worst[1])]
         used, room = float(bundles.used[worst]), float(bundles.capacity[worst])
         text = f"{server} is over: {amount_text(used)} of {amount_text(room)} {resource} are taken"
@@ -32,8 +32,12 @@ def feasible(case: Case) -> Finding:
     outside = ~problem.can_use(bundles.user, bundles.block) & bundles.amounts.any(axis=1)
     if outside.any():
         names = [case.name(i) for i in np.unique(bundles.user[outside]).tolist()]
+        first = int(np.flatnonzero(outside)[0])
+        where = (
+            f"{case.name(int(bundles.user[first]))} on {_server(case, int(bundles.block[first]))}"
+        )
         return case.found(
-            "feasible", 1.0, f"{listed(names)} run where they may not or cannot",
+            "feasible", 1.0, f"tasks run where they may not or cannot: {where}",
             hurt=tuple(names[:10]), counterexample=_same(case, "runs where it may not"),
         )  # fmt: skip
     beyond = lost(problem.limit, bundles.room * (1 - _RELATIVE))
@@ -76,6 +80,14 @@ def non_wasteful(case: Case) -> Finding:
         hurt=case.hurt(by_user),
         counterexample=_same(case, text),
     )
+
+
+def _server(case: Case, block: int) -> str:
+    blocks, cluster = case.problem.blocks, case.problem.cluster
+    group, first = int(blocks.group[block]), int(blocks.first[block])
+    if blocks.count[block] > 1:
+        return cluster.names[group]
+    return cluster.server_name(group, first)
 
 
 def _same(case: Case, story: str) -> Counterexample:

@@ -16,6 +16,9 @@ __all__ = ["Counterexample", "Finding", "Report", "Verdict"]
 #: a number without a line between good and bad; ``not applicable``: nothing to measure here.
 Verdict: TypeAlias = Literal["holds", "fails", "not found", "measured", "not applicable"]
 
+#: What a report is about if there is no mechanism.
+OBSERVED = "observed allocation"
+
 _RANK: dict[Verdict, int] = {
     "fails": 0,
     "measured": 1,
@@ -132,6 +135,8 @@ class Report:
         Tasks of each user.
     seconds : float
         How long it took.
+    warnings : tuple of str
+        What makes the report less than it seems.
     """
 
     scenario: Scenario
@@ -139,6 +144,7 @@ class Report:
     findings: tuple[Finding, ...]
     tasks: dict[str, float]
     seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -148,10 +154,14 @@ class Report:
         findings: list[Finding],
         tasks: dict[str, float],
         seconds: float,
+        warnings: tuple[str, ...] = (),
     ) -> Report:
         """Sort the findings: failures first, the largest amount first."""
-        order = sorted(findings, key=lambda f: (_RANK[f.verdict], -f.amount))
-        return cls(scenario, subject, tuple(order), tasks, seconds)
+        # Envy as literally written is a misreading with weights and finite tasks: it comes last.
+        order = sorted(
+            findings, key=lambda f: (_RANK[f.verdict], f.name == "envy-free-literal", -f.amount)
+        )
+        return cls(scenario, subject, tuple(order), tasks, seconds, warnings)
 
     def __getitem__(self, name: str) -> Finding:
         for finding in self.findings:
@@ -161,6 +171,11 @@ class Report:
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)
+
+    @property
+    def observed(self) -> bool:
+        """Whether this is about what was observed, and not about a mechanism."""
+        return self.subject == OBSERVED
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -174,6 +189,7 @@ class Report:
             "title": self.scenario.title,
             "tasks": self.tasks,
             "seconds": self.seconds,
+            "warnings": list(self.warnings),
             "findings": [finding.to_dict() for finding in self.findings],
         }
 

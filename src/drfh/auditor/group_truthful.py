@@ -14,6 +14,7 @@ from drfh.resources import some
 __all__ = ["group_truthful"]
 
 _PAIRS_OF_LIES = 16
+_MOST_DRAWN = 100_000
 _PART_FOR_PAIRS = 8  # of all tries, a part goes to pairs
 
 
@@ -25,7 +26,7 @@ def group_truthful(case: Case) -> Finding:
     rng = np.random.default_rng(case.seed)
     pairs = [(i, j) for i in range(n) for j in range(i)] if n <= 60 else []
     if not pairs:
-        drawn = rng.integers(0, n, (3 * case.tries, 2))
+        drawn = rng.integers(0, n, (min(3 * case.tries, _MOST_DRAWN), 2))
         pairs = list(dict.fromkeys((max(a, b), min(a, b)) for a, b in drawn.tolist() if a != b))
     most = max(1, case.tries // (_PART_FOR_PAIRS * _PAIRS_OF_LIES))
     if len(pairs) > most:

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from drfh.auditor.case import Case, lost
+from drfh.auditor.case import Case
 from drfh.auditor.finding import Finding
 from drfh.auditor.words import amount_text, number, tasks_text
 from drfh.cluster import Cluster, Server
 from drfh.problem import Floats, Problem
+from drfh.resources import some
 
 __all__ = ["population_monotone", "resource_monotone", "without_user"]
 
@@ -46,58 +47,65 @@ def population_monotone(case: Case) -> Finding:
     n = len(case.problem.users)
     if n < 2:
         return case.skipped("population-monotone", "there is one user only")
-    worst, loser, leaver, after = 0.0, 0, 0, case.tasks
+    worst, leaver = np.zeros(n), 0
+    after = case.tasks
     tried = 0
     for j in case.timed(case.shuffled(n, _MOST_USERS)):
         tried += 1
-        rest = case.ask(without_user(case.problem, j)).placement.user_tasks
-        full = np.insert(rest, j, case.tasks[j])
-        fall = lost(full, case.tasks)
-        if fall.max() > worst:
-            worst, loser, leaver, after = float(fall.max()), int(np.argmax(fall)), j, full
-    text = f"nobody has less when one of {tried} users leaves"
-    if worst <= case.tolerance:
-        some_only = tried < n
-        return case.found("population-monotone", worst, text, tries=tried, searched=some_only)
+        answer = case.ask(without_user(case.problem, j))
+        full = np.insert(answer.placement.user_tasks, j, case.tasks[j])
+        fall = case.fall(answer, case.tasks, full)
+        if fall.max() > worst.max():
+            worst, leaver, after = fall, j, full
+    text = f"nobody has less when one of {some(tried, 'user')} leaves"
+    if not worst.any():
+        return case.found("population-monotone", 0.0, text, tries=tried, searched=tried < n)
+    loser = int(np.argmax(worst))
     me, gone = case.name(loser), case.name(leaver)
     text = f"when {gone} leaves, {me} falls from {number(case.tasks[loser])} to "
-    text += f"{tasks_text(after[loser])}"
-    users = [u for u in case.scenario.users if u.name != gone]
+    text += tasks_text(after[loser])
     example = case.changed(
-        f"{gone} leaves and {me} has less", text, users=users,
-        before={me: float(case.tasks[loser])}, after={me: float(after[loser])},
+        f"{gone} leaves and {me} has less", text,
+        users=[u for u in case.scenario.users if u.name != gone],
+        before=case.by_name(case.tasks), after=_without(case.by_name(after), gone),
     )  # fmt: skip
     return case.found(
-        "population-monotone", worst, text, hurt=(me,), counterexample=example, tries=tried
-    )
+        "population-monotone", float(worst.max()), text, hurt=case.hurt(worst),
+        counterexample=example, tries=tried,
+    )  # fmt: skip
+
+
+def _without(tasks: dict[str, float], name: str) -> dict[str, float]:
+    return {user: count for user, count in tasks.items() if user != name}
 
 
 def resource_monotone(case: Case) -> Finding:
     """When the cluster grows, nobody has less: servers added, and single resources enlarged."""
-    worst, loser, what = 0.0, 0, ""
+    worst, what = np.zeros(len(case.tasks)), ""
     grown: Cluster | None = None
     after: Floats = case.tasks
     tries = 0
     for words, cluster in case.timed(list(_growth(case))):
         tries += 1
-        tasks = case.answer(cluster, case.scenario.users)
-        fall = lost(tasks, case.tasks)
-        if fall.max() > worst + 1e-12:
-            worst, loser, what = float(fall.max()), int(np.argmax(fall)), words
-            grown, after = cluster, tasks
-    text = f"nobody has less after any of {tries} additions to the cluster"
-    if worst <= case.tolerance or grown is None:
-        return case.found("resource-monotone", worst, text, tries=tries, searched=True)
+        answer = case.answer(cluster, case.scenario.users)
+        fall = case.fall(answer, case.tasks, answer.placement.user_tasks)
+        if fall.max() > worst.max() + 1e-12:
+            worst, what, grown = fall, words, cluster
+            after = answer.placement.user_tasks
+    text = f"nobody has less after any of {some(tries, 'addition')} to the cluster"
+    if grown is None:
+        return case.found("resource-monotone", 0.0, text, tries=tries, searched=True)
+    loser = int(np.argmax(worst))
     me = case.name(loser)
-    text = f"with {what}, {me} falls from {number(case.tasks[loser])} to {number(after[loser])} "
-    text += "tasks"
+    text = f"with {what}, {me} falls from {number(case.tasks[loser])} to {tasks_text(after[loser])}"
     example = case.changed(
         f"more capacity and {me} has less", text, cluster=grown,
-        before={me: float(case.tasks[loser])}, after={me: float(after[loser])},
+        before=case.by_name(case.tasks), after=case.by_name(after),
     )  # fmt: skip
     return case.found(
-        "resource-monotone", worst, text, hurt=(me,), counterexample=example, tries=tries
-    )
+        "resource-monotone", float(worst.max()), text, hurt=case.hurt(worst),
+        counterexample=example, tries=tries,
+    )  # fmt: skip
 
 
 def _growth(case: Case) -> Iterator[tuple[str, Cluster]]:

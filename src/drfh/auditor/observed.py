@@ -33,6 +33,12 @@ def read_observed(path: str | Path) -> list[dict[str, Any]]:
     import io
 
     reader = csv.DictReader(io.StringIO(read_text(str(path)), newline=""))
+    header = list(reader.fieldnames or ())
+    for column in ("user", "server"):
+        if column not in header and not (column == "server" and "group" in header):
+            found = ", ".join(header)
+            rule = f"must be among the columns, separated by commas (found: {found})"
+            raise InputError(column, rule, place=f"{path}, line 1")
     rows: list[dict[str, Any]] = []
     for row in reader:
         place = f"{path}, line {reader.line_num}"
@@ -57,8 +63,8 @@ def observed_bundles(
     problem
         Cluster and users.
     table
-        Rows with ``user``, ``server`` (a server or a whole group) and either ``tasks`` or
-        amounts by resource name: what the user holds there, in total.
+        Rows with ``user``, ``server`` (a server or a whole group; ``group`` is as good) and either
+        ``tasks`` or amounts by resource name: what the user holds there, in total.
     whole
         Whether tasks are whole: then `server` must be a single server.
 
@@ -81,9 +87,14 @@ def observed_bundles(
         name = row.get("user")
         if name not in users:
             raise UnknownNameError(f"{at}user", str(name), users, place=place)
-        target = str(row.get("server"))
+        target = str(row.get("server", row.get("group")))
         found = cluster.find_server(target)
         if found is None:
+            group_name = target.rpartition("/")[0]
+            if group_name in cluster.group_index:
+                last = int(cluster.counts[cluster.group_index[group_name]]) - 1
+                rule = f"must be one of {group_name}/0 to {group_name}/{last}"
+                raise InputError(f"{at}server", rule, target, place=place)
             raise UnknownNameError(f"{at}server", target, cluster.names, place=place)
         group, index = found
         if index is None and cluster.counts[group] > 1 and whole:
@@ -137,7 +148,7 @@ def _rows(table: Iterable[Mapping[str, Any]] | polars.DataFrame) -> list[Mapping
 
 def _amounts(problem: Problem, user: int, row: Mapping[str, Any], at: str, place: str) -> Floats:
     resources = problem.cluster.resources
-    known = {"user", "server", "tasks", "", *resources}
+    known = {"user", "server", "group", "tasks", "", *resources}
     for column in row:
         if column not in known:
             raise UnknownNameError(f"{at}column", column, sorted(known - {""}), place=place)

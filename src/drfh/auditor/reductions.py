@@ -116,7 +116,7 @@ def _of_bottleneck(case: Case) -> tuple[str, Floats, Bools] | str:
     common = np.flatnonzero((problem.direction >= 1 - 1e-12).all(axis=0))
     if len(common) == 0:
         return "the users differ in their dominant resource"
-    wants = case.tasks < problem.limit * (1 - 1e-9)
+    wants = (case.tasks < problem.limit * (1 - 1e-9)) & problem.reachable
     if not wants.any():
         return "everybody has all its tasks"
     return problem.cluster.resources[int(common[0])], case.levels, wants
@@ -129,14 +129,15 @@ def _compare(case: Case, name: str, parts: list[_Part], fine: str) -> Finding:
     example: Counterexample | None = None
     compared = 0
     for part in parts:
-        problem = Problem.build(part.cluster, part.users)
         try:
-            has = case.ask(problem).placement.user_tasks
+            problem = Problem.build(part.cluster, part.users)
+            answer = case.ask(problem)
         except InputError:
-            continue  # the mechanism is not defined there
+            continue  # a restriction fits no server there, or the mechanism is not defined
         compared += 1
+        has = answer.placement.user_tasks
         should = lexicographic(problem).placement.user_tasks
-        short = lost(has, should)
+        short = case.fall(answer, should, has)
         i = int(np.argmax(short))
         if short[i] > worst:
             worst, hurt = float(short[i]), part.users[i].name
@@ -146,7 +147,7 @@ def _compare(case: Case, name: str, parts: list[_Part], fine: str) -> Finding:
                 before={hurt: float(should[i])}, after={hurt: float(has[i])},
             )  # fmt: skip
     if compared == 0:
-        return case.skipped(name, "the mechanism is not defined there")
+        return case.skipped(name, "neither the mechanism nor the restrictions make sense there")
     return case.found(name, worst, text, hurt=(hurt,), counterexample=example, tries=compared)
 
 

@@ -13,6 +13,7 @@ from drfh.auditor.words import amount_text
 from drfh.errors import InputError, SolverError
 from drfh.mechanisms import Solution, prepare
 from drfh.problem import Floats
+from drfh.workload import User, shown_restriction
 
 __all__ = ["MARGIN", "Search", "asked", "lying", "verified", "who_pays"]
 
@@ -30,6 +31,7 @@ class Search:
     def __init__(self, case: Case) -> None:
         self._case = case
         self.tries = 0
+        self.planned = 0
         self._best: list[tuple[float, float, Lie]] = []  # (gain, utility, lie)
 
     def run(self) -> tuple[Lie, float, float, str] | None:
@@ -45,6 +47,7 @@ class Search:
         ]
         # In any order: what is cut off, by their number or by time, is a sample of all.
         order = rng.permutation(len(lies))[: case.tries].tolist()
+        self.planned = len(order)
         for lie in case.timed([lies[k] for k in order]):
             self._try(lie)
         for _, _, lie in case.timed(list(self._best)):
@@ -151,10 +154,19 @@ def lying(
         if lie.demand is not None:
             claim = dict(zip(names, lie.demand.tolist(), strict=True))
             user = replace(user, demand={r: a for r, a in claim.items() if a > 0})
-        truths.append(f"{user.name} in truth: {users[lie.user]!r}")
+        truths.append(f"{user.name} in truth: {_in_truth(users[lie.user])}")
         users[lie.user] = user
     who = " and ".join(case.name(lie.user) for lie in lies)
     return case.changed(
         f"{who} {'lies' if len(lies) == 1 else 'lie'}", f"{text}. {'; '.join(truths)}.",
         users=users, before=before, after=after,
     )  # fmt: skip
+
+
+def _in_truth(user: User) -> str:
+    parts = [f"{amount_text(amount)} {r}" for r, amount in user.demand.items() if amount > 0]
+    if user.tasks is not None:
+        parts.append(f"{amount_text(user.tasks)} tasks")
+    if user.servers is not None:
+        parts.append(f"servers {shown_restriction(user.servers)}")
+    return ", ".join(parts)

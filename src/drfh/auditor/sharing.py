@@ -51,7 +51,8 @@ def dedicated_cloud(case: Case) -> Finding:
         "dedicated-cloud",
         alone,
         "its own servers, drawn at random",
-        "everybody has at least what servers of its own, drawn at random, would run",
+        "everybody has at least what servers of its own, drawn at random once, would run",
+        sampled=True,
     )
 
 
@@ -80,12 +81,14 @@ def tasks_on(
     return min(float(tasks @ counts), float(problem.limit[user]))
 
 
-def _finding(case: Case, name: str, alone: Floats, what: str, fine: str) -> Finding:
+def _finding(
+    case: Case, name: str, alone: Floats, what: str, fine: str, *, sampled: bool = False
+) -> Finding:
     short = lost(case.tasks, alone)
     i = int(np.argmax(short))
     amount = float(short[i])
     if amount <= case.tolerance:
-        return case.found(name, amount, fine)
+        return case.found(name, amount, fine, searched=sampled)
     count = int((short > case.tolerance).sum())
     text = f"{case.name(i)} has {tasks_text(case.tasks[i])} and would have {number(alone[i])} "
     text += f"with {what}"

@@ -32,6 +32,8 @@ def truthful(case: Case) -> Finding:
     search = Search(case)
     best = search.run()
     said = f"no lie found in {search.tries:,} tries"
+    if search.tries < search.planned:
+        said += f" of {search.planned:,}: time was up"
     if not fine:
         said += "; the control failed, so the search says nothing"
     else:

@@ -10,14 +10,14 @@ _NAMED = 3
 
 
 def number(value: float) -> str:
-    """Return a number with four digits.
+    """Return a number with four digits, or all of a large one.
 
     Examples
     --------
-    >>> number(10.0), number(20 / 11)
-    ('10', '1.818')
+    >>> number(10.0), number(20 / 11), number(12583.4)
+    ('10', '1.818', '12,583')
     """
-    return f"{value:,.4g}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def amount_text(value: float) -> str:

@@ -14,7 +14,7 @@ from drfh.cli.output import console, print_json, progress_bar
 from drfh.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
-    from drfh.auditor import Report
+    from drfh.auditor import Finding, Report
 
 __all__ = ["audit", "check_page", "property_names"]
 
@@ -56,7 +56,7 @@ def audit(
     seconds: Annotated[
         float,
         typer.Option(min=0, rich_help_panel=_SEARCH, help="How long to search for each property."),
-    ] = 60,
+    ] = 20,
     seed: Annotated[
         int, typer.Option(min=0, rich_help_panel=_SEARCH, help="Seed of what is sampled.")
     ] = 0,
@@ -115,8 +115,10 @@ def audit(
     if file is None:
         raise InputError("FILE", "must be given (see drfh audit --help)")
     wanted = property_names(only, "--only") or None
-    required = property_names(require, "--require")
+    required = property_names(require, "--require", exact=True)
     shown = property_names(show, "--show")
+    if "price-of-fairness" in required:
+        raise InputError("--require", "must not ask for a number that cannot fail", require)
     if len(shown) > 1:
         raise InputError("--show", "must name one property", show)
     if save is not None and not shown:
@@ -157,14 +159,18 @@ def audit(
         print_json(report.to_dict())
     else:
         text.print_report(report)
+    for name in required:
+        if report[name].verdict == "not applicable":
+            rule = f"must ask for what can be measured here ({report[name].text})"
+            raise InputError("--require", rule, name)
     broken = [name for name in required if report[name].verdict == "fails"]
     if broken:
         console(stderr=True).print(f"drfh: required and failing: {', '.join(broken)}", style="red")
         raise typer.Exit(REQUIRED_FAILS)
 
 
-def property_names(text: str | None, option: str) -> list[str]:
-    """Return the properties that a list names; the beginning of a name is enough."""
+def property_names(text: str | None, option: str, *, exact: bool = False) -> list[str]:
+    """Return the properties that a list names; unless `exact`, the beginning is enough."""
     from drfh.auditor import PROPERTIES
 
     names = []
@@ -173,7 +179,8 @@ def property_names(text: str | None, option: str) -> list[str]:
         if not word:
             continue
         found = word if word in PROPERTIES else None
-        found = found or next((name for name in PROPERTIES if name.startswith(word)), None)
+        if not exact:
+            found = found or next((name for name in PROPERTIES if name.startswith(word)), None)
         if found is None:
             raise UnknownNameError(option, word, PROPERTIES)
         names.append(found)
@@ -204,7 +211,19 @@ def _show(report: Report, name: str, save: Path | None, *, as_json: bool) -> Non
             data["counterexample"]["scenario"] = scenario_text(example.scenario)
         print_json(data)
     else:
-        text.print_finding(finding, saved=save)
+        text.print_finding(finding, again=_again(report, finding, save))
+
+
+def _again(report: Report, finding: Finding, saved: Path | None) -> str:
+    """Return the command that shows the saved case again."""
+    if saved is None or finding.counterexample is None:
+        return ""
+    case = finding.counterexample.scenario
+    same = (case.cluster, case.users) == (report.scenario.cluster, report.scenario.users)
+    if not same:
+        return f"drfh allocate {saved}"
+    observed = " --observed TABLE (it is not in the file)" if report.observed else ""
+    return f"drfh audit {saved} --only {finding.name}{observed}"
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drfh.cli.output import bar, console, percent, print_json, table
@@ -32,6 +31,8 @@ def print_report(report: Report) -> None:
         f"{some(report.scenario.cluster.size, 'server')}: {failing} of {len(counted)} properties "
         f"{'fails' if failing == 1 else 'fail'}"
     )
+    for warning in report.warnings:
+        out.print(f"warning: {warning}", style="bold red")
     grid = table("", "property", "by", "", "what was found", right=("by",))
     for finding in counted:
         amount = percent(finding.amount) if finding.amount > 0 else ""
@@ -65,8 +66,8 @@ def _sentence(finding: Finding) -> str:
     return text
 
 
-def print_finding(finding: Finding, *, saved: Path | None = None) -> None:
-    """Print one finding with its counterexample."""
+def print_finding(finding: Finding, *, again: str = "") -> None:
+    """Print one finding with its counterexample; `again` is the command to run it again."""
     out = console()
     out.print(f"{MARKS[finding.verdict]} {finding.name}: {finding.verdict}", style="bold")
     out.print(_sentence(finding))
@@ -84,8 +85,8 @@ def print_finding(finding: Finding, *, saved: Path | None = None) -> None:
         out.print(grid)
         if len(users) > _MOST_TASKS:
             out.print(f"… and {some(len(users) - _MOST_TASKS, 'user')} more (--json has them)")
-    if saved is not None:
-        out.print(f"saved: drfh allocate {saved} runs it again")
+    if again:
+        out.print(f"saved; to see it again: {again}")
     else:
         out.print("--save FILE keeps the case as a scenario to run again", style="dim")
 

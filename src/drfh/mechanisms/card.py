@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -34,6 +34,7 @@ def _divisible(problem: Problem, whole: bool) -> bool:
 
 #: What a claim may assume, and how to see whether a problem fulfils it.
 ASSUMPTIONS: dict[str, Callable[[Problem, bool], bool]] = {
+    "default parameters": lambda problem, _: True,  # seen by the parameters, see Claim.unmet
     "divisible tasks": _divisible,
     "endless tasks": lambda problem, _: bool(np.isinf(problem.limit).all()),
     "equal weights": lambda problem, _: bool(np.ptp(problem.weight) == 0),
@@ -46,6 +47,7 @@ ASSUMPTIONS: dict[str, Callable[[Problem, bool], bool]] = {
 }
 
 _LINE = re.compile(r"([a-z0-9-]+): (yes|no)(?: if ([^;]+))?; (.+)")
+_HARMLESS = {"method", "reference", "whole_tasks"}  # parameters that do not change the rule
 _HEADS = ("Definition", "Paper", "Properties")
 
 
@@ -67,9 +69,16 @@ class Claim:
     assumes: tuple[str, ...]
     source: str
 
-    def unmet(self, problem: Problem, *, whole: bool = False) -> tuple[str, ...]:
-        """Return the assumptions that a problem does not fulfil."""
-        return tuple(name for name in self.assumes if not ASSUMPTIONS[name](problem, whole))
+    def unmet(
+        self, problem: Problem, *, whole: bool = False, parameters: Mapping[str, Any] | None = None
+    ) -> tuple[str, ...]:
+        """Return the assumptions that a problem, or the parameters, do not fulfil."""
+        changed = set(parameters or ()) - _HARMLESS
+        return tuple(
+            name
+            for name in self.assumes
+            if not ASSUMPTIONS[name](problem, whole) or (name == "default parameters" and changed)
+        )
 
 
 @dataclass(frozen=True, slots=True)

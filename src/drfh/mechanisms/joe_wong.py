@@ -33,9 +33,10 @@ def fds(problem: Problem, *, beta: float = 2, lam: float | None = None) -> Solut
 
     Properties
         pareto: yes; Joe-Wong et al. 2013, for |λ| ≥ |1−β|/β
-        envy-free: yes; who holds more dominant share holds what costs less (β > 1, λ = (1−β)/β)
-        sharing-incentive: yes if one server, endless tasks; Joe-Wong et al. 2013 (β > 1, λ =
-            (1−β)/β)
+        envy-free: yes if default parameters; who holds more dominant share holds what costs less
+            (β > 1, λ = (1−β)/β)
+        sharing-incentive: yes if one server, endless tasks, default parameters; Joe-Wong et al.
+            2013 (β > 1, λ = (1−β)/β)
 
     Parameters
     ----------
