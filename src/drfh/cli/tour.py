@@ -40,8 +40,10 @@ def tour(
         ("drfh allocate mine.yaml --plot mine.html", "the answer, as a page"),
         ('drfh allocate mine.yaml --add "10x cpu=64,memory=1Ti"', "what if?"),
         ("drfh allocate mine.yaml --explain training", "what limits a team"),
+        ("drfh compare mine.yaml", "other mechanisms"),
+        ("drfh audit mine.yaml", "what is unfair about it"),
     ):
-        out.print(f"  {command:<58} {what}")
+        out.print(f"  {command:<54} {what}")
 
 
 def _heading(out: Any, text: str) -> None:
