@@ -87,7 +87,8 @@ def _print_paper_example(out: Any) -> None:
     out.print(grid)
     answer = allocate(scenario.cluster, scenario.users)
     for name in names:
-        out.print(f"  {answer.explain(name)}")
+        # In a terminal lines are broken between words.
+        out.print(f"  {answer.explain(name)}", soft_wrap=not out.is_terminal)
     gap = answer.certificate.gap if answer.certificate else 0.0
     out.print(f"  Proof: prices with a relative gap of {gap:.1e}; checked from scratch: "
               f"{'ok' if answer.verify() else 'FAILED'}.")  # fmt: skip

@@ -202,7 +202,7 @@ def _other_promises(comparison: Comparison) -> Markup | None:
     promises = comparison.promises()
     rows: list[list[Content]] = []
     for (name,), group in promises.group_by("mechanism", maintain_order=True):
-        worst = group.sort("gap", descending=True, maintain_order=True).row(0, named=True)
+        worst = group.sort(-polars.col("gap").round(9), maintain_order=True).row(0, named=True)
         hit = group.filter(polars.col("gap") > _ROUND_OFF)
         who = worst["user"] if len(hit) else ""
         rows.append([str(name), f"{len(hit):,} of {len(group):,}", who, bar(worst["gap"])])

@@ -21,7 +21,7 @@ p.summary { color: var(--soft); margin-top: 0; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 .table { overflow-x: auto; margin: .6rem 0; }
 .wide::before { content: "scroll →"; display: block; position: sticky; left: 0; text-align: right;
-                color: var(--soft); font-size: .875rem; }
+                padding-right: 2.5rem; color: var(--soft); font-size: .875rem; }
 .more { mask-image: linear-gradient(to right, #000 calc(100% - 2.5rem), transparent); }
 th, td { padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); text-align: left;
          white-space: nowrap; }
