@@ -159,9 +159,9 @@ def test_what_is_cut_on_a_narrow_screen_says_so(browser: object, tmp_path: Path)
         hidden = box.evaluate("b => b.scrollWidth - b.clientWidth")
         hint = box.evaluate("b => getComputedStyle(b, '::before').content")
         assert (hint == '"scroll →"') == (hidden > 1)
-    table = page.locator(".table.more").first
+    table = page.locator(".table.more").first.element_handle()  # this one, whatever its class
     table.evaluate("b => b.scrollLeft = b.scrollWidth")
-    page.wait_for_function("b => !b.classList.contains('more')", arg=table.element_handle())
+    page.wait_for_function("b => !b.classList.contains('more')", arg=table)
     page.close()
     page = opened(browser, tmp_path / "page.html", width=1600)
     assert page.locator(".table.wide").count() == 0
