@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from drfh.auditor import PROPERTIES
 from drfh.cli import main
+from drfh.disk import check_writable
+from drfh.errors import InputError
 from drfh.files import load_scenario
 from drfh.mechanisms import MECHANISMS
 
@@ -190,13 +193,16 @@ def test_mechanisms_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert all(name in out for name in MECHANISMS)
     code, out, _ = run(capsys, "compare", "--list", "--json")
-    assert set(json.loads(out)) == set(MECHANISMS)
+    assert set(json.loads(out)) == {*MECHANISMS, "whole-tasks"}
 
 
 def test_compare_leads_with_the_promise(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "compare", "paper-two-servers")
     assert (code, err) == (0, "")
-    first = "drf adds the servers up as if they were one: of 23.3333 promised tasks 14.3 % cannot"
+    first = (
+        "drf adds the servers up as if they were one: ann is promised 11.67 tasks and 10 can be "
+        "placed (14.3 % missing); 2 of 2 users miss something\n"
+    )
     assert out.index(first) < out.index("mechanism")
     for name in ("ps-dsf", "nash", "utilitarian", "max-min:memory", "whole-tasks"):
         assert name in out
@@ -219,13 +225,111 @@ def test_compare_as_data(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows[0]["promised"] == ""
 
 
-def test_compare_with_many_users(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(
-        capsys, "compare", "claim-d-low-utilisation", "--mechanisms", "drfh,nash,utilitarian"
+def test_compare_names_the_worst_hit(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    # Small servers cannot hold what the pool promises to large; that is little of all tasks.
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        "cluster:\n- {name: a, resources: {cpu: 2, memory: 12}}\n"
+        "- {name: b, resources: {cpu: 12, memory: 2}}\n- {name: c, resources: {cpu: 50}}\n"
+        "users:\n- {name: large, demand: {cpu: 1, memory: 1}}\n"
+        "- {name: small, demand: {cpu: 0.01}}\n"
     )
+    code, out, _ = run(capsys, "compare", file, "--mechanisms", "drf,pooled:tsf,drfh")
+    assert code == 0
+    line = next(line for line in out.splitlines() if line.startswith("drf adds"))
+    assert "large is promised 11.49 tasks and 4 can be placed (65.2 % missing)" in line
+    assert line.endswith("1 of 2 users misses something")
+    missing = out[out.index("missing  ") : out.index("pooled:tsf")]
+    assert "large" in missing
+    assert "small" not in missing
+    assert "pooled:tsf, pooled too: large misses 65.2 %; 1 of 2 users misses something" in out
+
+
+def test_compare_is_brief_when_promises_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "compare", "google-2011", "--mechanisms", "drfh,drf,utilitarian")
+    assert code == 0
+    words = "drf adds the servers up as if they were one: all that it promises can be placed here"
+    assert words in out
+    assert "promised" not in out
+    assert "same tasks as drfh: drf\n" in out
+    assert "162,914" in out
+    assert "e+0" not in out
+
+
+def test_compare_says_who_gets_what(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("compare", "gpu-cluster", "--mechanisms", "drfh,per-server-drf,tsf")
+    code, out, _ = run(capsys, *words)
+    assert code == 0
+    lines = [line.split() for line in out.splitlines()]
+    head = next(line for line in lines if line[:2] == ["mechanism", "training"])
+    assert head[2:8] == ["inference", "robotics", "genomics", "web", "course", "in"]
+    row = next(line for line in lines if line[:1] == ["tsf"])
+    assert row[1:] == [
+        "▼", "63", "54", "27", "▽", "283.3", "5,154", "400", "5,982",
+        "92.0", "%", "79.2", "%", "100.0", "%",
+    ]  # fmt: skip
+    assert "▼ furthest below its tasks with drfh" in out
+
+
+def many_users(folder: Path) -> Path:
+    users = "".join(
+        f"- {{name: team-number-{i}, demand: {{cpu: {1 + i % 3}, memory: {1 + i % 5}}}}}\n"
+        for i in range(20)
+    )
+    file = folder / "many.yaml"
+    file.write_text(
+        f"cluster:\n- {{count: 30, resources: {{cpu: 16, memory: 32}}}}\nusers:\n{users}"
+    )
+    return file
+
+
+def test_compare_with_many_users(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ("compare", many_users(tmp_path), "--mechanisms", "drfh,utilitarian")
+    code, out, _ = run(capsys, *words)
     assert code == 0
     assert "Share of each user" in out
     assert "median" in out
+    assert re.search(r"utilitarian .* team-number-\d+: 0 of [\d.]+ ", out)
+    assert "--all shows all 20 users" in out
+    assert "team-number-19" not in out
+    code, out, _ = run(capsys, *words, "--all")
+    assert code == 0
+    assert "Tasks of each user" in out
+    assert all(f"team-number-{i} " in out for i in range(20))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("everyone", [False, True])
+def test_words_are_whole_in_narrow_terminals(
+    width: int, everyone: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from rich.console import Console
+
+    from drfh.cli import compare_text
+    from drfh.comparison import compare
+
+    names = ["drfh", "drf", "per-server-drf", "max-min:memory", "sequential-min-max", "utilitarian"]
+    properties = ["envy-free", "pareto", "sharing-incentive", "dedicated-cloud", "bottleneck-share"]
+    for scenario in (load_scenario("gpu-cluster"), load_scenario(str(many_users(tmp_path)))):
+        result = compare(scenario, mechanisms=names, properties=properties)
+        text = io.StringIO()
+        terminal = Console(
+            file=text, width=width, force_terminal=True, color_system=None, markup=False,
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
+        monkeypatch.setattr(compare_text, "console", lambda terminal=terminal: terminal)
+        compare_text.print_comparison(result, everyone=everyone)
+        out = text.getvalue()
+        assert max(len(line) for line in out.splitlines()) <= width
+        assert "…" not in out.replace("… and ", "")
+        heads = {line.split()[0] for line in out.splitlines() if line.strip()}
+        words = set(re.split(r"\s+", out))
+        assert set(names) <= heads
+        assert {part for name in properties for part in name.split("-")} <= {
+            part for word in words for part in word.split("-")
+        }
+        if everyone or len(scenario.users) <= 12:
+            assert {user.name for user in scenario.users} <= words
 
 
 @pytest.mark.parametrize(
@@ -237,6 +341,7 @@ def test_compare_with_many_users(capsys: pytest.CaptureFixture[str]) -> None:
         (["--properties", "nope"], "--properties must be one of"),
         (["--json", "--csv"], "--json must not be used together with --csv"),
         (["--html", "x.txt"], "--html must end in .html"),
+        (["--html", "/no-such-folder/x.html"], "--html must be in a folder that exists"),
     ],
 )
 def test_mistakes_of_compare(
@@ -246,6 +351,31 @@ def test_mistakes_of_compare(
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_a_page_without_a_place_is_refused_before_the_work(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("the work began")
+
+    monkeypatch.setattr("drfh.comparison.compare", never)
+    (tmp_path / "folder.html").mkdir()
+    (tmp_path / "file").touch()
+    for path in ("no/x.html", "folder.html", "file/x.html", f"{'x' * 300}.html"):
+        code, out, err = run(
+            capsys, "compare", "paper-two-servers", "--html", tmp_path / path, "--json"
+        )
+        assert (code, out) == (2, "")
+        assert err.startswith("drfh: --html must be ")
+        assert err.count("\n") == 1
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
+    with pytest.raises(InputError, match="--save must be in a folder that can be written to"):
+        check_writable(tmp_path / "x.yaml", "--save")
+    monkeypatch.undo()
+    check_writable(tmp_path / "x.yaml", "--save")
+    check_writable(tmp_path / "file", "--save")
+    assert not (tmp_path / "x.yaml").exists()
 
 
 def test_pages_are_written_whole(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,11 +18,13 @@ from drfh import (
     Problem,
     Server,
     Solution,
+    SolverError,
     UnknownNameError,
     User,
     compare,
     load_scenario,
 )
+from drfh.auditor import PROPERTIES
 from drfh.comparison import default_mechanisms
 from drfh.testing import ConformanceError, check_mechanism, random_scenario
 
@@ -76,6 +81,94 @@ def test_own_parameters_are_for_the_own_mechanism() -> None:
     assert list(result["fds"].allocation.tasks.values()) == pytest.approx(  # type: ignore[union-attr]
         [3.2833520488, 1.9055493171], abs=1e-5
     )
+
+
+def half_of_drfh(problem: Problem, *, part: float = 0.5) -> Solution:
+    """Give everybody half."""
+    answer = MECHANISMS["drfh"](problem).placement
+    return Solution(replace(answer, tasks=answer.tasks * part))
+
+
+def broken(problem: Problem) -> Solution:
+    """Divide by nothing."""
+    raise ZeroDivisionError("division by zero")
+
+
+def test_functions_are_compared_too() -> None:
+    scenario = load_scenario("paper-two-servers")
+    result = compare(
+        scenario,
+        mechanisms=["drfh", half_of_drfh, partial(half_of_drfh, part=0.25), MECHANISMS["drfh"]],
+    )
+    names = ["drfh", "half-of-drfh", "half-of-drfh-2", "drfh-2"]
+    assert [row.name for row in result.rows] == names
+    assert result["half-of-drfh"].distance == pytest.approx(0.5)
+    assert result["half-of-drfh-2"].distance == pytest.approx(0.75)
+    assert result["half-of-drfh"].marks["pareto"].verdict == "fails"
+    assert result.table()["mechanism"].unique(maintain_order=True).to_list() == names
+    assert result.same_as_drfh() == ("drfh-2",)
+    assert result.fair == pytest.approx({"ann": 10, "bob": 10})
+    assert repr(result) == f"Comparison(4 mechanisms for 2 users: {', '.join(names)})"
+    assert repr(result["half-of-drfh"]) == "Row(half-of-drfh: 10 tasks, 50.0 % from fair)"
+    # Parameters of the scenario's mechanism are not for a function of the same name.
+    own = replace(scenario, parameters={"method": "simplex"})
+    assert compare(own, mechanisms=[MECHANISMS["drfh"]])["drfh"].allocation.parameters == {}  # type: ignore[union-attr]
+
+
+def test_a_name_counts_once() -> None:
+    result = compare(load_scenario("paper-two-servers"), mechanisms=["drfh", "drf", "drfh"])
+    assert [row.name for row in result.rows] == ["drfh", "drf"]
+
+
+def test_what_breaks_does_not_take_down_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = load_scenario("paper-two-servers")
+    with pytest.raises(SolverError, match="broken: ZeroDivisionError: division by zero"):
+        compare(scenario, mechanisms=["drfh", broken])
+    monkeypatch.setitem(MECHANISMS, "tsf", broken)
+    result = compare(scenario)
+    assert result["tsf"].allocation is None
+    assert result["tsf"].why_not == "ZeroDivisionError: division by zero"
+    assert repr(result["tsf"]) == "Row(tsf: no answer, ZeroDivisionError: division by zero)"
+    assert [row.name for row in result.rows if row.allocation is None] == ["tsf"]
+    empty = replace(result, rows=(result["tsf"],))
+    assert empty.table().height == empty.promises().height == 0
+
+
+def test_a_mark_that_breaks_leaves_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = PROPERTIES["pareto"]
+    monkeypatch.setitem(PROPERTIES, "pareto", replace(known, check=broken))  # type: ignore[arg-type]
+    row = compare(load_scenario("paper-two-servers"), mechanisms=["drfh"])["drfh"]
+    assert row.allocation is not None
+    assert row.marks["pareto"].verdict == "not applicable"
+    assert "ZeroDivisionError" in row.marks["pareto"].text
+    assert row.marks["envy-free"].verdict == "holds"
+
+
+def test_only_the_row_of_whole_tasks_is_filled() -> None:
+    scenario = load_scenario("paper-two-servers-weighted")
+    parameters = {"whole_tasks": True, "reference": "memory"}
+    result = compare(replace(scenario, parameters=parameters), mechanisms=["drfh", "whole-tasks"])
+    divisible, whole = (result[name].allocation for name in ("drfh", "whole-tasks"))
+    assert divisible is not None
+    assert whole is not None
+    assert not divisible.whole
+    assert divisible.certificate is not None
+    assert whole.whole
+    assert whole.parameters == parameters
+    assert result["drfh"].distance == 0
+
+
+def test_json_has_no_infinity() -> None:
+    result = compare(load_scenario("paper-two-servers"), mechanisms=["drfh"])
+    row = result["drfh"]
+    assert row.allocation is not None
+    proof = row.allocation.certificate
+    assert proof is not None
+    object.__setattr__(proof, "gap", math.inf)
+    data = result.to_dict()
+    assert data["mechanisms"][0]["certificate_gap"] is None
+    assert data["mechanisms"][0]["tasks"] == {"ann": 10.0, "bob": 10.0}
+    json.dumps(data, allow_nan=False)
 
 
 def test_bad_questions() -> None:

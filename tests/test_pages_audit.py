@@ -150,6 +150,40 @@ def test_the_page_of_a_comparison(
     page.close()
 
 
+def test_what_is_cut_on_a_narrow_screen_says_so(browser: object, tmp_path: Path) -> None:
+    save_comparison(compared("google-2011"), tmp_path / "page.html")
+    page = opened(browser, tmp_path / "page.html", width=420)
+    page.wait_for_function("document.querySelector('.scroll.wide.more')")
+    page.wait_for_function("document.querySelectorAll('.table.wide.more').length > 1")
+    for box in page.locator(".table, .scroll").all():
+        hidden = box.evaluate("b => b.scrollWidth - b.clientWidth")
+        hint = box.evaluate("b => getComputedStyle(b, '::before').content")
+        assert (hint == '"scroll →"') == (hidden > 1)
+    table = page.locator(".table.more").first.element_handle()  # this one, whatever its class
+    table.evaluate("b => b.scrollLeft = b.scrollWidth")
+    page.wait_for_function("b => !b.classList.contains('more')", arg=table)
+    page.close()
+    page = opened(browser, tmp_path / "page.html", width=1600)
+    assert page.locator(".table.wide").count() == 0
+    page.close()
+
+
+def test_pages_count_what_applies() -> None:
+    report = audited("paper-two-servers", "drf")
+    applies = [f for f in report if f.verdict != "not applicable"]
+    assert len(applies) < len(report.findings)
+    assert audit_headline(report).endswith(f" of {len(applies)} properties fail.")
+    nothing = audit(load_scenario("paper-two-servers"), properties=["promise-kept"])
+    assert audit_headline(nothing) == "No property applies here."
+
+
+def test_pages_and_text_have_the_same_marks() -> None:
+    from drfh.cli.audit_text import MARKS as IN_TEXT
+    from drfh.report.parts import MARKS as ON_PAGES
+
+    assert {verdict: sign for verdict, (sign, _) in ON_PAGES.items()} == IN_TEXT
+
+
 def test_names_cannot_break_out(browser: object, tmp_path: Path) -> None:
     report = audit(nasty(), mechanism="per-server-drf", tries=100)
     assert report.failed
@@ -292,6 +326,11 @@ def test_headlines_without_a_failure_or_a_promise() -> None:
     assert comparison_headline(worse).startswith(
         "Furthest from fair: per-server-drf, with ann 40 %"
     )
+    broken = compared("gpu-cluster")
+    assert comparison_headline(broken) == (
+        "drf promises training 72 tasks; 65.365 can be placed (9.2 % missing). "
+        "6 of 6 users miss something."
+    )
     kept = compared("google-2011")
     assert comparison_headline(kept) == "All that drf promises can be placed on these servers."
     empty = replace(fair, rows=(Row("bbf", None, "why not"),))
@@ -314,6 +353,6 @@ def test_every_verdict_has_a_sign() -> None:
         "holds": "✔ holds",
         "fails": "✘ fails",
         "not found": "? not found",
-        "measured": "≈ 20 %",
+        "measured": "· 20 %",
         "not applicable": "– not applicable",
     }

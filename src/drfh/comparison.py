@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,14 @@ import numpy as np
 
 from drfh.allocation import Allocation
 from drfh.auditor import PROPERTIES, audit
-from drfh.auditor.case import lost
+from drfh.auditor.case import ROUND_OFF, lost
 from drfh.auditor.finding import Finding
 from drfh.cluster import Cluster
-from drfh.errors import InputError, SolverError, UnknownNameError
+from drfh.errors import DrfhError, InputError, SolverError, UnknownNameError
 from drfh.files import Scenario
-from drfh.mechanisms import allocate
+from drfh.mechanisms import Mechanism, allocate, find_mechanism
 from drfh.problem import Floats
+from drfh.resources import some
 from drfh.workload import User
 
 if TYPE_CHECKING:
@@ -33,8 +35,13 @@ MECHANISMS_COMPARED = (
     "sequential-min-max", "whole-tasks",
 )  # fmt: skip
 
+#: Whole tasks are no mechanism of their own; here they have a row.
+WHOLE_TASKS = "whole-tasks"
+
 #: Properties that are measured for every row: those of one allocation, and quick.
 MARKS = ("envy-free", "pareto", "sharing-incentive")
+
+_MOST_NAMED = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +77,21 @@ class Row:
     marks: dict[str, Finding] = field(default_factory=dict)
     seconds: float = 0.0
 
+    def __repr__(self) -> str:
+        if self.allocation is None:
+            return f"Row({self.name}: no answer, {self.why_not})"
+        total = float(self.allocation.assignment.user_tasks.sum())
+        gap = "" if self.gap is None else f", promise gap {100 * self.gap:.1f} %"
+        return f"Row({self.name}: {total:.6g} tasks, {100 * self.distance:.1f} % from fair{gap})"
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the row as plain data."""
+        """Return the row as plain data, ready for JSON: what is not finite is None."""
         data: dict[str, Any] = {"mechanism": self.name, "seconds": self.seconds}
         if self.allocation is None:
             return {**data, "why_not": self.why_not}
         answer = self.allocation
         proof = answer.certificate
-        return {
+        row = {
             **data,
             "tasks": answer.tasks,
             "shares": answer.shares,
@@ -91,6 +105,7 @@ class Row:
             "certificate_closed": None if proof is None else proof.closed,
             "properties": {name: finding.to_dict() for name, finding in self.marks.items()},
         }
+        return {name: _finite(value) for name, value in row.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +120,20 @@ class Comparison:
         In the order asked for.
     properties : tuple of str
         Properties that every row has a mark for.
+    fair : dict
+        Tasks of each user in the DRFH optimum, whether or not it has a row.
     """
 
     scenario: Scenario
     rows: tuple[Row, ...]
     properties: tuple[str, ...] = MARKS
+    fair: Mapping[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        names = [row.name for row in self.rows]
+        listed = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+        users = some(len(self.scenario.users), "user")
+        return f"Comparison({some(len(names), 'mechanism')} for {users}: {listed})"
 
     def __getitem__(self, name: str) -> Row:
         for row in self.rows:
@@ -121,6 +145,27 @@ class Comparison:
     def answered(self) -> tuple[Row, ...]:
         """Rows with an answer."""
         return tuple(row for row in self.rows if row.allocation is not None)
+
+    def same_as_drfh(self) -> tuple[str, ...]:
+        """Return the other mechanisms that give everybody the same tasks as DRFH here.
+
+        Examples
+        --------
+        >>> from drfh import load_scenario
+        >>> scenario = load_scenario("paper-two-servers")
+        >>> compare(scenario, mechanisms=["drfh", "drf", "per-server-drf"]).same_as_drfh()
+        ('drf',)
+        """
+        if not self.fair:
+            return ()
+        fair = np.array([self.fair[user.name] for user in self.scenario.users])
+        same = []
+        for row in self.answered:
+            if row.allocation is not None and row.name != "drfh":
+                tasks = row.allocation.assignment.user_tasks
+                if max(lost(tasks, fair).max(), lost(fair, tasks).max()) <= ROUND_OFF:
+                    same.append(row.name)
+        return tuple(same)
 
     def promises(self) -> polars.DataFrame:
         """Return what pooled mechanisms promise and what can be placed of it, user by user.
@@ -161,7 +206,9 @@ class Comparison:
         """Return a row for each mechanism and user: tasks, share, level, promise."""
         import polars
 
-        frames = []
+        numbers = dict.fromkeys(("tasks", "share", "level", "promised"), polars.Float64)
+        schema = {"mechanism": polars.String, "user": polars.String, **numbers}
+        frames = [polars.DataFrame(schema=schema)]
         for row in self.answered:
             if row.allocation is not None:
                 frame = row.allocation.user_table()
@@ -169,9 +216,7 @@ class Comparison:
                 if "promised" not in frame.columns:
                     missing = polars.lit(None, dtype=polars.Float64)
                     frame = frame.with_columns(missing.alias("promised"))
-                frames.append(
-                    frame.select("mechanism", "user", "tasks", "share", "level", "promised")
-                )
+                frames.append(frame.select(*schema))
         return polars.concat(frames)
 
     def to_dict(self) -> dict[str, Any]:
@@ -179,7 +224,8 @@ class Comparison:
         return {
             "title": self.scenario.title,
             "properties": list(self.properties),
-            "promises": self.promises().to_dicts(),
+            "same_as_drfh": list(self.same_as_drfh()),
+            "promises": _finite(self.promises().to_dicts()),
             "mechanisms": [row.to_dict() for row in self.rows],
         }
 
@@ -213,7 +259,7 @@ def compare(
     subject: Scenario | Cluster,
     users: Iterable[User] | None = None,
     *,
-    mechanisms: Sequence[str] | None = None,
+    mechanisms: Sequence[str | Mechanism] | None = None,
     properties: Sequence[str] = MARKS,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Comparison:
@@ -226,18 +272,26 @@ def compare(
     users
         Who shares the cluster, if `subject` is one.
     mechanisms
-        Names; ``whole-tasks`` fills in whole tasks. By default all that apply.
+        Names, or functions from a problem to a solution; ``whole-tasks`` fills in whole tasks.
+        By default all that apply.
     properties
         Which properties to mark, see :data:`drfh.auditor.PROPERTIES`.
     progress
         Called with the name of the next mechanism, how many are done, and of how many.
 
+    Raises
+    ------
+    DrfhError
+        If a mechanism that was asked for has no answer. By default the others go on.
+
     Examples
     --------
     >>> from drfh import load_scenario
     >>> comparison = compare(load_scenario("paper-two-servers"), mechanisms=["drfh", "drf"])
-    >>> round(comparison["drf"].gap, 4)  # of what drf promises, 1/7 cannot be placed
-    0.1429
+    >>> comparison
+    Comparison(2 mechanisms for 2 users: drfh, drf)
+    >>> comparison["drf"]  # of what drf promises, 1/7 cannot be placed
+    Row(drf: 20 tasks, 0.0 % from fair, promise gap 14.3 %)
     """
     if isinstance(subject, Cluster):
         if users is None:
@@ -248,40 +302,95 @@ def compare(
     for name in properties:
         if name not in PROPERTIES:
             raise UnknownNameError("property", str(name), PROPERTIES)
-    chosen = mechanisms or default_mechanisms(subject.cluster, subject.users)
-    fair = allocate(subject.cluster, subject.users).assignment.user_tasks
+    asked_for = bool(mechanisms)
+    chosen = _named(mechanisms or default_mechanisms(subject.cluster, subject.users))
+    fair = allocate(subject.cluster, subject.users)
     rows = []
-    for number, name in enumerate(chosen):
+    for number, (name, mechanism) in enumerate(chosen.items()):
         if progress is not None:
             progress(name, number, len(chosen))
-        asked_for = mechanisms is not None
-        rows.append(_row(subject, name, fair, tuple(properties), strict=asked_for))
-    return Comparison(subject, tuple(rows), tuple(properties))
+        started = time.perf_counter()
+        try:
+            answer = _answer(subject, mechanism)
+        except Exception as error:
+            if asked_for:
+                if isinstance(error, DrfhError):
+                    raise
+                raise SolverError(f"{name}: {_words(error)}") from error
+            rows.append(Row(name, None, _words(error), seconds=time.perf_counter() - started))
+            continue
+        seconds = time.perf_counter() - started
+        rows.append(_row(name, answer, fair.assignment.user_tasks, tuple(properties), seconds))
+    return Comparison(subject, tuple(rows), tuple(properties), fair.tasks)
+
+
+def _named(mechanisms: Iterable[str | Mechanism]) -> dict[str, str | Mechanism]:
+    """Return mechanisms by names that differ; the same name asked for twice counts once."""
+    asked = list(mechanisms)
+    taken = {mechanism for mechanism in asked if isinstance(mechanism, str)}
+    result: dict[str, str | Mechanism] = {}
+    for mechanism in asked:
+        if mechanism == WHOLE_TASKS:
+            result[WHOLE_TASKS] = mechanism
+            continue
+        plain = name = find_mechanism(mechanism)[0]  # an unknown one is refused before the work
+        number = 1
+        while not isinstance(mechanism, str) and name in taken:
+            number += 1
+            name = f"{plain}-{number}"
+        taken.add(name)
+        result[name] = mechanism
+    return result
+
+
+def _answer(scenario: Scenario, mechanism: str | Mechanism) -> Allocation:
+    whole = mechanism == WHOLE_TASKS
+    chosen = "drfh" if whole else mechanism
+    own = dict(scenario.parameters) if chosen == scenario.mechanism else {}
+    # Whole tasks have a row of their own, whatever the scenario says.
+    own.pop("whole_tasks", None)
+    if not whole:
+        own.pop("reference", None)
+    return allocate(scenario.cluster, scenario.users, mechanism=chosen, whole_tasks=whole, **own)
 
 
 def _row(
-    scenario: Scenario, name: str, fair: Floats, properties: tuple[str, ...], *, strict: bool
+    name: str, answer: Allocation, fair: Floats, properties: tuple[str, ...], seconds: float
 ) -> Row:
-    started = time.perf_counter()
-    own = dict(scenario.parameters) if name == scenario.mechanism else {}
-    whole = name == "whole-tasks" or bool(own.pop("whole_tasks", False))
-    mechanism = "drfh" if name == "whole-tasks" else name
-    try:
-        answer = allocate(
-            scenario.cluster, scenario.users, mechanism=mechanism, whole_tasks=whole, **own
-        )
-    except UnknownNameError:
-        raise
-    except (InputError, SolverError) as error:
-        if strict and isinstance(error, InputError):
-            raise
-        return Row(name, None, str(error), seconds=time.perf_counter() - started)
-    seconds = time.perf_counter() - started
     tasks = answer.assignment.user_tasks
     short = lost(tasks, fair)
     worst = int(np.argmax(short))
     promised = answer.promised_tasks
     gap = None if promised is None else float(lost(tasks, promised).max())
-    marks = {f.name: f for f in audit(answer, properties=properties)} if properties else {}
+    marks = _marks(answer, properties)
     who = answer.problem.users[worst].name if short[worst] > 1e-9 else ""
     return Row(name, answer, "", float(short[worst]), who, gap, marks, seconds)
+
+
+def _marks(answer: Allocation, properties: tuple[str, ...]) -> dict[str, Finding]:
+    if not properties:
+        return {}
+    try:
+        return {finding.name: finding for finding in audit(answer, properties=properties)}
+    except Exception as error:
+        if len(properties) == 1:
+            text = f"could not be measured: {_words(error)}"
+            return {properties[0]: Finding(properties[0], "not applicable", 0.0, text)}
+    return {name: finding for one in properties for name, finding in _marks(answer, (one,)).items()}
+
+
+def _words(error: Exception) -> str:
+    """Return an error as one line."""
+    text = " ".join(str(error).split())
+    if isinstance(error, DrfhError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _finite(value: Any) -> Any:
+    """Return plain data with None for numbers that JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value

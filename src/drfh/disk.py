@@ -13,7 +13,7 @@ from pathlib import Path
 
 from drfh.errors import InputError
 
-__all__ = ["LARGEST_FILE", "read_text", "shown_path", "write_whole"]
+__all__ = ["LARGEST_FILE", "check_writable", "read_text", "shown_path", "write_whole"]
 
 #: Larger files are refused before they are read.
 LARGEST_FILE = 64 * 2**20
@@ -155,3 +155,37 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError("path", f"must be writable ({reason})", given) from None
+
+
+def check_writable(path: str | os.PathLike[str], option: str) -> None:
+    """Raise unless a file could be written: to be asked before long work, not after it.
+
+    Parameters
+    ----------
+    path
+        The file.
+    option
+        What asks for it, such as ``--html``.
+
+    Examples
+    --------
+    >>> check_writable("no-such-folder/a.html", "--html")
+    Traceback (most recent call last):
+    drfh.errors.InputError: --html must be in a folder that exists, got 'no-such-folder/a.html'
+    """
+    given = os.fspath(path)
+    try:
+        target = os.path.realpath(given)
+        folder = os.path.dirname(target)
+        if not os.path.isdir(folder):
+            raise InputError(option, "must be in a folder that exists", given)
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.stat(target).st_mode):
+                raise InputError(option, "must be a regular file or a new one", given)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise InputError(option, "must be in a folder that can be written to", given)
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(option, f"must be writable ({reason})", given) from None

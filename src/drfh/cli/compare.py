@@ -9,6 +9,7 @@ import typer
 
 from drfh.cli.allocate import check_mechanism
 from drfh.cli.output import print_json, progress_bar
+from drfh.disk import check_writable
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ def compare(
         str | None,
         typer.Option(metavar="A,B", help="Mark these properties (drfh audit --list names them)."),
     ] = None,
+    everyone: Annotated[
+        bool,
+        typer.Option("--all", rich_help_panel=_OUTPUT, help="Show every user, however many."),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print JSON.")
     ] = False,
@@ -77,6 +82,8 @@ def compare(
     if as_json and as_csv:
         raise InputError("--json", "must not be used together with --csv")
     check_page(html)
+    if html is not None:
+        check_writable(html, "--html")
     chosen = None
     if mechanisms is not None:
         chosen = [name.strip() for name in mechanisms.split(",") if name.strip()]
@@ -96,4 +103,4 @@ def compare(
     elif as_csv:
         typer.echo(result.table().write_csv(), nl=False)
     else:
-        text.print_comparison(result)
+        text.print_comparison(result, everyone=everyone)

@@ -7,105 +7,199 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drfh.cli.audit_text import MARKS
+from drfh.cli.columns import Column, print_columns
 from drfh.cli.output import bar, console, percent, print_json, table
 from drfh.resources import some
 
 if TYPE_CHECKING:
+    import polars
+
+    from drfh.allocation import Allocation
     from drfh.comparison import Comparison, Row
 
-__all__ = ["print_comparison", "print_mechanisms"]
+__all__ = ["number", "print_comparison", "print_mechanisms"]
 
-_MOST_USERS = 4  # that have a column each
+_MOST_USERS = 12  # that have a column each
 _MOST_PROMISES = 8
+_ROUND_OFF = 1e-6
+_BELOW = 0.01  # of its DRFH level, and a user is marked
 
 
-def print_comparison(comparison: Comparison) -> None:
+def print_comparison(comparison: Comparison, *, everyone: bool = False) -> None:
     """Print promises, then a row a mechanism."""
     out = console()
     if comparison.scenario.title:
         out.print(comparison.scenario.title, style="bold")
-    out.print(repr(comparison.scenario.cluster)[8:-1])
+    _say(out, repr(comparison.scenario.cluster)[8:-1])
     out.print()
-    _print_promises(out, comparison)
-    _print_tasks(out, comparison)
-    _print_quality(out, comparison)
+    _print_promises(out, comparison, everyone)
+    if comparison.answered:
+        _print_tasks(out, comparison, everyone)
+        _print_quality(out, comparison)
+    same = comparison.same_as_drfh()
+    if same:
+        _say(out, f"same tasks as drfh: {', '.join(same)}")
     for row in comparison.rows:
         if row.allocation is None:
-            out.print(f"{row.name}: no answer, {row.why_not}", style="yellow")
+            _say(out, f"{row.name}: no answer, {row.why_not}", style="yellow")
         elif row.allocation.certificate is not None and not row.allocation.certificate.closed:
             gap = row.allocation.certificate.gap
-            out.print(f"{row.name}: NOT proven, relative gap {gap:.1e}", style="bold red")
+            _say(out, f"{row.name}: NOT proven, relative gap {gap:.1e}", style="bold red")
 
 
-def _print_promises(out: Any, comparison: Comparison) -> None:
+def _say(out: Any, text: str, style: str | None = None) -> None:
+    """Print a line; a terminal gets it broken between words."""
+    out.print(text, style=style, soft_wrap=not out.is_terminal)
+
+
+def number(value: float) -> str:
+    """Return a number with four digits, and whole ones from a thousand on.
+
+    Examples
+    --------
+    >>> number(22.148), number(999.96), number(162_910.4), number(1e-13)
+    ('22.15', '1,000', '162,910', '0')
+    """
+    if abs(value) < 5e-10:  # round-off
+        return "0"
+    return f"{value:,.0f}" if 999.95 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def _print_promises(out: Any, comparison: Comparison, everyone: bool) -> None:
     """Print what pooled shares promise, and what part of it can be placed."""
-    frame = comparison.promises()
-    if len(frame) == 0:
+    promises = comparison.promises().partition_by("mechanism", maintain_order=True)
+    if not promises:
         return
-    first = frame["mechanism"][0]
-    mine = frame.filter(frame["mechanism"] == first)
-    promised, placed = (float(mine[column].sum()) for column in ("promised", "placed"))
-    out.print(
-        f"{first} adds the servers up as if they were one: of {promised:,.6g} promised tasks "
-        f"{percent(1 - placed / promised if promised else 0.0)} cannot be placed"
-    )
-    grid = table("user", "promised", "placed", "gap", "", right=("promised", "placed", "gap"))
-    shown = mine.sort("gap", descending=True).head(_MOST_PROMISES) if len(mine) > 12 else mine
-    for _, user, promise, place, gap in shown.iter_rows():
-        grid.add_row(user, f"{promise:,.6g}", f"{place:,.6g}", percent(gap), bar(gap))
-    out.print(grid)
-    if len(shown) < len(mine):
-        out.print(f"… and {some(len(mine) - len(shown), 'user')} more (--json and --csv have them)")
+    first, *others = promises
+    name, worst, hit = first["mechanism"][0], *_worst(first)
+    if not hit:
+        _say(out, f"{name} adds the servers up as if they were one: all that it promises can be "
+             "placed here")  # fmt: skip
+    else:
+        _say(
+            out,
+            f"{name} adds the servers up as if they were one: {worst['user']} is promised "
+            f"{number(worst['promised'])} tasks and {number(worst['placed'])} can be placed "
+            f"({percent(worst['gap'])} missing); {_count(hit, first)}",
+        )
+        _print_missing(out, first, everyone)
+    for frame in others:
+        worst, hit = _worst(frame)
+        words = "all that it promises can be placed"
+        if hit:
+            words = f"{worst['user']} misses {percent(worst['gap'])}; {_count(hit, frame)}"
+        _say(out, f"{frame['mechanism'][0]}, pooled too: {words}")
+    if others or not hit:
         out.print()
 
 
-def _print_tasks(out: Any, comparison: Comparison) -> None:
+def _worst(promises: polars.DataFrame) -> tuple[dict[str, Any], int]:
+    """Return who misses most, and how many miss something."""
+    worst = max(promises.iter_rows(named=True), key=lambda row: round(row["gap"], 9))
+    return worst, int((promises["gap"] > _ROUND_OFF).sum())
+
+
+def _count(hit: int, promises: polars.DataFrame) -> str:
+    one = hit == 1
+    return f"{hit:,} of {some(len(promises), 'user')} {'misses' if one else 'miss'} something"
+
+
+def _print_missing(out: Any, promises: polars.DataFrame, everyone: bool) -> None:
+    """Print those who miss something, the worst first."""
+    rows = [row for row in promises.iter_rows(named=True) if row["gap"] > _ROUND_OFF]
+    rows.sort(key=lambda row: -round(row["gap"], 9))
+    shown = rows if everyone or len(rows) <= _MOST_USERS else rows[:_MOST_PROMISES]
+    columns = [
+        Column("promised", [number(row["promised"]) for row in shown]),
+        Column("placed", [number(row["placed"]) for row in shown]),
+        Column("missing", [percent(row["gap"]) for row in shown]),
+        Column("", [bar(row["gap"]) for row in shown], right=False, spare=1),
+    ]
+    print_columns(out, Column("user", [row["user"] for row in shown], right=False), [columns])
+    if len(shown) < len(rows):
+        _say(out, f"… and {some(len(rows) - len(shown), 'user')} more (--all shows them)")
+        out.print()
+
+
+def _print_tasks(out: Any, comparison: Comparison, everyone: bool) -> None:
+    answers = _answers(comparison)
+    many = len(comparison.scenario.users) > _MOST_USERS and not everyone
+    _say(out, f"{'Share' if many else 'Tasks'} of each user, and how full the cluster is")
+    pool = [Column("in all", [number(float(a.assignment.user_tasks.sum())) for a in answers])]
+    used = [answer.utilisation for answer in answers]
+    pool += [
+        Column(resource, [percent(part[resource]) for part in used])
+        for resource in comparison.scenario.cluster.resources
+    ]
+    users = _spread(comparison) if many else _each(comparison)
+    print_columns(out, _names(comparison), [users, pool])
+    if many:
+        count = some(len(comparison.scenario.users), "user")
+        _say(out, f"worst off: tasks, and how many drfh gives (--all shows all {count})")
+        out.print()
+        return
+    marks = {cell[0] for column in users for cell in column.cells}
+    if "▼" in marks:
+        also = ", ▽ also below them by more than 1 %" if "▽" in marks else ""
+        _say(out, f"▼ furthest below its tasks with drfh{also}")
+        out.print()
+
+
+def _answers(comparison: Comparison) -> list[Allocation]:
+    return [row.allocation for row in comparison.answered if row.allocation is not None]
+
+
+def _names(comparison: Comparison) -> Column:
+    return Column("mechanism", [row.name for row in comparison.answered], right=False)
+
+
+def _each(comparison: Comparison) -> list[Column]:
+    """Return a column a user: tasks, marked where they are fewer than with DRFH."""
     names = [user.name for user in comparison.scenario.users]
-    few = len(names) <= _MOST_USERS
-    columns = names if few else ["least", "median", "most"]
-    what = "tasks (share)" if few else "share"
-    resources = list(comparison.scenario.cluster.resources)
-    grid = table("mechanism", *columns, "tasks in all", *resources, right=(
-        *columns, "tasks in all", *resources))  # fmt: skip
-    for row in comparison.answered:
-        grid.add_row(row.name, *_user_cells(row, few), *_pool_cells(row))
-    out.print(f"{what[0].upper()}{what[1:]} of each user, and how full the cluster is")
-    out.print(grid)
+    tasks = np.array([answer.assignment.user_tasks for answer in _answers(comparison)])
+    fair = np.array([comparison.fair.get(name, 0.0) for name in names])
+    below = np.where(fair > 0, 1 - tasks / np.where(fair > 0, fair, 1.0), 0.0)
+    most = below.max(axis=1, initial=_BELOW, keepdims=True) - _ROUND_OFF
+    signs = np.where(below >= most, "▼ ", np.where(below > _BELOW, "▽ ", ""))
+    signs = np.where(below > _BELOW, signs, "")
+    return [
+        Column(name, [f"{sign}{number(float(value))}" for sign, value in zip(*lines, strict=True)])
+        for name, *lines in zip(names, signs.T, tasks.T, strict=True)
+    ]
 
 
-def _user_cells(row: Row, few: bool) -> list[str]:
-    answer = row.allocation
-    if answer is None:
-        return []
-    shares = answer.share_vector
-    if few:
-        tasks = answer.assignment.user_tasks
-        return [
-            f"{t:,.4g} ({percent(s)})" for t, s in zip(tasks.tolist(), shares.tolist(), strict=True)
-        ]
-    return [percent(float(v)) for v in (shares.min(), np.median(shares), shares.max())]
+def _spread(comparison: Comparison) -> list[Column]:
+    """Return the least, the median and the largest share, and who is worst off."""
+    shares = [answer.share_vector for answer in _answers(comparison)]
+    columns = [
+        Column(name, [percent(float(np.quantile(share, part))) for share in shares])
+        for name, part in (("least", 0.0), ("median", 0.5), ("most", 1.0))
+    ]
+    worst = [_worst_off(row, comparison) for row in comparison.answered]
+    return [*columns, Column("worst off", worst, right=False)]
 
 
-def _pool_cells(row: Row) -> list[str]:
-    if row.allocation is None:
-        return []
-    total = float(row.allocation.assignment.user_tasks.sum())
-    return [f"{total:,.5g}", *(percent(u) for u in row.allocation.utilisation.values())]
+def _worst_off(row: Row, comparison: Comparison) -> str:
+    if row.allocation is None or not row.worst_off:
+        return "–"
+    has = row.allocation.tasks[row.worst_off]
+    return f"{row.worst_off}: {number(has)} of {number(comparison.fair[row.worst_off])}"
 
 
 def _print_quality(out: Any, comparison: Comparison) -> None:
-    grid = table(
-        "mechanism", "from fair", "", "worst off", *comparison.properties, "seconds",
-        right=("from fair", "seconds"),
-    )  # fmt: skip
-    for row in comparison.answered:
-        marks = [_mark(row, name) for name in comparison.properties]
-        grid.add_row(
-            row.name, percent(row.distance), bar(row.distance, 6), row.worst_off or "–", *marks,
-            f"{row.seconds:.3f}",
-        )  # fmt: skip
-    out.print("How fair (distance from the DRFH optimum, and properties that were measured)")
-    out.print(grid)
+    rows = comparison.answered
+    columns = [
+        Column("from fair", [percent(row.distance) for row in rows], wraps=True),
+        Column("", [bar(row.distance, 6) for row in rows], right=False, spare=1),
+        Column("worst off", [row.worst_off or "–" for row in rows], right=False, wraps=True),
+        *(
+            Column(name, [_mark(row, name) for row in rows], right=False, wraps=True)
+            for name in comparison.properties
+        ),
+        Column("seconds", [f"{row.seconds:.3f}" for row in rows], spare=2),
+    ]
+    _say(out, "How fair (distance from the DRFH optimum, and properties that were measured)")
+    print_columns(out, _names(comparison), [columns])
 
 
 def _mark(row: Row, name: str) -> str:
@@ -116,14 +210,17 @@ def _mark(row: Row, name: str) -> str:
 
 def print_mechanisms(*, as_json: bool) -> None:
     """Print the mechanisms by name, each with its first sentence."""
+    from drfh.comparison import WHOLE_TASKS
     from drfh.mechanisms import MECHANISMS
     from drfh.mechanisms.card import card_of
 
     summaries = {name: card_of(function).summary for name, function in MECHANISMS.items()}
+    summaries[WHOLE_TASKS] = "drfh filled in with whole tasks, the lowest level first, by Best-Fit."
     if as_json:
         print_json(summaries)
         return
     grid = table("mechanism", "what it does")
+    grid.columns[0].no_wrap = True
     for name, summary in summaries.items():
         grid.add_row(name, summary)
     console().print(grid)

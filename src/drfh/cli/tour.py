@@ -40,8 +40,10 @@ def tour(
         ("drfh allocate mine.yaml --plot mine.html", "the answer, as a page"),
         ('drfh allocate mine.yaml --add "10x cpu=64,memory=1Ti"', "what if?"),
         ("drfh allocate mine.yaml --explain training", "what limits a team"),
+        ("drfh compare mine.yaml", "other mechanisms"),
+        ("drfh audit mine.yaml", "what is unfair about it"),
     ):
-        out.print(f"  {command:<58} {what}")
+        out.print(f"  {command:<54} {what}")
 
 
 def _heading(out: Any, text: str) -> None:
@@ -85,7 +87,8 @@ def _print_paper_example(out: Any) -> None:
     out.print(grid)
     answer = allocate(scenario.cluster, scenario.users)
     for name in names:
-        out.print(f"  {answer.explain(name)}")
+        # In a terminal lines are broken between words.
+        out.print(f"  {answer.explain(name)}", soft_wrap=not out.is_terminal)
     gap = answer.certificate.gap if answer.certificate else 0.0
     out.print(f"  Proof: prices with a relative gap of {gap:.1e}; checked from scratch: "
               f"{'ok' if answer.verify() else 'FAILED'}.")  # fmt: skip

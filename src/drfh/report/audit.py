@@ -97,7 +97,10 @@ def audit_headline(report: Report) -> str:
         words.append(f"{part_text(fair.amount)} from fair.")
     elif fair is not None and fair.verdict == "holds":
         words.append("Fair: nobody is below its DRFH level.")
-    failed, asked = len(report.failed), len(report.findings)
+    failed = len(report.failed)
+    asked = sum(finding.verdict != "not applicable" for finding in report)
+    if asked == 0:
+        return "No property applies here."
     properties = "property" if asked == 1 else "properties"
     fail = "fails" if failed <= 1 else "fail"
     words.append(f"{failed or 'None'} of {asked} {properties} {fail}.")
@@ -196,7 +199,7 @@ def _legend() -> Markup:
     words = (
         "✔ holds: measured. ✘ fails: measured, by the part that the one hurt most misses of what "
         "it should have. ? not found: searched, and no counterexample turned up, which is no "
-        "proof. ≈ a measure without a line between good and bad. – not applicable: nothing to "
+        "proof. · a measure without a line between good and bad. – not applicable: nothing to "
         "measure here."
     )
     return tag("p", words, "note")

@@ -72,7 +72,7 @@ def comparison_headline(comparison: Comparison) -> str:
     >>> from drfh.comparison import compare
     >>> comparison = compare(load_scenario("paper-two-servers"), mechanisms=["drfh", "drf"])
     >>> comparison_headline(comparison)
-    'drf promises ann 11.667 tasks; 10 can be placed. 14.3 % of the promise has no place.'
+    'drf promises ann 11.667 tasks; 10 can be placed (14.3 % missing). 2 of 2 users miss something.'
     """
     promises = _main_promises(comparison)
     if promises is None:
@@ -80,10 +80,12 @@ def comparison_headline(comparison: Comparison) -> str:
     worst = promises.sort(-polars.col("gap").round(9), maintain_order=True).row(0, named=True)
     if worst["gap"] <= _ROUND_OFF:
         return f"All that {worst['mechanism']} promises can be placed on these servers."
+    hit = promises.filter(polars.col("gap") > _ROUND_OFF).height
     return (
         f"{worst['mechanism']} promises {worst['user']} {number_text(worst['promised'])} tasks; "
-        f"{number_text(worst['placed'])} can be placed. {part_text(worst['gap'])} of the promise "
-        "has no place."
+        f"{number_text(worst['placed'])} can be placed ({part_text(worst['gap'])} missing). "
+        f"{hit:,} of {len(promises):,} user{'' if len(promises) == 1 else 's'} "
+        f"{'misses' if hit == 1 else 'miss'} something."
     )
 
 
@@ -125,6 +127,7 @@ def _page(comparison: Comparison, title: str) -> str:
             Figure(
                 users_chart(comparison), True, least=150 + 66 * len(scenario.users) if few else 0
             ),
+            *_same(comparison),
             tag("h2", "Mechanisms"),
             _mechanisms(comparison),
             tag("h2", "How full the cluster is"),
@@ -199,7 +202,7 @@ def _other_promises(comparison: Comparison) -> Markup | None:
     promises = comparison.promises()
     rows: list[list[Content]] = []
     for (name,), group in promises.group_by("mechanism", maintain_order=True):
-        worst = group.sort("gap", descending=True, maintain_order=True).row(0, named=True)
+        worst = group.sort(-polars.col("gap").round(9), maintain_order=True).row(0, named=True)
         hit = group.filter(polars.col("gap") > _ROUND_OFF)
         who = worst["user"] if len(hit) else ""
         rows.append([str(name), f"{len(hit):,} of {len(group):,}", who, bar(worst["gap"])])
@@ -218,6 +221,11 @@ def _users_words(comparison: Comparison) -> str:
         "50 %, the yellow tick is the median; a line that meets the right edge goes on. The red "
         "diamond is the user furthest below its DRFH level."
     )
+
+
+def _same(comparison: Comparison) -> list[str | Figure]:
+    same = comparison.same_as_drfh()
+    return [tag("p", f"Same tasks as drfh: {', '.join(same)}.", "note")] if same else []
 
 
 def _mechanisms(comparison: Comparison) -> Markup:
@@ -279,7 +287,7 @@ def _properties(comparison: Comparison) -> Markup:
             if finding is not None and finding.verdict == "fails"
         ]
     words = "; ".join(f"{name}: {PROPERTIES[name].title}" for name in comparison.properties)
-    note = f"✔ holds, ✘ fails, ? searched and not found, – not applicable. {words}."
+    note = f"✔ holds, ✘ fails, ? searched and not found, · a measure, – not applicable. {words}."
     parts = [table(["", *comparison.properties], rows), tag("p", note, "note")]
     if reasons:
         heading = f"Why: {len(reasons)} failure{'' if len(reasons) == 1 else 's'} in words"

@@ -23,7 +23,7 @@ MARKS: dict[str, tuple[str, str]] = {
     "fails": ("✘", "fails"),
     "holds": ("✔", "holds"),
     "not found": ("?", "searched"),
-    "measured": ("≈", "measured"),
+    "measured": ("·", "measured"),
     "not applicable": ("–", "nothing"),
 }
 

@@ -20,6 +20,9 @@ p.summary { color: var(--soft); margin-top: 0; }
 .vega-embed summary { opacity: .3; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 .table { overflow-x: auto; margin: .6rem 0; }
+.wide::before { content: "scroll →"; display: block; position: sticky; left: 0; text-align: right;
+                padding-right: 2.5rem; color: var(--soft); font-size: .875rem; }
+.more { mask-image: linear-gradient(to right, #000 calc(100% - 2.5rem), transparent); }
 th, td { padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); text-align: left;
          white-space: nowrap; }
 th { color: var(--soft); font-weight: 600; }
@@ -70,6 +73,19 @@ function draw() {
 }
 draw();
 dark.addEventListener("change", draw);
+// What is wider than the screen says so, and its edge fades until its end is reached.
+function hint(box) {
+  const hidden = box.scrollWidth - box.clientWidth;
+  box.classList.toggle("wide", hidden > 1);
+  box.classList.toggle("more", hidden - box.scrollLeft > 1);
+}
+const resized = new ResizeObserver(entries => requestAnimationFrame(() => {
+  for (const { target } of entries) hint(target.closest(".table, .scroll")); }));
+for (const box of document.querySelectorAll(".table, .scroll")) {
+  resized.observe(box);
+  resized.observe(box.firstElementChild);
+  box.addEventListener("scroll", () => hint(box), { passive: true });
+}
 for (const button of document.querySelectorAll("button.copy"))
   button.addEventListener("click", () => {
     const source = document.getElementById(button.dataset.source);
