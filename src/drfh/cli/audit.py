@@ -11,6 +11,7 @@ import typer
 
 from drfh.cli.allocate import check_mechanism
 from drfh.cli.output import console, print_json, progress_bar
+from drfh.disk import check_writable
 from drfh.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -128,6 +129,8 @@ def audit(
     elif shown:
         wanted = [*shown, *required]
     check_page(html)
+    if save is not None:
+        check_writable(save, "--save")
     scenario = load_scenario(file, strict=True)
     check_mechanism(scenario, file)
     if observed is not None:
@@ -190,9 +193,12 @@ def property_names(text: str | None, option: str, *, exact: bool = False) -> lis
 
 
 def check_page(path: Path | None) -> None:
-    """Raise unless a page has the right suffix."""
-    if path is not None and path.suffix != ".html":
+    """Raise, before the long work, unless a page has the right suffix and can be written."""
+    if path is None:
+        return
+    if path.suffix != ".html":
         raise InputError("--html", "must end in .html", str(path))
+    check_writable(path, "--html")
 
 
 def _show(report: Report, name: str, save: Path | None, *, as_json: bool) -> None:

@@ -9,7 +9,6 @@ import typer
 
 from drfh.cli.allocate import check_mechanism
 from drfh.cli.output import print_json, progress_bar
-from drfh.disk import check_writable
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,8 +81,6 @@ def compare(
     if as_json and as_csv:
         raise InputError("--json", "must not be used together with --csv")
     check_page(html)
-    if html is not None:
-        check_writable(html, "--html")
     chosen = None
     if mechanisms is not None:
         chosen = [name.strip() for name in mechanisms.split(",") if name.strip()]
