@@ -18,6 +18,7 @@ _SMALLEST_COEFFICIENT = 1e-12
 _TOGETHER = 2_000  # pairs up to which one linear program is quick
 _FAINT = 1e-8  # part of the largest value below which HiGHS overlooks a user
 _FULL = 1e-9  # free part of a server that is round-off
+_SPECK = 1e-12  # part of a server that makes no difference to the others
 _LAYERS = 40  # 10⁻⁸ each: more than floats span
 
 
@@ -169,7 +170,17 @@ class _Layer:
             prices = np.where(room > 0, dual[: k * m].reshape(k, m) / room, 0.0)
         worth[:] = dual[k * m :] / size
         faint = (value < _FAINT * value.max()) & (given < 1 - _FULL)
+        _complete(classes.direction, room, amount, np.bincount(own, given * most, n).astype(float))
         return cls(who, given * most, faint, amount, prices, worth)
+
+
+def _complete(direction: Floats, room: Floats, amount: Floats, wanted: Floats) -> None:
+    """Add what a class lacks of its share, where it is a speck: a solver does not see specks."""
+    given = amount.sum(axis=1)
+    for c in np.flatnonzero((given > 0) & (given < wanted * (1 - _SPECK))).tolist():
+        more = amount[c] * (wanted[c] / given[c] - 1)
+        if (more[:, None] * direction[c] <= _SPECK * room).all():
+            amount[c] += more
 
 
 def _server_by_server(classes: Classes, unit: Floats) -> tuple[Floats, Floats, Floats, Floats]:
