@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drfh import Allocation, Cluster, InputError, Server, User, allocate
+from drfh.errors import SolverError
 from drfh.mechanisms.bbf import complaints
 from drfh.mechanisms.drfh_one_shot import drfh_one_shot
 from drfh.mechanisms.joe_wong import fds, fds_objective, gfj, gfj_objective
@@ -20,6 +22,8 @@ from drfh.mechanisms.most_welfare import most_welfare
 from drfh.mechanisms.nash import nash
 from drfh.mechanisms.pooled import one_server
 from drfh.mechanisms.solution import Solution
+from drfh.mechanisms.solvers.classes import Classes
+from drfh.mechanisms.solvers.concave import Optimum
 from drfh.mechanisms.utilitarian import utilitarian
 from drfh.prices import TablePrices
 from drfh.problem import Floats, Problem
@@ -316,3 +320,153 @@ def test_prices_are_shown() -> None:
     assert set(answer.price_table()["round"]) == {1}
     assert answer.to_dict()["certificate"]["prices"]["server-1"]["cpu"] > 0
     assert most_welfare(answer.problem, PowerWelfare(beta=1)).method == "interior-point"
+
+
+GIB = 2.0**30
+POOL = Cluster([Server({"cpu": 64, "memory": 1024 * GIB}, count=12_000)])
+
+
+def test_utilitarian_runs_the_smallest_tasks_first() -> None:
+    large = {"cpu": 1, "memory": 4 * GIB}
+    for part in (1, 1e-3, 1e-6):
+        small = User("a", {"cpu": 1e-6 * part, "memory": part * 2**20}, tasks=1)
+        for tasks in (None, 5e5):
+            users = [small, User("b", large, tasks=tasks), User("c", {"cpu": 2, "memory": GIB})]
+            assert tasks_of((POOL, users), "utilitarian")[0] == pytest.approx(1, rel=1e-9)
+        assert tasks_of((POOL, [small]), "utilitarian").tolist() == [1.0]
+
+
+def test_utilitarian_gives_everything_that_fits() -> None:
+    users = [
+        User(f"u{i}", {"cpu": 10.0**-i, "memory": GIB * 10.0**-i}, tasks=10.0 ** (i % 4))
+        for i in range(14)
+    ]
+    expected = [10.0 ** (i % 4) for i in range(14)]
+    assert tasks_of((POOL, users), "utilitarian") == pytest.approx(expected, rel=1e-12)
+
+
+def spread_problem(seed: int, servers: int, users: int, endless: bool) -> Records:
+    """Return tasks of sizes over twelve orders of magnitude, some with a GPU."""
+    random = np.random.default_rng(seed)
+    cluster = Cluster(
+        [
+            Server(
+                {
+                    "cpu": float(random.choice([8, 64, 192])) + i
+                    if not endless
+                    else float(10 ** random.uniform(0, 8)),
+                    "memory": float(random.choice([16, 256, 1024])) * GIB,
+                    **({"gpu": 8} if i % 3 == 0 else {}),
+                },
+                count=int(10 ** random.uniform(0, 3)),
+            )
+            for i in range(servers)
+        ]
+    )
+    people = []
+    for i in range(users):
+        size = 10 ** random.uniform(-10, 2)
+        demand = {"cpu": size * random.uniform(0.1, 2), "memory": size * GIB}
+        if i % 5 == 4:
+            demand["gpu"] = size
+        tasks = None if endless else float(np.ceil(10 ** random.uniform(-1, 9)))
+        people.append(User(f"u{i}", demand, tasks=tasks))
+    return cluster, people
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_utilitarian_is_proven_however_sizes_are_spread(seed: int) -> None:
+    closes(utilitarian(Problem.build(*spread_problem(seed, 3, 8, endless=False))))
+
+
+@pytest.mark.parametrize("endless", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_utilitarian_is_proven_on_many_servers(seed: int, endless: bool) -> None:
+    closes(utilitarian(Problem.build(*spread_problem(seed, 60, 40, endless))))
+
+
+def test_utilitarian_overlooks_nobody_beside_millions() -> None:
+    # Alone on its servers, but one task of 10¹²: far below every tolerance.
+    servers = [Server({"cpu": 64}, name="s", count=100), Server({"gpu": 8}, name="g")]
+    for kinds in (1, 2_100):  # one linear program; server by server
+        crowd = [User(f"u{i}", {"cpu": 1e-9 * (1 + i)}) for i in range(kinds)]
+        last = User("last", {"gpu": 8, "cpu": 0})
+        names = [*crowd, last] if kinds > 1 else [*crowd, replace_user(last, tasks=1)]
+        assert tasks_of((Cluster(servers), names), "utilitarian")[-1] == pytest.approx(1, rel=1e-9)
+
+
+@pytest.mark.parametrize("mechanism", ["nash", "fds", "gfj", "bbf", "utilitarian"])
+@pytest.mark.parametrize("weight", [1e-300, 1e-200, 1e-20, 1e20, 1e200, 1e300])
+def test_extreme_weights_have_an_answer(mechanism: str, weight: float) -> None:
+    users = [User("a", {"cpu": 1, "memory": 4}, weight=weight), User("b", {"cpu": 3, "memory": 1}),
+             User("c", {"cpu": 1, "memory": 1}, weight=1 / weight, tasks=1e-5)]  # fmt: skip
+    answer = allocate(FIGURE, users, mechanism=mechanism)
+    assert np.isfinite(answer.assignment.user_tasks).all()
+    assert (answer.assignment.user_tasks >= 0).all()
+
+
+@pytest.mark.parametrize("mechanism", ["nash", "fds", "gfj"])
+@pytest.mark.parametrize("weight", [1e-300, 1e-15, 1e-11, 1e15, 1e200])
+def test_extreme_weights_of_endless_tasks_are_proven(mechanism: str, weight: float) -> None:
+    users = [replace_user(PAIR[0], weight=weight), PAIR[1], User("c", {"cpu": 1, "memory": 1})]
+    light, heavy = (slice(0, 1), slice(1, 3)) if weight < 1 else (slice(1, 3), slice(0, 1))
+    tasks = tasks_of((FIGURE, users), mechanism)
+    alone = tasks_of((FIGURE, users[heavy]), mechanism)
+    assert tasks[heavy] == pytest.approx(alone, rel=1e-4)  # the root of the proof's tolerance
+    assert tasks[light].max() < 1e-6
+
+
+def test_lost_ratios_are_not_called_proven() -> None:
+    # The heavy one has all it wants; between the others the path cannot tell.
+    users = [User("a", {"cpu": 1, "memory": 4}, weight=1e-20), User("b", {"cpu": 3, "memory": 1}),
+             User("c", {"cpu": 1, "memory": 1}, weight=1e20, tasks=1e-5)]  # fmt: skip
+    solution = gfj(Problem.build(FIGURE, users))
+    tasks = solution.placement.user_tasks
+    assert tasks[0] < 1e-9 * tasks[1] or not proof_of(solution).closed
+
+
+@pytest.mark.parametrize("mechanism", ["nash", "fds", "gfj", "bbf", "utilitarian"])
+def test_extreme_input_gives_an_answer_or_one_line(mechanism: str) -> None:
+    random = np.random.default_rng(3)
+    for _ in range(12):
+        users = [
+            User(
+                f"u{i}",
+                {"cpu": float(10 ** random.uniform(-18, 6)), "memory": 1.0},
+                weight=float(10 ** random.uniform(-300, 300)),
+                tasks=None if random.random() < 0.5 else float(10 ** random.uniform(-15, 9)),
+            )
+            for i in range(4)
+        ]
+        with contextlib.suppress(SolverError):
+            answer = allocate(FIGURE, users, mechanism=mechanism)
+            assert np.isfinite(answer.assignment.user_tasks).all()
+
+
+def test_a_speck_of_the_pool_is_solved() -> None:
+    users = [User("a", {"cpu": 64 * 12_000 * 1e-16}, tasks=1e-14)]
+    for mechanism in ("nash", "fds", "gfj", "utilitarian"):
+        answer = allocate(POOL, users, mechanism=mechanism)
+        assert answer.tasks["a"] == pytest.approx(1e-14, rel=1e-6)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("x"), OverflowError(), FloatingPointError("x"),
+                                   np.linalg.LinAlgError("singular")])  # fmt: skip
+def test_errors_of_arithmetic_are_ours(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("drfh.mechanisms.most_welfare.maximise", fail)
+    with pytest.raises(SolverError, match="too far apart for float64"):
+        allocate(NSDI, PAIR, mechanism="nash")
+
+
+def test_what_is_no_number_is_never_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(classes: Classes, *_: object) -> Optimum:
+        n, k = classes.usable.shape
+        users = np.full(len(classes.problem.users), np.nan)
+        return Optimum(users, np.zeros((n, k)), np.zeros((k, 2)), np.zeros(n), users)
+
+    monkeypatch.setattr("drfh.mechanisms.most_welfare.maximise", nothing)
+    with pytest.raises(SolverError, match="no numbers"):
+        allocate(NSDI, PAIR, mechanism="nash")

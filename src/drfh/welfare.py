@@ -76,10 +76,10 @@ class PowerWelfare:
         if not counts.any():
             return gradient
         unit = self.unit(problem)[counts]
-        y = unit * share[counts]
-        q = y / problem.weight[counts]
         # The lowest counts 1: no power overflows.
-        with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+        with np.errstate(all="ignore"):
+            y = unit * share[counts]
+            q = y / problem.weight[counts]
             phi = (q / q.min()) ** -self.beta
             kappa = self.extra * float(y @ phi) / float(y.sum()) if self.extra > 0 else 0.0
             gradient[counts] = unit * (phi + kappa)

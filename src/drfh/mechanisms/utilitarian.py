@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from drfh.mechanisms.most_welfare import best_proof
+from drfh.mechanisms.most_welfare import best_proof, placed_classes, within_floats
 from drfh.mechanisms.solution import Solution
 from drfh.mechanisms.solvers.classes import Classes
 from drfh.problem import Problem
@@ -43,9 +41,10 @@ def utilitarian(problem: Problem) -> Solution:
     """
     from drfh.mechanisms.solvers.most_tasks import most_tasks
 
-    classes = Classes.of(problem)
     welfare = PowerWelfare(beta=0, of_tasks=True)
-    share, amount, prices, worth = most_tasks(classes, welfare.unit(problem))
-    user, server = np.nonzero(amount)
-    placement = classes.place(share, user, server, amount[user, server])
-    return Solution(placement, best_proof(classes, placement, welfare, prices, worth), "simplex")
+    with within_floats():
+        classes = Classes.of(problem)
+        share, amount, prices, worth = most_tasks(classes, welfare.unit(problem))
+        placement = placed_classes(classes, share, amount)
+        proof = best_proof(classes, placement, welfare, prices, worth)
+    return Solution(placement, proof, "simplex")

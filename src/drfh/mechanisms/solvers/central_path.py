@@ -60,6 +60,7 @@ class Path:
         unit: Floats,
         beta: float,
         extra: float,
+        lightest: float,
     ) -> None:
         problem = classes.problem
         d, c = classes.direction[present].T[:, :, None], classes.capacity.T[:, None, :]
@@ -70,7 +71,8 @@ class Path:
             load = np.where((c > 0) & self.usable, d * self.alone / c, 0.0)
         self.load: Floats = np.minimum(load, 1.0)
         self.group, self.unit, self.beta, self.extra = group, unit, beta, extra
-        self.weight = problem.weight[who]
+        weight = problem.weight[who] / problem.weight[who].max()  # only ratios count
+        self.weight: Floats = np.maximum(weight, lightest)
         limit = problem.share_limit[who]
         self.capped = limit < self.alone.sum(axis=1)[group]  # others cannot reach theirs
         self.cap = np.where(self.capped, limit, math.inf)
@@ -120,9 +122,9 @@ class Path:
         y = self.unit * u
         q = y / self.weight
         phi: Floats = (q / q.min()) ** -self.beta
-        held = float(y @ phi)
+        held = y @ phi
         share = self.extra / (1 + self.extra)
-        return phi * ((1 - share) / held), share / float(y.sum())
+        return phi * ((1 - share) / held), float(share / y.sum())
 
     def follow(self) -> None:
         """Follow the path to its end; where that fails, from the side of Nash welfare."""

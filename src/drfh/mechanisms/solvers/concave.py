@@ -18,7 +18,10 @@ from drfh.mechanisms.solvers.central_path import Path
 from drfh.mechanisms.solvers.classes import Classes
 from drfh.problem import Floats
 
-__all__ = ["Optimum", "maximise"]
+__all__ = ["LIGHTEST", "Optimum", "maximise"]
+
+#: Products of ratios beyond this leave the range of floats.
+LIGHTEST = 1e-100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +47,9 @@ class Optimum:
     gradient: Floats
 
 
-def maximise(classes: Classes, unit: Floats, beta: float, extra: float = 0.0) -> Optimum:
+def maximise(
+    classes: Classes, unit: Floats, beta: float, extra: float = 0.0, lightest: float = LIGHTEST
+) -> Optimum:
     """Return the allocation of the largest welfare.
 
     Parameters
@@ -57,6 +62,8 @@ def maximise(classes: Classes, unit: Floats, beta: float, extra: float = 0.0) ->
         How much the poor count more, > 0.
     extra
         Weight of the total, ≥ 0.
+    lightest
+        Part of the largest weight that everybody is taken to have at least.
     """
     problem = classes.problem
     who = np.flatnonzero(problem.share_limit > 0)
@@ -71,8 +78,8 @@ def maximise(classes: Classes, unit: Floats, beta: float, extra: float = 0.0) ->
     if len(who) == 0:
         return result
     present, group = np.unique(classes.user_class[who], return_inverse=True)
-    path = Path(classes, present, who, group, unit[who], beta, extra)
     with np.errstate(all="ignore"):  # a step too far is noticed and taken back
+        path = Path(classes, present, who, group, unit[who], beta, extra, lightest)
         path.follow()
     result.share[who] = path.u
     result.amount[present] = path.x * path.alone
