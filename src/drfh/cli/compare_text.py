@@ -138,7 +138,7 @@ def _print_tasks(out: Any, comparison: Comparison, everyone: bool) -> None:
         _say(out, f"worst off: tasks, and how many drfh gives (--all shows all {count})")
         out.print()
         return
-    marks = {cell[0] for column in users for cell in column.cells}
+    marks = {cell[0] for column in users for cell in column.cells if cell}
     if "▼" in marks:
         also = ", ▽ also below them by more than 1 %" if "▽" in marks else ""
         _say(out, f"▼ furthest below its tasks with drfh{also}")
@@ -154,7 +154,7 @@ def _names(comparison: Comparison) -> Column:
 
 
 def _each(comparison: Comparison) -> list[Column]:
-    """Return a column a user: tasks, marked where they are fewer than with DRFH."""
+    """Return columns of each user: tasks, marked where fewer than with DRFH, and the share."""
     names = [user.name for user in comparison.scenario.users]
     tasks = np.array([answer.assignment.user_tasks for answer in _answers(comparison)])
     fair = np.array([comparison.fair.get(name, 0.0) for name in names])
@@ -162,10 +162,13 @@ def _each(comparison: Comparison) -> list[Column]:
     most = below.max(axis=1, initial=_BELOW, keepdims=True) - _ROUND_OFF
     signs = np.where(below >= most, "▼ ", np.where(below > _BELOW, "▽ ", ""))
     signs = np.where(below > _BELOW, signs, "")
-    return [
-        Column(name, [f"{sign}{number(float(value))}" for sign, value in zip(*lines, strict=True)])
-        for name, *lines in zip(names, signs.T, tasks.T, strict=True)
-    ]
+    shares = np.array([answer.share_vector for answer in _answers(comparison)])
+    columns = []
+    for i, name in enumerate(names):
+        marked = zip(signs[:, i].tolist(), tasks[:, i].tolist(), strict=True)
+        columns.append(Column(name, [f"{sign}{number(value)}" for sign, value in marked]))
+        columns.append(Column("share", [percent(part) for part in shares[:, i].tolist()], spare=1))
+    return columns
 
 
 def _spread(comparison: Comparison) -> list[Column]:
