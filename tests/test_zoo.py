@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drfh import Cluster, InputError, Server, User, allocate
+from drfh import Cluster, InputError, Server, User, allocate, load_scenario
 from drfh.bottleneck import BottleneckProof
 from drfh.mechanisms.arrivals import cautious_lp_steps, dynamic_drf_steps
 from drfh.mechanisms.gavel import gavel
@@ -22,6 +22,7 @@ from drfh.mechanisms.quincy import quincy
 from drfh.mechanisms.sequential_min_max import sequential_min_max_order
 from drfh.problem import Problem
 from drfh.waterfill import water_level_above
+from drfh.welfare import WelfareProof
 from tests.strategies import problems
 
 Records = tuple[Cluster, list[User]]
@@ -483,3 +484,14 @@ def test_quincy_by_enumeration(
 def test_bad_input_is_told(call: Callable[[], object]) -> None:
     with pytest.raises(InputError):
         call()
+
+
+def test_what_is_placed_of_an_unproven_promise_is_unproven(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = load_scenario("paper-two-servers")
+    proven = allocate(scenario.cluster, scenario.users, mechanism="bbf").certificate
+    assert proven is not None
+    assert proven.closed
+    monkeypatch.setattr(WelfareProof, "closed", property(lambda self: False))
+    unproven = allocate(scenario.cluster, scenario.users, mechanism="bbf").certificate
+    assert unproven is not None
+    assert not unproven.closed

@@ -43,7 +43,7 @@ def bbf(problem: Problem) -> Solution:
     >>> [round(t, 4) for t in allocate(cluster, users, mechanism="bbf").tasks.values()]
     [4.0909, 1.6364]
     """
-    return placed(problem, nash(one_server(problem)).placement.user_tasks)
+    return placed(problem, nash(one_server(problem)))
 
 
 def complaints(

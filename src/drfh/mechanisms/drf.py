@@ -44,4 +44,4 @@ def drf(problem: Problem, *, method: str = "auto") -> Solution:
     [3.0, 2.0]
     """
     promise = lexicographic(one_server(problem), method="single-pool")
-    return placed(problem, promise.placement.user_tasks, method=method)
+    return placed(problem, promise, method=method)

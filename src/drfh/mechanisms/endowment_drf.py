@@ -66,7 +66,7 @@ def endowment_drf(
     """
     owned = _table(problem, endowments or {})
     promise = lexicographic(one_server(problem), PerTask(partial(_measure, owned=owned)))
-    return placed(problem, promise.placement.user_tasks, method=method)
+    return placed(problem, promise, method=method)
 
 
 def _measure(problem: Problem, owned: Floats) -> Floats:

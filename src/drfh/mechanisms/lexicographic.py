@@ -66,10 +66,25 @@ def lexicographic(
     return Solution(placement, certificate, used)
 
 
-def placed(problem: Problem, promised: Floats, *, method: str = "auto") -> Solution:
-    """Return what can be placed of promised tasks: leximin of placed / promised, at most 1."""
-    solution = lexicographic(problem, Promise(promised), method=method)
-    return Solution(solution.placement, solution.certificate, solution.method, promised)
+def placed(problem: Problem, promise: Solution | Floats, *, method: str = "auto") -> Solution:
+    """Return what can be placed of a promise: leximin of placed / promised, at most 1.
+
+    Parameters
+    ----------
+    problem
+        Cluster and users.
+    promise
+        Promised tasks, or the answer on the pool that promises them. If that answer is unproven,
+        so is what is placed of it.
+    method
+        ``"auto"`` or one of :data:`METHODS`.
+    """
+    tasks = promise.placement.user_tasks if isinstance(promise, Solution) else promise
+    solution = lexicographic(problem, Promise(tasks), method=method)
+    proof = solution.certificate
+    if isinstance(promise, Solution) and promise.certificate is not None:
+        proof = proof if promise.certificate.closed else promise.certificate
+    return Solution(solution.placement, proof, solution.method, tasks)
 
 
 def choose_oracle(

@@ -57,5 +57,4 @@ def pooled(problem: Problem, *, mechanism: Callable[[Problem], Solution]) -> Sol
     >>> [round(t, 3) for t in answer.tasks.values()]
     [10.0, 10.0]
     """
-    promise = mechanism(one_server(problem))
-    return placed(problem, promise.placement.user_tasks)
+    return placed(problem, mechanism(one_server(problem)))
