@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from drfh import Cluster, Server, User, allocate
-from drfh.mechanisms.arrivals import cautious_lp_steps, dynamic_drf_steps
 from drfh.mechanisms.bbf import complaints
+from drfh.mechanisms.cautious_lp import cautious_lp_steps
+from drfh.mechanisms.dynamic_drf import dynamic_drf_steps
+from drfh.mechanisms.fds import fds_objective
 from drfh.mechanisms.gavel import gavel
+from drfh.mechanisms.gfj import gfj_objective
 from drfh.mechanisms.hug import hug
-from drfh.mechanisms.joe_wong import fds_objective, gfj_objective
 from drfh.mechanisms.quincy import quincy
 from drfh.mechanisms.sequential_min_max import sequential_min_max_order
 from drfh.problem import Problem

@@ -17,7 +17,8 @@ from drfh import Allocation, Cluster, InputError, Server, User, allocate
 from drfh.errors import SolverError
 from drfh.mechanisms.bbf import complaints
 from drfh.mechanisms.drfh_one_shot import drfh_one_shot
-from drfh.mechanisms.joe_wong import fds, fds_objective, gfj, gfj_objective
+from drfh.mechanisms.fds import fds, fds_objective
+from drfh.mechanisms.gfj import gfj, gfj_objective
 from drfh.mechanisms.most_welfare import most_welfare
 from drfh.mechanisms.nash import nash
 from drfh.mechanisms.pooled import one_server

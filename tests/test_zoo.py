@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from drfh import Cluster, InputError, Server, User, allocate, load_scenario
 from drfh.bottleneck import BottleneckProof
-from drfh.mechanisms.arrivals import cautious_lp_steps, dynamic_drf_steps
+from drfh.mechanisms.cautious_lp import cautious_lp_steps
+from drfh.mechanisms.dynamic_drf import dynamic_drf_steps
 from drfh.mechanisms.gavel import gavel
 from drfh.mechanisms.hdrf import hdrf_shares
 from drfh.mechanisms.hug import hug

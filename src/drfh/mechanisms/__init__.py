@@ -14,19 +14,24 @@ from drfh.allocation import Allocation
 from drfh.cluster import Cluster
 from drfh.errors import InputError, UnknownNameError, shown
 from drfh.kernels import expect
-from drfh.mechanisms.arrivals import cautious_lp, dynamic_drf
+from drfh.mechanisms.asset_fairness import asset_fairness
 from drfh.mechanisms.bbf import bbf
+from drfh.mechanisms.cautious_lp import cautious_lp
 from drfh.mechanisms.cdrf import cdrf
+from drfh.mechanisms.cmmf import cmmf
 from drfh.mechanisms.drf import drf
 from drfh.mechanisms.drfh import drfh
 from drfh.mechanisms.drfh_one_shot import drfh_one_shot
+from drfh.mechanisms.dynamic_drf import dynamic_drf
+from drfh.mechanisms.egalitarian import egalitarian
 from drfh.mechanisms.endowment_drf import endowment_drf
+from drfh.mechanisms.fds import fds
 from drfh.mechanisms.filling import fill_whole_tasks, fits_some_server, progressive_filling
+from drfh.mechanisms.gfj import gfj
 from drfh.mechanisms.hdrf import hdrf
-from drfh.mechanisms.joe_wong import fds, gfj
-from drfh.mechanisms.max_min import cmmf, egalitarian, max_min
+from drfh.mechanisms.max_min import max_min
 from drfh.mechanisms.nash import nash
-from drfh.mechanisms.norm import asset_fairness, norm
+from drfh.mechanisms.norm import norm
 from drfh.mechanisms.per_server_drf import per_server_drf
 from drfh.mechanisms.pooled import pooled
 from drfh.mechanisms.ps_dsf import ps_dsf

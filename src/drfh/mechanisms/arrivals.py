@@ -1,4 +1,4 @@
-"""``dynamic-drf`` and ``cautious-lp``: users arrive one by one and nothing is taken back."""
+"""Users that arrive one by one: what both mechanisms of Kash et al. have in common."""
 
 from __future__ import annotations
 
@@ -6,143 +6,28 @@ from collections.abc import Callable
 
 import numpy as np
 
-from drfh.mechanisms.lexicographic import placed
 from drfh.mechanisms.pooled import one_server
-from drfh.mechanisms.solution import Solution
 from drfh.problem import Floats, Problem
-from drfh.waterfill import water_level, water_level_above
 
-__all__ = ["cautious_lp", "cautious_lp_steps", "dynamic_drf", "dynamic_drf_steps"]
+__all__ = ["steps"]
 
 
-def dynamic_drf(problem: Problem, *, method: str = "auto") -> Solution:
-    """Raise the lowest of those that have arrived, within the part of the pool that is theirs.
-
-    Definition
-        Users arrive in the order of listing; their number (with weights: the sum of the weights)
-        is known. When the k-th arrives, the pool's part that belongs to the first k, k/n, is
-        opened, and the level below which nobody stays is raised as far as it allows; nobody loses
-        what it has. The promise on the pool after the last arrival is then placed on the servers,
-        leximin of placed/promised.
-
-    Paper
-        Kash, Procaccia, Shah: No agent left behind: dynamic fair division of multiple resources,
-        JAIR 51, 2014.
-
-    Properties
-        order-of-users: no; users arrive in this order
-        sharing-incentive: yes if one server, endless tasks, positive demands; Kash, Procaccia,
-            Shah 2014
-        truthful: yes if one server, endless tasks, positive demands; Kash, Procaccia, Shah 2014
+def steps(problem: Problem, level: Callable[[int, Floats, Floats], float]) -> list[Floats]:
+    """Return the shares after each arrival: raised to a level, and never taken back.
 
     Parameters
     ----------
     problem
-        Cluster and users.
-    method
-        How to place, see :func:`~drfh.mechanisms.drfh.drfh`.
-
-    Examples
-    --------
-    >>> from drfh import Cluster, Server, User, allocate
-    >>> cluster = Cluster([Server({"cpu": 1, "memory": 1})])
-    >>> users = [User("a", {"cpu": 1, "memory": 0.5}), User("b", {"cpu": 0.5, "memory": 1})]
-    >>> [round(t, 6) for t in allocate(cluster, users, mechanism="dynamic-drf").tasks.values()]
-    [0.666667, 0.666667]
+        Cluster and users, in the order of their arrival.
+    level
+        From how many have arrived, what they have and the most they may have, to the level.
     """
-    return placed(problem, dynamic_drf_steps(problem)[-1] / problem.task_share, method=method)
-
-
-def dynamic_drf_steps(problem: Problem) -> list[Floats]:
-    """Return the shares of those that have arrived after each arrival.
-
-    Examples
-    --------
-    >>> from drfh import Cluster, Server, User
-    >>> cluster = Cluster([Server({"cpu": 1})])
-    >>> users = [User(name, {"cpu": 1}) for name in "ab"]
-    >>> [step.tolist() for step in dynamic_drf_steps(Problem.build(cluster, users))]
-    [[0.5], [0.5, 0.5]]
-    """
-    arrived = np.cumsum(problem.weight) / problem.weight.sum()
-
-    def level(k: int, share: Floats, cap: Floats) -> float:
-        return min(
-            water_level_above(column[:k], problem.weight[:k], share, cap, float(arrived[k - 1]))
-            for column in problem.direction.T
-        )
-
-    return _steps(problem, level)
-
-
-def cautious_lp(problem: Problem, *, method: str = "auto") -> Solution:
-    """Raise those that have arrived only as far as the worst newcomers would leave room.
-
-    Definition
-        Users arrive in the order of listing; their number (with weights: the sum of the weights)
-        is known. After each arrival everybody has the highest level that could still be given to
-        all, even if each user to come needed every resource as much as any. The promise on the
-        pool after the last arrival is then placed on the servers, leximin of placed/promised.
-
-    Paper
-        Kash, Procaccia, Shah: No agent left behind: dynamic fair division of multiple resources,
-        JAIR 51, 2014.
-
-    Properties
-        envy-free: yes if one server, endless tasks, positive demands; Kash, Procaccia, Shah 2014
-        sharing-incentive: yes if one server, endless tasks, positive demands; Kash, Procaccia,
-            Shah 2014
-        truthful: yes if one server, endless tasks, positive demands; Kash, Procaccia, Shah 2014
-
-    Parameters
-    ----------
-    problem
-        Cluster and users.
-    method
-        How to place, see :func:`~drfh.mechanisms.drfh.drfh`.
-
-    Examples
-    --------
-    >>> from drfh import Cluster, Server, User, allocate
-    >>> cluster = Cluster([Server({"cpu": 1, "memory": 1})])
-    >>> users = [User("a", {"cpu": 1, "memory": 0.5}), User("b", {"cpu": 0.5, "memory": 1})]
-    >>> [round(t, 6) for t in allocate(cluster, users, mechanism="cautious-lp").tasks.values()]
-    [0.666667, 0.666667]
-    """
-    return placed(problem, cautious_lp_steps(problem)[-1] / problem.task_share, method=method)
-
-
-def cautious_lp_steps(problem: Problem) -> list[Floats]:
-    """Return the shares of those that have arrived after each arrival.
-
-    Examples
-    --------
-    >>> from drfh import Cluster, Server, User
-    >>> cluster = Cluster([Server({"cpu": 1, "memory": 1})])
-    >>> users = [User("a", {"cpu": 1}), User("b", {"memory": 1})]
-    >>> [step.tolist() for step in cautious_lp_steps(Problem.build(cluster, users))]
-    [[0.5], [1.0, 1.0]]
-    """
-
-    def level(k: int, share: Floats, cap: Floats) -> float:
-        # All that are still to come, as one user that needs everything and has no end of tasks.
-        weight = np.append(problem.weight[:k], problem.weight[k:].sum())
-        most = np.append(cap, np.inf)
-        return min(
-            water_level(np.append(column[:k], 1.0), weight, most, 1.0)
-            for column in problem.direction[:, problem.demand.any(axis=0)].T
-        )
-
-    return _steps(problem, level)
-
-
-def _steps(problem: Problem, level: Callable[[int, Floats, Floats], float]) -> list[Floats]:
     cap = one_server(problem).share_limit
     share = np.zeros(0)
-    steps = []
+    after = []
     for k in range(1, len(cap) + 1):
         share = np.append(share, 0.0)
         reached = problem.weight[:k] * level(k, share, cap[:k])
         share = np.maximum(share, np.minimum(reached, cap[:k]))
-        steps.append(share)
-    return steps
+        after.append(share)
+    return after
