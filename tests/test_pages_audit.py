@@ -220,7 +220,7 @@ def test_a_case_opens_and_is_the_scenario(browser: object, tmp_path: Path) -> No
         block.locator("summary").click()
         assert block.locator("pre").first.is_visible()
         assert page.text_content(f"#yaml-{name}") == scenario_text(example.scenario)
-        assert f"drfh allocate {name}.yaml" in block.text_content()
+        assert report.again(name, f"{name}.yaml") in block.text_content()
     page.click("#case-fair button.copy")
     example = report["fair"].counterexample
     assert example is not None
@@ -252,7 +252,7 @@ def test_what_was_observed(browser: object, tmp_path: Path) -> None:
     page = opened(browser, tmp_path / "page.html")
     assert page.inner_text("p.headline").startswith("80 % from fair.")
     assert page.inner_text("p.summary").startswith("observed allocation. Two servers, two users:")
-    assert "What was observed is not in the file" in page.text_content("#case-fair")
+    assert "--observed TABLE (it is not in the file)" in page.text_content("#case-fair")
     page.close()
 
 

@@ -177,6 +177,18 @@ class Report:
         """Whether this is about what was observed, and not about a mechanism."""
         return self.subject == OBSERVED
 
+    def again(self, name: str, path: str | os.PathLike[str]) -> str:
+        """Return the command that shows a counterexample again, once it is saved to a file."""
+        example = self[name].counterexample
+        if example is None:
+            return ""
+        case = example.scenario
+        same = (case.cluster, case.users) == (self.scenario.cluster, self.scenario.users)
+        if not same:
+            return f"drfh allocate {os.fspath(path)}"
+        observed = " --observed TABLE (it is not in the file)" if self.observed else ""
+        return f"drfh audit {os.fspath(path)} --only {name}{observed}"
+
     @property
     def failed(self) -> tuple[str, ...]:
         """Names of the properties that fail, the worst first."""

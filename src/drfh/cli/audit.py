@@ -15,7 +15,7 @@ from drfh.disk import check_writable
 from drfh.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
-    from drfh.auditor import Finding, Report
+    from drfh.auditor import Report
 
 __all__ = ["audit", "check_page", "property_names"]
 
@@ -217,19 +217,7 @@ def _show(report: Report, name: str, save: Path | None, *, as_json: bool) -> Non
             data["counterexample"]["scenario"] = scenario_text(example.scenario)
         print_json(data)
     else:
-        text.print_finding(finding, again=_again(report, finding, save))
-
-
-def _again(report: Report, finding: Finding, saved: Path | None) -> str:
-    """Return the command that shows the saved case again."""
-    if saved is None or finding.counterexample is None:
-        return ""
-    case = finding.counterexample.scenario
-    same = (case.cluster, case.users) == (report.scenario.cluster, report.scenario.users)
-    if not same:
-        return f"drfh allocate {saved}"
-    observed = " --observed TABLE (it is not in the file)" if report.observed else ""
-    return f"drfh audit {saved} --only {finding.name}{observed}"
+        text.print_finding(finding, again="" if save is None else report.again(name, save))
 
 
 @contextmanager

@@ -111,6 +111,7 @@ def _page(report: Report, title: str) -> str:
     parts: list[str | Figure] = [
         tag("p", audit_headline(report), "headline"),
         tag("p", _summary(report, named=not title), "summary"),
+        *(tag("p", f"Warning: {warning}", "headline") for warning in report.warnings),
     ]
     if report.failed:
         parts += [tag("h2", "What fails, and by how much"), Figure(failures_chart(report), True)]
@@ -189,6 +190,8 @@ def _sentence(finding: Finding) -> Markup:
         lines.append(tag("span", f"Hurt, worst first: {named}", "soft"))
     if finding.proof:
         lines.append(tag("span", f"Proven for the mechanism: {finding.proof}", "soft"))
+    if finding.known:
+        lines.append(tag("span", f"Fails in other cases: {finding.known}", "soft"))
     if finding.outside:
         words = f"No proof here; it would need: {', '.join(finding.outside)}"
         lines.append(tag("span", words, "soft"))
@@ -221,7 +224,9 @@ def _case(finding: Finding, report: Report) -> Markup:
     content = [tag("p", example.story)] if example.story != finding.text else []
     if example.before or example.after:
         content.append(_before_after(finding.name, example))
-    content += _again(finding.name, example, observed=report.subject == "observed allocation")
+    content += _again(
+        finding.name, example, again=report.again(finding.name, f"{finding.name}.yaml")
+    )
     return details(head, join(content, "\n"), name=f"case-{finding.name}")
 
 
@@ -236,7 +241,7 @@ def _before_after(name: str, example: Counterexample) -> Markup:
     return join([shown, tag("p", f"… and {more:,} more", "note")]) if more > 0 else shown
 
 
-def _again(name: str, example: Counterexample, *, observed: bool) -> list[Markup]:
+def _again(name: str, example: Counterexample, again: str) -> list[Markup]:
     """Return the case as text, and how to run it."""
     try:
         scenario = scenario_text(example.scenario)
@@ -247,14 +252,11 @@ def _again(name: str, example: Counterexample, *, observed: bool) -> list[Markup
         return [tag("p", words, "note")]
     source = f"yaml-{text(name)}"
     button = f'<button class="copy" type="button" data-source="{source}">copy</button>'
-    lines = [
+    return [
         Markup(f"<p>Save this as <code>{text(name)}.yaml</code> {button}</p>"),
         Markup(f'<pre id="{source}">{text(scenario)}</pre>'),
-        Markup(f"<p>Then run it:</p><pre>drfh allocate {text(name)}.yaml</pre>"),
+        Markup(f"<p>Then run it:</p><pre>{text(again)}</pre>"),
     ]
-    if observed:
-        lines.append(tag("p", "What was observed is not in the file; this is its case.", "note"))
-    return lines
 
 
 def _tasks(report: Report) -> Markup:
