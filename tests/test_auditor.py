@@ -466,6 +466,11 @@ def test_an_unproven_answer_is_no_excuse() -> None:
     scenario = case([(10, 10)], [(1, 1), (1, 1)])
 
     def grabbing(problem: Problem) -> Solution:
+        """Claim a proof.
+
+        Properties
+            envy-free: yes; not for this answer
+        """
         answer = MECHANISMS["drfh"](problem)
         zero = np.zeros(1, dtype=np.int64)
         all_of_it = Placement.fitted(problem, zero, zero, np.array([10.0]), Pools.single(1))
@@ -473,6 +478,7 @@ def test_an_unproven_answer_is_no_excuse() -> None:
         return Solution(all_of_it, Certificate.of(all_of_it, list(answer.certificate.rounds)))
 
     report = audit(scenario, mechanism=grabbing)
+    assert not any(finding.proof for finding in report)
     assert {"fair", "envy-free", "sharing-incentive"} <= set(report.failed)
     assert report["truthful"].verdict == "not applicable"
     assert "NOT proven" in report["truthful"].text
@@ -507,6 +513,20 @@ def test_a_case_of_split_groups_runs_again_as_told() -> None:
     again = finding.counterexample.scenario
     tasks = allocate(again.cluster, again.users).tasks
     assert tasks == pytest.approx(finding.counterexample.after)
+
+
+def test_who_has_no_server_left_has_no_tasks_in_the_case() -> None:
+    cluster = Cluster([Server({"cpu": 8}, name="s0"), Server({"cpu": 6, "memory": 2}, name="s1")])
+    users = [
+        User("u0", {"cpu": 2, "memory": 0.25}),
+        User("u1", {"cpu": 0.25}, servers=["s0"]),
+        User("u2", {"cpu": 0.1, "memory": 0.25}, weight=3, servers=["s0"]),
+        User("u3", {"cpu": 1, "memory": 3}, weight=2),
+    ]
+    example = one(Scenario(cluster, tuple(users)), "consistent").counterexample
+    assert example is not None
+    again = allocate(example.scenario.cluster, example.scenario.users).tasks
+    assert again == pytest.approx(example.after, abs=1e-9)
 
 
 def test_predicates_are_no_obstacle() -> None:

@@ -408,10 +408,18 @@ def test_extreme_weights_have_an_answer(mechanism: str, weight: float) -> None:
 
 @pytest.mark.parametrize("mechanism", ["nash", "fds", "gfj"])
 @pytest.mark.parametrize("weight", [1e-300, 1e-15, 1e-11, 1e15, 1e200])
-def test_extreme_weights_of_endless_tasks_are_proven(mechanism: str, weight: float) -> None:
+def test_extreme_weights_of_endless_tasks_are_proven_as_a_whole(
+    mechanism: str, weight: float
+) -> None:
     users = [replace_user(PAIR[0], weight=weight), PAIR[1], User("c", {"cpu": 1, "memory": 1})]
     light, heavy = (slice(0, 1), slice(1, 3)) if weight < 1 else (slice(1, 3), slice(0, 1))
-    tasks = tasks_of((FIGURE, users), mechanism)
+    answer = allocate(FIGURE, users, mechanism=mechanism)
+    proof, tasks = answer.certificate, answer.assignment.user_tasks
+    # Proven as a whole; the light ones count for nothing there, and are not proven.
+    assert isinstance(proof, WelfareProof)
+    assert {check.name for check in proof.verify().checks if not check.ok} <= {
+        "user that the prices do not stop"
+    }
     alone = tasks_of((FIGURE, users[heavy]), mechanism)
     assert tasks[heavy] == pytest.approx(alone, rel=1e-4)  # the root of the proof's tolerance
     assert tasks[light].max() < 1e-6
@@ -471,3 +479,16 @@ def test_what_is_no_number_is_never_returned(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("drfh.mechanisms.most_welfare.maximise", nothing)
     with pytest.raises(SolverError, match="no numbers"):
         allocate(NSDI, PAIR, mechanism="nash")
+
+
+@pytest.mark.parametrize("mechanism", ["fds", "gfj"])
+@pytest.mark.parametrize("weight", [1e5, 1e6])
+def test_a_user_that_counts_for_little_is_not_forgotten(mechanism: str, weight: float) -> None:
+    # The heavy one has its half task; all else belongs to the light one, whatever it counts.
+    cluster = Cluster([Server({"cpu": 100})])
+    users = [User("heavy", {"cpu": 1}, weight=weight, tasks=0.5), User("light", {"cpu": 1})]
+    answer = allocate(cluster, users, mechanism=mechanism)
+    right = answer.tasks["light"] == pytest.approx(99.5, rel=1e-4)
+    assert answer.certificate is not None
+    assert right or not answer.certificate.closed
+    assert right or not answer.verify()

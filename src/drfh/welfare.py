@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from drfh.certificate import Check, Verification, placement_checks
 from drfh.placement import Placement
-from drfh.prices import Prices
+from drfh.prices import Prices, TablePrices
 from drfh.problem import Floats, Problem
 from drfh.resources import TOLERANCE
 
@@ -25,10 +25,21 @@ __all__ = ["LowestLevel", "PowerWelfare", "Welfare", "WelfareProof"]
 
 # A stored gradient may differ from the recomputed one by round-off only.
 _SAME = 1e-9
+# Part of a resource, or of a user's tasks, that may be left where nothing should be.
+_LEFT = 1e-5
+# How far a single user may be, relatively, from where the prices stop it.
+_MOST_STRAIN = 1e-5
 
 
 class Welfare(Protocol):
-    """A concave, increasing function of the users' shares, known by its gradients."""
+    """A concave, increasing function of the users' shares, known by its gradients.
+
+    `of_each` says whether its best allocation is one for every user: then users that count for
+    next to nothing in the sum must be where the prices stop them, too.
+    """
+
+    @property
+    def of_each(self) -> bool: ...  # noqa: D102
 
     def strays(self, problem: Problem, share: Floats, gradient: Floats) -> float:
         """Return how far, relatively, a vector is from being a supergradient at the shares."""
@@ -55,6 +66,11 @@ class PowerWelfare:
     beta: float
     extra: float = 0.0
     of_tasks: bool = False
+
+    @property
+    def of_each(self) -> bool:
+        """Whether every user has its own best: a total counts only as a whole."""
+        return self.beta > 0
 
     def unit(self, problem: Problem) -> Floats:
         """Return what one unit of dominant share counts, for each user."""
@@ -103,6 +119,8 @@ class PowerWelfare:
 class LowestLevel:
     """The lowest level: share per weight of the user that has least."""
 
+    of_each: ClassVar[bool] = False
+
     def strays(self, problem: Problem, share: Floats, gradient: Floats) -> float:
         """Return how far those that the gradient counts are above the lowest, on average."""
         level = share / problem.weight
@@ -130,9 +148,13 @@ class WelfareProof:
     prices : Prices or None
         Of resources on servers; None if every user that counts has all its tasks.
     gap : float
-        How far the bound is above the answer, relative to Σ gradient·share.
+        How far the bound is above the answer, relative to Σ gradient·share; or, if that is more
+        than round-off, how far any single user is from where the prices stop it. The whole does not
+        see a user that counts for little.
     tolerance : float
         The gap that it should reach.
+    of_whole : float
+        The gap of the whole alone.
     """
 
     placement: Placement
@@ -141,6 +163,7 @@ class WelfareProof:
     prices: Prices | None
     gap: float = math.inf
     tolerance: float = 10 * TOLERANCE
+    of_whole: float = math.inf
 
     @classmethod
     def of(
@@ -148,7 +171,9 @@ class WelfareProof:
     ) -> WelfareProof:
         """Measure the gap."""
         proof = cls(placement, welfare, gradient, prices)
-        return replace(proof, gap=proof._measure())
+        gap, strain = proof._measure(), proof._strain()
+        worst = gap if strain <= _MOST_STRAIN else max(gap, strain)
+        return replace(proof, gap=worst, of_whole=gap)
 
     @property
     def what(self) -> str:
@@ -180,6 +205,34 @@ class WelfareProof:
         # Clearly above a bound that holds for all allocations: that is no allocation.
         return abs(gap) if gap < -TOLERANCE else max(gap, 0.0)
 
+    def _strain(self) -> float:
+        if not self.welfare.of_each:
+            return 0.0
+        placement, problem = self.placement, self.placement.problem
+        blocks = np.arange(len(problem.blocks))
+        block, user, tasks = placement.entries_of(blocks)
+        part = tasks * problem.task_share[user]
+        used = np.stack(
+            [np.bincount(block, part * d[user], len(blocks)) for d in problem.direction.T], axis=1
+        )
+        # A price counts only where there is nothing left.
+        firm = np.zeros(used.shape)
+        if self.prices is not None:
+            full = used >= problem.capacity * (1 - _LEFT)
+            firm = np.where(full, self.prices.of_blocks(problem), 0.0)
+        share = np.bincount(user, part, len(problem.users))
+        own = self.gradient
+        counts = (own > 0) & problem.reachable
+        wants = counts & (share < problem.share_limit * (1 - _LEFT))
+        least = TablePrices(firm, blocks).of_users(problem)
+        each = part * np.einsum("er,er->e", problem.direction[user], firm[block])
+        paid = np.bincount(user, each, len(share))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            short = np.where(wants, 1 - least / own, 0.0)
+            over = np.where(counts & (share > 0), paid / (own * share) - 1, 0.0)
+        worst = float(np.maximum(short, over).max(initial=0.0))
+        return math.inf if math.isnan(worst) else max(worst, 0.0)
+
     def verify(self) -> Verification:
         """Check placement, gradient and prices from scratch, without a solver.
 
@@ -206,5 +259,6 @@ class WelfareProof:
                 _SAME,
             ),
             Check("relative gap", self._measure(), self.tolerance),
+            Check("user that the prices do not stop", self._strain(), _MOST_STRAIN),
         )
         return Verification(checks)

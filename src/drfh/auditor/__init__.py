@@ -196,7 +196,7 @@ def _checked(case: Case, name: str) -> Finding:
         claim = card_of(case.mechanism).claims.get(name)
     if claim is not None and claim.holds and finding.verdict != "not applicable":
         unmet = claim.unmet(case.problem, whole=case.whole, parameters=case.scenario.parameters)
-        proof = "" if unmet else claim.source
+        proof = "" if unmet or case.unproven else claim.source
         finding = replace(finding, proof=proof, outside=unmet)
     elif claim is not None and not claim.holds and finding.verdict in ("holds", "not found"):
         finding = replace(finding, known=claim.source)

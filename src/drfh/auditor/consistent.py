@@ -109,7 +109,10 @@ def _residual_records(case: Case, user: int) -> tuple[Cluster, list[User]]:
         if record.servers is not None and problem.eligible is not None:
             may = problem.eligible[_row(problem, i)]
             allowed = [n for n, ok in zip(names, may.tolist(), strict=True) if ok and n in kept]
-            record = replace(record, servers=allowed or None)
+            if allowed:
+                record = replace(record, servers=allowed)
+            else:  # who has no server left has no tasks that could run
+                record = replace(record, servers=None, tasks=0.0)
         users.append(record)
     return Cluster(servers), users
 

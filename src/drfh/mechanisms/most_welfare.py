@@ -45,7 +45,7 @@ def most_welfare(problem: Problem, welfare: PowerWelfare) -> Solution:
             # no answer where the heavy leave them servers: there, ratios among them are lost.
             again = _solve(classes, welfare, _LIGHT)
             held = again.placement.user_tasks * problem.task_share
-            if again.gap < proof.gap and held[light].sum() < _LITTLE:
+            if _rank(again) < _rank(proof) and held[light].sum() < _LITTLE:
                 proof = again
     return Solution(proof.placement, proof, "interior-point")
 
@@ -111,12 +111,17 @@ def best_proof(
     best: WelfareProof | None = None
     for candidate in _candidates(classes, prices, worth, gradient):
         proof = WelfareProof.of(placement, welfare, gradient, candidate)
-        if best is None or proof.gap < best.gap:
+        if best is None or _rank(proof) < _rank(best):
             best = proof
         if best.gap <= _GOOD:
             break
     assert best is not None
     return best
+
+
+def _rank(proof: WelfareProof) -> tuple[bool, float]:
+    """Return what is better: closed, and then the smaller gap of the whole."""
+    return not proof.closed, proof.of_whole
 
 
 def _candidates(
