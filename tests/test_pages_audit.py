@@ -155,10 +155,12 @@ def test_what_is_cut_on_a_narrow_screen_says_so(browser: object, tmp_path: Path)
     page = opened(browser, tmp_path / "page.html", width=420)
     page.wait_for_function("document.querySelector('.scroll.wide.more')")
     page.wait_for_function("document.querySelectorAll('.table.wide.more').length > 1")
-    for box in page.locator(".table, .scroll").all():
-        hidden = box.evaluate("b => b.scrollWidth - b.clientWidth")
-        hint = box.evaluate("b => getComputedStyle(b, '::before').content")
-        assert (hint == '"scroll →"') == (hidden > 1)
+    # The observer of sizes answers when it likes: wait until every box is as it should be.
+    page.wait_for_function(
+        """[...document.querySelectorAll('.table, .scroll')].every(b =>
+             (getComputedStyle(b, '::before').content === '"scroll →"')
+             === (b.scrollWidth - b.clientWidth > 1))"""
+    )
     table = page.locator(".table.more").first.element_handle()  # this one, whatever its class
     table.evaluate("b => b.scrollLeft = b.scrollWidth")
     page.wait_for_function("b => !b.classList.contains('more')", arg=table)
