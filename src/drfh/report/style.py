@@ -79,9 +79,11 @@ function hint(box) {
   box.classList.toggle("wide", hidden > 1);
   box.classList.toggle("more", hidden - box.scrollLeft > 1);
 }
-const resized = new ResizeObserver(entries => requestAnimationFrame(() => {
-  for (const { target } of entries) hint(target.closest(".table, .scroll")); }));
-for (const box of document.querySelectorAll(".table, .scroll")) {
+const boxes = document.querySelectorAll(".table, .scroll");
+const hints = () => boxes.forEach(hint);  // all of them: one that grows may move another
+const resized = new ResizeObserver(() => requestAnimationFrame(hints));
+addEventListener("load", hints);
+for (const box of boxes) {
   resized.observe(box);
   resized.observe(box.firstElementChild);
   box.addEventListener("scroll", () => hint(box), { passive: true });
