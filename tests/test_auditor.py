@@ -320,6 +320,15 @@ def test_lies_against_nash_are_found_and_can_be_run_again() -> None:
     assert "verified by certificates" in finding.text
 
 
+def test_a_lie_without_a_certificate_says_so() -> None:
+    def bare(problem: Problem) -> Solution:
+        return replace(MECHANISMS["nash"](problem), certificate=None)
+
+    finding = one(case([(100, 100)], [(16, 1), (1, 2)]), "truthful", mechanism=bare)
+    assert finding.verdict == "fails"
+    assert "asking again only, there is no certificate" in finding.text
+
+
 def test_lies_with_whole_tasks() -> None:
     finding = one(case([(6, 6)], [(1, 1), (4, 3)]), "truthful", whole_tasks=True)
     fails(finding, 1 - 2 / 6)  # claiming (3, 3) gives room for 6; the published (3, 2) for 4
