@@ -28,6 +28,9 @@ ORDER: list[tuple[str, ...]] = [
     ("mechanisms",),
     ("auditor",),
     ("comparison",),
+    ("policies",),
+    ("scheduler",),
+    ("simulation",),
     ("testing",),
     ("whatif",),
     ("warm",),
@@ -39,7 +42,7 @@ RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 # A method of a record that hands over to a room on the right, when it is called and not before.
 LATE = {("allocation", "report")}
 
-NUMBA_ROOMS = {"kernels", "mechanisms"}
+NUMBA_ROOMS = {"kernels", "mechanisms", "scheduler", "simulation"}
 
 
 def room(path: Path) -> str:

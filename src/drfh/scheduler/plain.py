@@ -1,0 +1,490 @@
+"""The plain twin: the brain as a definition. No index, no arrays, every step in the open.
+
+It says what the indexed brain must do, task by task; it also runs the policies that have parts
+written as Python functions, and small clusters.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from drfh.policies.parts import ServerView, TaskView, UserView
+from drfh.policies.scores import SCORES, best_fit
+from drfh.scheduler.core import (
+    GONE,
+    NEVER,
+    QUEUED,
+    RETURNED,
+    RUNNING,
+    CoreState,
+    Ints,
+    draw,
+)
+from drfh.scheduler.rules import Rules
+
+__all__ = ["PlainCore"]
+
+
+class PlainCore:
+    """See :class:`~drfh.scheduler.core.Core`.
+
+    Examples
+    --------
+    >>> from drfh.policies import Policy
+    >>> core = PlainCore(Rules(Policy(), ("cpu",), (1.0,)))
+    >>> core.add_server([4]), core.add_user(1.0), core.add_shape([3])
+    (0, 0, 0)
+    >>> core.submit(0, 0, count=2)
+    0
+    >>> [numbers.tolist() for numbers in core.place()]
+    [[0], [0]]
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.user_name: Callable[[int], str] = str
+        self.server_name: Callable[[int], str] = str
+        self._weight: list[float] = []
+        self._group: list[int] = []
+        self._groups: list[tuple[int, float]] = []
+        self._usage: list[list[int]] = []
+        self._running: list[int] = []
+        self._queue: list[list[tuple[int, int]]] = []  # (order, task), sorted
+        self._size: list[list[int]] = []  # by resource
+        self._room: list[list[int]] = []  # by column
+        self._free: list[list[int]] = []  # by column
+        self._on: list[dict[int, int]] = []  # task → stamp
+        self._base: list[list[int]] = []  # what a shape needs, by resource
+        self._need: list[list[int]] = []  # by column
+        self._restriction: list[int] = []
+        self._never: list[bool] = []
+        self._allowed: list[list[bool]] = [[]]
+        self._task_user: list[int] = []
+        self._task_shape: list[int] = []
+        self._task_state: list[int] = []
+        self._task_server: list[int] = []
+        self._task_order: list[int] = []
+        self._next_order = 0
+        self._next_stamp = 0
+        self._draws = rules.seed
+        self._full: list[float] = rules.denominators([0] * len(rules.resources))
+        self._totals: list[float] = self._full[: len(rules.resources)]
+
+    # Users, servers, shapes
+
+    def add_group(self, parent: int, weight: float) -> int:
+        self._groups.append((parent, weight))
+        return len(self._groups) - 1
+
+    def add_user(self, weight: float, group: int = -1) -> int:
+        self._weight.append(weight)
+        self._group.append(group)
+        self._usage.append([0] * self.rules.columns)
+        self._running.append(0)
+        self._queue.append([])
+        return len(self._weight) - 1
+
+    def set_weight(self, user: int, weight: float) -> None:
+        self._weight[user] = weight
+
+    def add_server(self, capacity: Sequence[int], allowed: Sequence[bool] = ()) -> int:
+        self._size.append([int(amount) for amount in capacity])
+        self._on.append({})
+        for restriction, may in zip(self._allowed, (True, *allowed), strict=True):
+            restriction.append(bool(may))
+        self._rescale()
+        return len(self._size) - 1
+
+    def set_capacity(self, server: int, capacity: Sequence[int]) -> None:
+        self._size[server] = [int(amount) for amount in capacity]
+        self._rescale()
+
+    def add_restriction(self, allowed: Sequence[bool]) -> int:
+        self._allowed.append([bool(may) for may in allowed])
+        return len(self._allowed) - 1
+
+    def add_shape(self, need: Sequence[int], restriction: int = 0) -> int:
+        self._base.append([int(amount) for amount in need])
+        self._restriction.append(restriction)
+        self._need.append(self._row(self._base[-1], self._sizes()))
+        self._never.append(self._is_never(len(self._base) - 1))
+        return len(self._base) - 1
+
+    def _sizes(self) -> Ints:
+        return np.array(self._size, dtype=np.int64).reshape(-1, len(self.rules.resources))
+
+    def _row(self, base: Sequence[int], sizes: Ints) -> list[int]:
+        row: list[int] = self.rules.shape_row(np.array(base, dtype=np.int64), sizes).tolist()
+        return row
+
+    def _rescale(self) -> None:
+        """Count everything again on the servers that are up now."""
+        sizes = self._sizes()
+        self._totals = [float(total) for total in sizes.sum(axis=0).tolist()]
+        self._full = self.rules.denominators(sizes.sum(axis=0).tolist())
+        self._room = self.rules.server_rows(sizes).tolist()
+        self._need = [self._row(base, sizes) for base in self._base]
+        self._free = [list(room) for room in self._room]
+        self._usage = [[0] * self.rules.columns for _ in self._usage]
+        for tasks, free in zip(self._on, self._free, strict=True):
+            for task in tasks:
+                held = self._need[self._task_shape[task]]
+                usage = self._usage[self._task_user[task]]
+                for r, amount in enumerate(held):
+                    free[r] -= amount
+                    usage[r] += amount
+        self._never = [self._is_never(shape) for shape in range(len(self._base))]
+
+    # Tasks
+
+    def _new_task(self, user: int, shape: int, state: int) -> int:
+        self._task_user.append(user)
+        self._task_shape.append(shape)
+        self._task_state.append(state)
+        self._task_server.append(-1)
+        self._task_order.append(self._next_order)
+        self._next_order += 1
+        return len(self._task_user) - 1
+
+    def submit(self, user: int, shape: int, count: int = 1) -> int:
+        first = len(self._task_user)
+        for _ in range(count):
+            task = self._new_task(user, shape, QUEUED)
+            self._queue[user].append((self._task_order[task], task))
+        return first
+
+    def cancel(self, task: int) -> None:
+        self._queue[self._task_user[task]].remove((self._task_order[task], task))
+        self._task_state[task] = GONE
+
+    def update(self, task: int, shape: int) -> None:
+        self._task_shape[task] = shape
+
+    def finish(self, task: int) -> None:
+        self._take_off(task)
+        self._task_state[task] = GONE
+
+    def put_back(self, task: int) -> None:
+        self._take_off(task)
+        self._task_state[task] = QUEUED
+        if self._task_order[task] >= 0:
+            self._task_order[task] -= RETURNED
+        insort(self._queue[self._task_user[task]], (self._task_order[task], task))
+
+    def adopt(self, user: int, shape: int, server: int) -> int:
+        task = self._new_task(user, shape, RUNNING)
+        self._put_on(task, server)
+        return task
+
+    def _put_on(self, task: int, server: int) -> None:
+        user = self._task_user[task]
+        for r, amount in enumerate(self._need[self._task_shape[task]]):
+            self._free[server][r] -= amount
+            self._usage[user][r] += amount
+        self._running[user] += 1
+        self._task_state[task] = RUNNING
+        self._task_server[task] = server
+        self._on[server][task] = self._next_stamp
+        self._next_stamp += 1
+
+    def _take_off(self, task: int) -> None:
+        user, server = self._task_user[task], self._task_server[task]
+        for r, amount in enumerate(self._need[self._task_shape[task]]):
+            self._free[server][r] += amount
+            self._usage[user][r] -= amount
+        self._running[user] -= 1
+        self._task_server[task] = -1
+        del self._on[server][task]
+
+    # Whose turn
+
+    def place(self, limit: int = -1) -> tuple[Ints, Ints]:
+        tasks: list[int] = []
+        servers: list[int] = []
+        blocked: set[int] = set()
+        while len(tasks) != limit:
+            waiting = [
+                user
+                for user in range(len(self._weight))
+                if user not in blocked and any(True for _ in self._ready(user))
+            ]
+            if not waiting:
+                break
+            user = self._turn(waiting)
+            found = self._next_of(user)
+            if found is None:
+                if self._stops(user):
+                    break
+                blocked.add(user)
+                continue
+            task, server = found
+            self._queue[user].remove((self._task_order[task], task))
+            self._put_on(task, server)
+            tasks.append(task)
+            servers.append(server)
+        return np.array(tasks, dtype=np.int64), np.array(servers, dtype=np.int64)
+
+    def _turn(self, waiting: list[int]) -> int:
+        if self.rules.mode == "tree":
+            return self._down_the_tree(waiting)
+        return min(waiting, key=lambda user: (self.level(user), user))
+
+    def level(self, user: int) -> float:
+        mode = self.rules.mode
+        if mode == "oldest":
+            return float(next((self._task_order[task] for task in self._ready(user)), 0))
+        if mode == "own":
+            return float(self.rules.policy.turn(self._user_view(user)))  # type: ignore[operator]
+        level = 0.0
+        for column in self.rules.level:
+            if self._full[column] > 0:
+                share = self._usage[user][column] / self._full[column]
+                level = level + share if mode == "sum" else max(level, share)
+        return level / self._weight[user]
+
+    def _down_the_tree(self, waiting: list[int]) -> int:
+        """Descend from the root to the child with the least share that is not blocked (H-DRF)."""
+        children: dict[int, list[tuple[bool, int]]] = {}  # group → (is a user, number)
+        for user in waiting:
+            above = self._group[user]
+            children.setdefault(above, []).append((True, user))
+            while above >= 0 and (False, above) not in children.get(self._groups[above][0], []):
+                children.setdefault(self._groups[above][0], []).append((False, above))
+                above = self._groups[above][0]
+
+        def share(node: tuple[bool, int]) -> float:
+            is_user, number = node
+            weight = self._weight[number] if is_user else self._groups[number][1]
+            return max(vector(node), default=0.0) / weight
+
+        def vector(node: tuple[bool, int]) -> list[float]:
+            is_user, number = node
+            if is_user:
+                held = self._usage[number][: len(self._totals)]
+                pairs = zip(held, self._totals, strict=True)
+                return [use / total if total > 0 else 0.0 for use, total in pairs]
+            below = sorted(children[number])
+            shares = [share(child) for child in below]
+            least = min(shares)
+            sums = [0.0] * len(self._totals)
+            for child, own in zip(below, shares, strict=True):
+                scale = least / own if own > 0 else 1.0
+                for r, part in enumerate(vector(child)):
+                    sums[r] += scale * part
+            return sums
+
+        def first_user(node: tuple[bool, int]) -> int:
+            is_user, number = node
+            return number if is_user else min(first_user(child) for child in children[number])
+
+        at = -1
+        while True:
+            is_user, number = min(children[at], key=lambda node: (share(node), first_user(node)))
+            if is_user:
+                return number
+            at = number
+
+    # Which task of the user, and which server
+
+    def _ready(self, user: int) -> Iterator[int]:
+        """Yield the queued tasks that some server could hold, in order."""
+        return (t for _, t in self._queue[user] if not self._never[self._task_shape[t]])
+
+    def _next_of(self, user: int) -> tuple[int, int] | None:
+        inside = self.rules.policy.inside
+        candidates: Iterable[int] = self._ready(user)
+        if callable(inside):
+            views = {task: inside(self._task_view(task)) for task in candidates}
+            candidates = sorted(views, key=lambda task: (views[task], self._task_order[task]))
+        tried: set[int] = set()
+        for task in candidates:
+            shape = self._task_shape[task]
+            if shape not in tried:
+                tried.add(shape)
+                server = self._server_for(task)
+                if server is not None:
+                    return task, server
+            if inside == "fifo":
+                break
+        return None
+
+    def _server_for(self, task: int) -> int | None:
+        shape = self._task_shape[task]
+        fitting = [server for server in range(len(self._size)) if self._takes(task, server)]
+        if not fitting:
+            return None
+        choice = self.rules.choice
+        if choice == "first-fit":
+            return fitting[0]
+        if choice == "random":
+            self._draws, position = draw(self._draws, len(fitting))
+            return fitting[position]
+        return min(fitting, key=lambda server: (self._score(task, shape, server), server))
+
+    def _score(self, task: int, shape: int, server: int) -> float:
+        choice = self.rules.choice
+        if choice == "own":
+            view = self._server_view(server, self._free[server])
+            return float(self.rules.policy.choice(self._task_view(task), view))  # type: ignore[operator]
+        totals = [float(c) for c in self._size[server]] if choice == "alignment" else self._totals
+        need = _shares(self._need[shape], totals)
+        free = _shares(self._free[server], totals)
+        if choice == "best-fit":
+            return best_fit(need, free, self.rules.reference)
+        return SCORES[choice](need, free)
+
+    def _takes(self, task: int, server: int) -> bool:
+        shape = self._task_shape[task]
+        return self._allowed[self._restriction[shape]][server] and self._holds(
+            shape, server, self._free[server], self._task_view(task) if self._own_fits else None
+        )
+
+    @property
+    def _own_fits(self) -> bool:
+        return self.rules.policy.fits is not None
+
+    def _holds(self, shape: int, server: int, free: list[int], view: TaskView | None) -> bool:
+        own = self.rules.policy.fits
+        if callable(own):
+            assert view is not None
+            return any(self._size[server]) and bool(own(view, self._server_view(server, free)))
+        need = self._need[shape]
+        return all(free[r] >= need[r] for r in self.rules.fit)
+
+    def _is_never(self, shape: int) -> bool:
+        if self.rules.refuses(np.array(self._base[shape], dtype=np.int64), self._sizes()):
+            return True
+        return not any(self.could_hold(shape, server) for server in range(len(self._size)))
+
+    def _stops(self, user: int) -> bool:
+        blocked = self.rules.policy.blocked
+        return bool(blocked(self._user_view(user))) if callable(blocked) else blocked == "strict"
+
+    # Looking
+
+    def state(self, task: int) -> int:
+        never = self._task_state[task] == QUEUED and self._never[self._task_shape[task]]
+        return NEVER if never else self._task_state[task]
+
+    def user_of(self, task: int) -> int:
+        return self._task_user[task]
+
+    def shape_of(self, task: int) -> int:
+        return self._task_shape[task]
+
+    def server_of(self, task: int) -> int:
+        return self._task_server[task]
+
+    def running_on(self, server: int) -> list[int]:
+        return list(self._on[server])
+
+    def queue_of(self, user: int) -> list[int]:
+        return [task for _, task in self._queue[user]]
+
+    def usage(self, user: int) -> list[int]:
+        return self._usage[user][: len(self._totals)]
+
+    def counts(self, user: int) -> tuple[int, int, int]:
+        queued = sum(1 for _ in self._ready(user))
+        return self._running[user], queued, len(self._queue[user]) - queued
+
+    def capacity(self, server: int) -> list[int]:
+        return list(self._size[server])
+
+    def free(self, server: int) -> list[int]:
+        return self._free[server][: len(self._totals)]
+
+    def overfull(self, server: int) -> bool:
+        return any(self._free[server][r] < 0 for r in self.rules.fit)
+
+    def could_hold(self, shape: int, server: int) -> bool:
+        if not self._allowed[self._restriction[shape]][server]:
+            return False
+        view = self._shape_view(shape) if self._own_fits else None
+        return self._holds(shape, server, self._room[server], view)
+
+    def fits(self, shape: int, server: int) -> bool:
+        if not self._allowed[self._restriction[shape]][server]:
+            return False
+        view = self._shape_view(shape) if self._own_fits else None
+        return self._holds(shape, server, self._free[server], view)
+
+    # What a policy's own functions see
+
+    def _amounts(self, row: Sequence[int]) -> dict[str, float]:
+        pairs = zip(self.rules.resources, self.rules.units, row, strict=False)
+        return {name: unit * amount for name, unit, amount in pairs}
+
+    def _named_shares(self, row: Sequence[int]) -> dict[str, float]:
+        return dict(zip(self.rules.resources, _shares(row, self._totals), strict=True))
+
+    def _user_view(self, user: int) -> UserView:
+        row = self._usage[user]
+        running, queued, _ = self.counts(user)
+        return UserView(
+            self.user_name(user), user, self._weight[user],
+            self._amounts(row), self._named_shares(row), running, queued,
+        )  # fmt: skip
+
+    def _shape_view(self, shape: int, user: str = "", order: int = 0) -> TaskView:
+        row = self._base[shape]
+        return TaskView(user, self._amounts(row), self._named_shares(row), order)
+
+    def _task_view(self, task: int) -> TaskView:
+        user = self.user_name(self._task_user[task])
+        return self._shape_view(self._task_shape[task], user, self._task_order[task])
+
+    def _server_view(self, server: int, free: Sequence[int]) -> ServerView:
+        return ServerView(
+            self.server_name(server), server, self._amounts(self._size[server]),
+            self._amounts(free), self._named_shares(free),
+        )  # fmt: skip
+
+    # Saving
+
+    def dump(self) -> CoreState:
+        tasks = [t for t, state in enumerate(self._task_state) if state != GONE]
+        stamps = {task: stamp for on in self._on for task, stamp in on.items()}
+        return CoreState(
+            weight=list(self._weight), group=list(self._group), groups=list(self._groups),
+            capacity=[list(size) for size in self._size],
+            need=[list(base) for base in self._base], restriction=list(self._restriction),
+            allowed=[list(row) for row in self._allowed[1:]], tasks=tasks,
+            user=[self._task_user[t] for t in tasks], shape=[self._task_shape[t] for t in tasks],
+            server=[self._task_server[t] for t in tasks],
+            order=[self._task_order[t] for t in tasks], stamp=[stamps.get(t, -1) for t in tasks],
+            next_order=self._next_order, next_stamp=self._next_stamp, draws=self._draws,
+        )  # fmt: skip
+
+    def load(self, state: CoreState) -> None:
+        self._groups = list(state.groups)
+        for weight, group in zip(state.weight, state.group, strict=True):
+            self.add_user(weight, group)
+        for size in state.capacity:
+            self._size.append(list(size))
+            self._on.append({})
+        self._allowed = [[True] * len(self._size), *(list(row) for row in state.allowed)]
+        if self._size:
+            self._rescale()
+        for need, restriction in zip(state.need, state.restriction, strict=True):
+            self.add_shape(need, restriction)
+        self._task_user, self._task_shape = list(state.user), list(state.shape)
+        self._task_server, self._task_order = [-1] * len(state.user), list(state.order)
+        self._task_state = [QUEUED] * len(state.user)
+        runs = [(stamp, task) for task, stamp in enumerate(state.stamp) if stamp >= 0]
+        for stamp, task in sorted(runs):
+            self._next_stamp = stamp
+            self._put_on(task, state.server[task])
+        for task, order in enumerate(state.order):
+            if self._task_state[task] == QUEUED:
+                insort(self._queue[state.user[task]], (order, task))
+        self._next_order, self._next_stamp = state.next_order, state.next_stamp
+        self._draws = state.draws
+
+
+def _shares(row: Sequence[int], totals: Sequence[float]) -> list[float]:
+    pairs = zip(row, totals, strict=False)  # a row may have one column more
+    return [amount / total if total > 0 else 0.0 for amount, total in pairs]
