@@ -1,0 +1,1 @@
+"""One brain: events in, placements out. No clock, no I/O."""

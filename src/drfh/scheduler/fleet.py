@@ -26,7 +26,8 @@ class Fleet:
 
     Examples
     --------
-    >>> fleet = Fleet(Cluster([Server({"cpu": 1}, name="a", count=2), Server({"cpu": 2}, name="b")]))
+    >>> pair = Server({"cpu": 1}, name="a", count=2)
+    >>> fleet = Fleet(Cluster([pair, Server({"cpu": 2}, name="b")]))
     >>> [member.name for member in fleet.members]
     ['a/0', 'a/1', 'b']
     >>> fleet.allowed(["b", "a/1"])
