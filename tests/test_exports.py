@@ -26,6 +26,7 @@ def test_exported_names() -> None:
         "RemoveServers",
         "Report",
         "ResizeServer",
+        "Result",
         "Scenario",
         "Server",
         "Solution",
@@ -39,6 +40,7 @@ def test_exported_names() -> None:
         "compare",
         "load_scenario",
         "save_scenario",
+        "simulate",
     ]
     for name in drfh.__all__:
         assert getattr(drfh, name) is not None

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from drfh.mechanisms import MECHANISMS, Solution, allocate
     from drfh.placement import Placement, Pools
     from drfh.problem import Problem
+    from drfh.simulation import Result, simulate
     from drfh.workload import User
 
 __version__ = "0.1.0"
@@ -57,6 +58,7 @@ _HOME = {
     "RemoveServers": "drfh.jobs",
     "Report": "drfh.auditor",
     "ResizeServer": "drfh.jobs",
+    "Result": "drfh.simulation",
     "Scenario": "drfh.files",
     "Server": "drfh.cluster",
     "Solution": "drfh.mechanisms",
@@ -69,6 +71,7 @@ _HOME = {
     "compare": "drfh.comparison",
     "load_scenario": "drfh.files",
     "save_scenario": "drfh.files",
+    "simulate": "drfh.simulation",
 }
 
 __all__ = [
@@ -88,6 +91,7 @@ __all__ = [
     "RemoveServers",
     "Report",
     "ResizeServer",
+    "Result",
     "Scenario",
     "Server",
     "Solution",
@@ -101,6 +105,7 @@ __all__ = [
     "compare",
     "load_scenario",
     "save_scenario",
+    "simulate",
 ]
 
 

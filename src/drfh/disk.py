@@ -1,19 +1,28 @@
-"""Read a bounded text file, and write one whole or not at all."""
+"""Read a bounded text file, and write a file or a directory whole or not at all."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import secrets
+import shutil
 import stat
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from drfh.errors import InputError
 
-__all__ = ["LARGEST_FILE", "check_writable", "read_text", "shown_path", "write_whole"]
+__all__ = [
+    "LARGEST_FILE",
+    "check_directory",
+    "check_writable",
+    "read_text",
+    "shown_path",
+    "whole_directory",
+    "write_whole",
+]
 
 #: Larger files are refused before they are read.
 LARGEST_FILE = 64 * 2**20
@@ -189,3 +198,100 @@ def check_writable(path: str | os.PathLike[str], option: str) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(option, f"must be writable ({reason})", given) from None
+
+
+def check_directory(
+    path: str | os.PathLike[str], marker: str, *, force: bool, field: str = "directory"
+) -> str:
+    """Raise unless a directory could be written whole; return where it really is.
+
+    Parameters
+    ----------
+    path
+        A new directory or an empty one; with `force`, also one that has the file `marker`.
+    marker
+        The file by which a directory of ours is known: no other is ever replaced.
+    force
+        Whether one of ours may be replaced.
+    field
+        What asks for it, such as ``--output``.
+
+    Examples
+    --------
+    >>> check_directory(__file__, "run_info.json", force=True)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    drfh.errors.InputError: directory must be a directory or a new one, got ...
+    """
+    given = os.fspath(path)
+    try:
+        target = os.path.realpath(given)
+        if os.path.lexists(target):
+            if not os.path.isdir(target):
+                raise InputError(field, "must be a directory or a new one", given)
+            if os.listdir(target):
+                if not os.path.isfile(os.path.join(target, marker)):
+                    rule = f"must be new, empty, or have a {marker} to be replaced"
+                    raise InputError(field, rule, given)
+                if not force:
+                    raise InputError(field, "must be new (or be replaced with force)", given)
+        folder = _existing(os.path.dirname(target))
+        if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
+            raise InputError(field, "must be in a folder that can be written to", given)
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(field, f"must be writable ({reason})", given) from None
+    return target
+
+
+def _existing(folder: str) -> str:
+    """Return the folder, or the nearest one above it that is there."""
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    return folder
+
+
+@contextmanager
+def whole_directory(
+    path: str | os.PathLike[str], marker: str, *, force: bool = False
+) -> Iterator[Path]:
+    """Give out an empty draft, and put it in the place of `path` when all went well.
+
+    Parameters
+    ----------
+    path, marker, force
+        As for :func:`check_directory`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with whole_directory(f"{folder}/run", "done") as draft:
+    ...         _ = (draft / "done").write_text("")
+    ...     os.listdir(f"{folder}/run")
+    ['done']
+    """
+    target = check_directory(path, marker, force=force)
+    home = _existing(os.path.dirname(target))
+    draft = os.path.join(home, f".drfh-{secrets.token_hex(8)}.tmp")
+    old = draft[: -len(".tmp")] + ".old"
+    try:
+        os.mkdir(draft)
+        yield Path(draft)
+        check_directory(path, marker, force=force)  # somebody may have been faster
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if os.path.isdir(target):
+            os.rename(target, old)
+        try:
+            os.rename(draft, target)
+        except OSError:
+            if os.path.isdir(old):
+                os.rename(old, target)
+            raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("directory", f"must be writable ({reason})", os.fspath(path)) from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,6 @@
+"""Virtual clock + workload + brain → :class:`Result`."""
+
+from drfh.simulation.result import RUN_FILE, Result
+from drfh.simulation.run import Progress, simulate
+
+__all__ = ["RUN_FILE", "Progress", "Result", "simulate"]

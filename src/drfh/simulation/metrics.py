@@ -1,0 +1,300 @@
+"""From the numbers of a run to its tables and its summary: pure functions."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from drfh import __version__
+from drfh.jobs import Workload
+from drfh.policies import Policy
+from drfh.policies.names import word_of
+from drfh.scheduler.fleet import Fleet
+from drfh.scheduler.rules import Rules
+from drfh.scheduler.units import Units
+from drfh.simulation.driver import Driver
+from drfh.simulation.fair import distances
+from drfh.simulation.plan import Plan
+from drfh.simulation.result import Result
+from drfh.simulation.sampling import Look, Samples
+
+__all__ = ["Finished", "jain", "make_result"]
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+
+_ROUND_OFF = 1e-9  # of a fair level: less than this below it is not below
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A run that is over, in numbers."""
+
+    workload: Workload
+    plan: Plan
+    fleet: Fleet
+    units: Units
+    driver: Driver
+    samples: Samples
+    policy: Policy
+    seed: int
+    until: float | None
+    horizon: float
+    evicted: Ints
+    look: Look
+    engine: str
+    fair_seconds: float | None
+    fair_solved: int
+    seconds: float
+
+
+def make_result(run: Finished) -> Result:
+    """Return tables and summary."""
+    jobs = job_table(run)
+    samples, below = sample_table(run)
+    users = user_table(run, below)
+    return Result(
+        jobs=jobs,
+        users=users,
+        samples=samples,
+        tasks=None if run.driver.task_start is None else task_table(run),
+        config=_config(run),
+        info=_info(run),
+        numbers=summary(run, jobs, users, samples),
+    )
+
+
+def job_table(run: Finished) -> pl.DataFrame:
+    """Return a row for each job: when it came, started and ended, in seconds."""
+    plan, driver, jobs = run.plan, run.driver, run.workload.job_count
+    submission = np.full(jobs, math.inf)
+    np.minimum.at(submission, plan.job, plan.arrival)
+    longest = np.zeros(jobs)
+    if len(plan.duration):
+        np.maximum.at(longest, plan.job, np.maximum.reduceat(plan.duration, plan.first))
+    names = [user.name for user in run.workload.users]
+    turnaround = driver.job_finish - submission
+    with np.errstate(divide="ignore", invalid="ignore"):
+        stretch = np.where((longest > 0) & np.isfinite(longest), turnaround / longest, math.nan)
+    table = pl.DataFrame(
+        {
+            "job": pl.Series(run.workload.job_names, dtype=pl.String),
+            "user": pl.Series(names, dtype=pl.String).gather(run.workload.job_user),
+            "tasks": plan.job_size,
+            "done": driver.job_done,
+            "submission": submission,
+            "first_start": driver.job_start,
+            "finish": driver.job_finish,
+            "waiting": driver.job_start - submission,
+            "turnaround": turnaround,
+            "stretch": stretch,
+        }
+    )
+    return table.fill_nan(None)
+
+
+def user_table(run: Finished, below: Floats | None) -> pl.DataFrame:
+    """Return a row for each user."""
+    driver, plan = run.driver, run.plan
+    submitted = np.bincount(plan.user, plan.count, minlength=len(plan.weight)).astype(np.int64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = driver.user_done / submitted
+        waiting = driver.user_wait / driver.user_started
+    share = driver.user_share / run.horizon if run.horizon > 0 else np.zeros(len(plan.weight))
+    table = pl.DataFrame(
+        {
+            "user": pl.Series([user.name for user in run.workload.users], dtype=pl.String),
+            "weight": plan.weight,
+            "submitted": submitted,
+            "started": driver.user_started,
+            "completed": driver.user_done,
+            "evictions": run.evicted,
+            "completion_ratio": ratio,
+            "mean_waiting": waiting,
+            "mean_share": share,
+            "below_fair": np.full(len(ratio), math.nan) if below is None else below,
+        }
+    )
+    return table.fill_nan(None)
+
+
+def sample_table(run: Finished) -> tuple[pl.DataFrame, Floats | None]:
+    """Return a row for each sample, and how long each user was below its fair level."""
+    samples, names = run.samples, [user.name for user in run.workload.users]
+    resources = run.units.resources
+    used = np.array(samples.utilisation).reshape(-1, len(resources))
+    share = np.array(samples.share).reshape(-1, len(names))
+    columns: dict[str, Any] = {"time": np.array(samples.time)}
+    columns |= {f"utilisation.{r}": used[:, i] for i, r in enumerate(resources)}
+    columns["running"] = np.array(samples.running, dtype=np.int64)
+    columns["queued"] = np.array(samples.queued, dtype=np.int64)
+    below = None
+    fair = np.array(samples.fair).reshape(-1, len(names))
+    if run.fair_seconds is not None:
+        distance, worst = distances(share, run.plan.weight, fair)
+        columns["fair.distance"] = distance
+        who = pl.Series(names, dtype=pl.String)
+        columns["fair.worst"] = who.gather(pl.Series([None if w < 0 else w for w in worst.tolist()],
+                                                     dtype=pl.UInt32))  # fmt: skip
+        with np.errstate(invalid="ignore"):
+            short = share / run.plan.weight < fair * (1 - _ROUND_OFF)
+        below = short.sum(axis=0) * samples.interval
+    columns |= {f"share.{name}": share[:, i] for i, name in enumerate(names)}
+    if run.fair_seconds is not None:
+        columns |= {f"fair_level.{name}": fair[:, i] for i, name in enumerate(names)}
+    return pl.DataFrame(columns).fill_nan(None), below
+
+
+def task_table(run: Finished) -> pl.DataFrame:
+    """Return a row for each task, in the order of the workload."""
+    plan, driver = run.plan, run.driver
+    order = np.argsort(plan.task_source)
+    batch = plan.batch[order]
+    assert driver.task_start is not None
+    assert driver.task_end is not None
+    assert driver.task_server is not None
+    names = pl.Series([member.name for member in run.fleet.members], dtype=pl.String)
+    server = pl.Series(driver.task_server[order])
+    job = plan.job[batch]
+    place = np.arange(len(batch)) - plan.first[batch] + _offset_in_job(plan)[batch]
+    table = pl.DataFrame(
+        {
+            "job": pl.Series(run.workload.job_names, dtype=pl.String).gather(job),
+            "task": place - (np.arange(len(batch)) - order),
+            "submission": plan.arrival[batch],
+            "duration": plan.duration[order],
+            "start": driver.task_start[order],
+            "end": driver.task_end[order],
+            "server": names.gather(server.replace(-1, None).cast(pl.UInt32)),
+        }
+    )
+    return table.fill_nan(None)
+
+
+def _offset_in_job(plan: Plan) -> Ints:
+    """Return how many tasks of the same job stand in earlier batches of the workload."""
+    offset = np.zeros(len(plan.count), dtype=np.int64)
+    back = np.empty(len(plan.count), dtype=np.int64)
+    back[plan.source] = np.arange(len(plan.count))
+    seen: dict[int, int] = {}
+    for batch in back.tolist():
+        job = int(plan.job[batch])
+        offset[batch] = seen.get(job, 0)
+        seen[job] = int(offset[batch]) + int(plan.count[batch])
+    return offset
+
+
+def jain(values: Floats) -> float | None:
+    """Return Jain's index: 1 if all are equal, 1/n if one has everything; None if all are 0.
+
+    Examples
+    --------
+    >>> jain(np.array([1.0, 1.0])), jain(np.array([1.0, 0.0]))
+    (1.0, 0.5)
+    """
+    squares = float(values @ values)
+    return float(values.sum()) ** 2 / (len(values) * squares) if squares > 0 else None
+
+
+def summary(
+    run: Finished, jobs: pl.DataFrame, users: pl.DataFrame, samples: pl.DataFrame
+) -> dict[str, Any]:
+    """Return the numbers of a run; times in seconds."""
+    driver, seen = run.driver, run.look
+    submitted, completed = len(run.plan.duration), int(driver.user_done.sum())
+    started = int(driver.user_started.sum())
+    used = [float(u / r) if r > 0 else 0.0 for u, r in zip(driver.used, driver.room, strict=True)]
+    there = users.filter(pl.col("submitted") > 0)
+    level = (there["mean_share"] / there["weight"]).to_numpy()
+    fair = None
+    if run.fair_seconds is not None:
+        distance = samples["fair.distance"]
+        fair = {
+            "mean_distance": float(distance.mean()),  # type: ignore[arg-type]
+            "max_distance": float(distance.max()),  # type: ignore[arg-type]
+        }
+    return {
+        "policy": run.policy.name,
+        "seed": run.seed,
+        "horizon": run.horizon,
+        "tasks": {
+            "submitted": submitted,
+            "started": started,
+            "completed": completed,
+            "running": int(seen.running.sum()),
+            "queued": int(seen.queued.sum()),
+            "never": int(seen.never.sum()),
+            "evictions": int(run.evicted.sum()),
+        },
+        "jobs": {"submitted": len(jobs), "completed": int(jobs["finish"].is_not_null().sum())},
+        "completion_ratio": completed / submitted if submitted else None,
+        "utilisation": dict(zip(run.units.resources, used, strict=True)),
+        "mean_waiting": float(driver.user_wait.sum()) / started if started else None,
+        "turnaround": _spread(jobs["turnaround"]),
+        "stretch": _spread(jobs["stretch"]),
+        "jain": jain(level),
+        "fair": fair,
+        "placements": driver.placements,
+        "seconds": {"total": run.seconds, "fair": run.fair_seconds},
+    }
+
+
+def _spread(values: pl.Series) -> dict[str, float] | None:
+    """Return mean, median and 95 % quantile of complete jobs."""
+    known = values.drop_nulls().to_numpy()
+    if not len(known):
+        return None
+    median, high = np.quantile(known, [0.5, 0.95]).tolist()
+    return {"mean": float(known.mean()), "median": median, "p95": high}
+
+
+def _config(run: Finished) -> dict[str, Any]:
+    policy, rules = run.policy, Rules(run.policy, run.units.resources, run.units.sizes)
+    parts = {
+        name: word_of(getattr(policy, name)) for name in ("turn", "choice", "blocked", "inside")
+    }
+    if policy.fits is not None:
+        parts["fits"] = word_of(policy.fits)
+    return {
+        "policy": policy.name,
+        "parts": parts,
+        "reference_resource": run.units.resources[rules.reference],
+        "seed": run.seed,
+        "until": run.until,
+        "interval": run.samples.interval,
+        "fair": run.fair_seconds is not None,
+        "log": run.driver.task_start is not None,
+        "units": dict(zip(run.units.resources, run.units.sizes, strict=True)),
+        "servers": int(run.plan.capacity.any(axis=1).sum()),
+        "users": len(run.plan.weight),
+        "jobs": len(run.plan.job_size),
+        "tasks": len(run.plan.duration),
+        "server_events": len(run.plan.changes),
+    }
+
+
+def _info(run: Finished) -> dict[str, Any]:
+    return {
+        "versions": {
+            "drfh": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "polars": pl.__version__,
+        },
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "engine": run.engine,
+        "seed": run.seed,
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+        "wall_seconds": run.seconds,
+        "fair_seconds": run.fair_seconds,
+        "fair_solved": run.fair_solved,
+    }

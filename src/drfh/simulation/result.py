@@ -1,0 +1,200 @@
+"""What a simulation found out, and its run directory."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from drfh.disk import read_text, shown_path, whole_directory
+from drfh.errors import InputError
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["RUN_FILE", "Result"]
+
+#: The file by which a run directory is known.
+RUN_FILE = "run_info.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a simulation found out. Times are in seconds.
+
+    Attributes
+    ----------
+    jobs : polars.DataFrame
+        A row for each job: ``job``, ``user``, ``tasks``, ``done`` (tasks that ended),
+        ``submission``, ``first_start``, ``finish``, ``waiting``, ``turnaround``, ``stretch``
+        (turnaround / longest duration of its tasks). Null where it did not come to that.
+    users : polars.DataFrame
+        A row for each user: ``user``, ``weight``, tasks ``submitted``, ``started`` and
+        ``completed``, ``evictions``, ``completion_ratio``, ``mean_waiting`` of started tasks,
+        ``mean_share`` (the dominant share, integrated over time), ``below_fair`` (seconds; null
+        unless the run looked at fairness).
+    samples : polars.DataFrame
+        A row for each sample: ``time``, ``utilisation.RESOURCE``, tasks ``running`` and
+        ``queued``, ``share.USER``; with fairness ``fair.distance``, ``fair.worst`` and
+        ``fair_level.USER``.
+    tasks : polars.DataFrame or None
+        A row for each task, if they were logged: ``job``, ``task``, ``submission``,
+        ``duration``, ``start``, ``end``, ``server`` (the last ones, if it was put back).
+    config : dict
+        What was asked for.
+    info : dict
+        Versions, machine, seed and wall time.
+
+    Examples
+    --------
+    >>> import drfh
+    >>> workload = drfh.Workload(["ann"], [drfh.Job("ann", demand={"cpu": 1}, duration=5, tasks=3)])
+    >>> result = drfh.simulate(drfh.Cluster([drfh.Server({"cpu": 2})]), workload)
+    >>> result.users.select("user", "completed", "mean_share").rows()
+    [('ann', 3, 0.75)]
+    >>> result
+    Result(best-fit-drfh, 3 of 3 tasks completed in 10 s: cpu 75.0 %)
+    """
+
+    jobs: polars.DataFrame
+    users: polars.DataFrame
+    samples: polars.DataFrame
+    tasks: polars.DataFrame | None
+    config: Mapping[str, Any]
+    info: Mapping[str, Any]
+    numbers: Mapping[str, Any]
+
+    @property
+    def policy(self) -> str:
+        """Name of the policy."""
+        return str(self.numbers["policy"])
+
+    @property
+    def seed(self) -> int:
+        """Start of the policy's draws."""
+        return int(self.numbers["seed"])
+
+    @property
+    def horizon(self) -> float:
+        """When the simulation ended."""
+        return float(self.numbers["horizon"])
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers of the run as plain data."""
+        return copy.deepcopy(dict(self.numbers))
+
+    def shares(self) -> polars.DataFrame:
+        """Return the dominant shares at the samples, a row for each sample and user.
+
+        Examples
+        --------
+        >>> import drfh
+        >>> workload = drfh.Workload(["ann"], [drfh.Job("ann", demand={"cpu": 1}, duration=5)])
+        >>> result = drfh.simulate(drfh.Cluster([drfh.Server({"cpu": 2})]), workload, interval=5)
+        >>> result.shares().rows()
+        [(0.0, 'ann', 0.5), (5.0, 'ann', 0.0)]
+        """
+        import polars as pl
+
+        def long(prefix: str, name: str) -> pl.DataFrame:
+            columns = [c for c in self.samples.columns if c.startswith(prefix)]
+            table = self.samples.select("time", *columns)
+            table = table.unpivot(index="time", variable_name="user", value_name=name)
+            return table.with_columns(pl.col("user").str.strip_prefix(prefix))
+
+        shares = long("share.", "share")
+        if "fair.distance" in self.samples.columns:
+            shares = shares.with_columns(long("fair_level.", "fair_level")["fair_level"])
+        rank = {name: position for position, name in enumerate(self.users["user"].to_list())}
+        order = shares["user"].replace_strict(rank, return_dtype=pl.Int64)
+        return shares.with_columns(order.alias("")).sort("time", "").drop("")
+
+    def save(self, directory: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Write a run directory: whole, or not at all.
+
+        Parameters
+        ----------
+        directory
+            Where: a new or empty one.
+        force
+            Whether to replace a run directory that is there.
+
+        Examples
+        --------
+        >>> import drfh
+        >>> from tempfile import TemporaryDirectory
+        >>> workload = drfh.Workload(["ann"], [drfh.Job("ann", demand={"cpu": 1}, duration=5)])
+        >>> result = drfh.simulate(drfh.Cluster([drfh.Server({"cpu": 2})]), workload)
+        >>> with TemporaryDirectory() as folder:
+        ...     result.save(f"{folder}/run")
+        ...     Result.load(f"{folder}/run").summary() == result.summary()
+        True
+        """
+        with whole_directory(directory, RUN_FILE, force=force) as draft:
+            self.write(draft)
+
+    def write(self, folder: Path) -> None:
+        """Write the files of a run directory into a folder that is there."""
+        config = yaml.safe_dump(dict(self.config), sort_keys=False, allow_unicode=True)
+        (folder / "config.yaml").write_text(config, encoding="utf-8")
+        for name in ("jobs", "users", "samples", "tasks"):
+            table = getattr(self, name)
+            if table is not None:
+                table.write_parquet(folder / f"{name}.parquet")
+        for name, data in (("summary.json", self.numbers), (RUN_FILE, self.info)):
+            text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
+            (folder / name).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> Result:
+        """Read a run directory.
+
+        Examples
+        --------
+        >>> Result.load("no-such-run")
+        Traceback (most recent call last):
+        drfh.errors.InputError: no-such-run: the directory must be one that a simulation wrote \
+(run_info.json is missing)
+        """
+        import polars as pl
+
+        folder = Path(directory)
+        place = shown_path(os.fspath(directory))
+        names = ("config.yaml", "summary.json", RUN_FILE)
+        tables = ("jobs", "users", "samples")
+        for name in (RUN_FILE, *names, *(f"{table}.parquet" for table in tables)):
+            if not (folder / name).is_file():
+                rule = f"must be one that a simulation wrote ({name} is missing)"
+                raise InputError("the directory", rule, place=place)
+        frames: dict[str, Any] = {"tasks": None}
+        try:
+            for name in (*tables, "tasks"):
+                if (folder / f"{name}.parquet").is_file():
+                    frames[name] = pl.read_parquet(folder / f"{name}.parquet")
+            config, numbers, info = (
+                (yaml.safe_load if name.endswith(".yaml") else json.loads)(
+                    read_text(str(folder / name))
+                )
+                for name in names
+            )
+        except (pl.exceptions.PolarsError, ValueError, OSError, yaml.YAMLError) as error:
+            if isinstance(error, InputError):
+                raise
+            reason = " ".join(str(error).split())[:100]
+            raise InputError("the directory", f"must be readable ({reason})", place=place) from None
+        return cls(**frames, config=config, info=info, numbers=numbers)
+
+    def __repr__(self) -> str:
+        tasks = self.numbers["tasks"]
+        used = self.numbers["utilisation"].items()
+        full = ", ".join(f"{name} {100 * part:.1f} %" for name, part in used)
+        return (
+            f"Result({self.policy}, {tasks['completed']:,} of {tasks['submitted']:,} tasks "
+            f"completed in {self.horizon:,.6g} s: {full})"
+        )

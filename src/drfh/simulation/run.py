@@ -1,0 +1,218 @@
+"""The simulation: a virtual clock, a workload and the brain."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from drfh.cluster import Cluster
+from drfh.errors import InputError
+from drfh.jobs import Workload
+from drfh.policies import Policy, find_policy
+from drfh.scheduler.plain import PlainCore
+from drfh.simulation.driver import Driver, make_driver
+from drfh.simulation.fair import FairLevels
+from drfh.simulation.metrics import Finished, make_result
+from drfh.simulation.plan import Engine, Plan, build
+from drfh.simulation.result import Result
+from drfh.simulation.sampling import Samples, default_interval, look, time_span
+from drfh.simulation.servers import apply_change
+
+__all__ = ["Progress", "simulate"]
+
+_MOST_SAMPLES = 1_000_000
+_TICKS = 400
+_SECONDS_BETWEEN_WORDS = 0.1
+
+
+class Progress(NamedTuple):
+    """How far a simulation is."""
+
+    time: float
+    """Simulated seconds."""
+    until: float | None
+    """The horizon, if there is one."""
+    done: int
+    """Tasks that have ended."""
+    tasks: int
+    """All tasks."""
+
+
+def simulate(
+    cluster: Cluster,
+    workload: Workload,
+    policy: str | Policy | Mapping[str, Any] = "best-fit-drfh",
+    until: float | None = None,
+    seed: int = 0,
+    *,
+    interval: float | None = None,
+    fair: bool = False,
+    log: bool = False,
+    engine: Engine = "auto",
+    progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Run a workload on a cluster under a policy, on a virtual clock.
+
+    At one instant tasks end first, then servers change, then tasks arrive, and then the policy
+    places what it can. The same input gives the same result, always.
+
+    Parameters
+    ----------
+    cluster
+        The servers at the start.
+    workload
+        Users, their jobs, and what happens to the servers.
+    policy
+        A name such as ``"best-fit-drfh"``, or a :class:`~drfh.policies.Policy`.
+    until
+        When to stop, in seconds; what happens at that very time still counts. None: when nothing
+        more happens.
+    seed
+        Start of the policy's draws, if it makes any.
+    interval
+        Seconds between samples; by default a round number that gives about 200.
+    fair
+        Solve the exact allocation at every sample, to tell how far the run is from fair.
+    log
+        Keep a table of all tasks.
+    engine
+        ``"plain"``, ``"indexed"``, or ``"auto"`` for the one that is done sooner. They place
+        alike.
+    progress
+        Called now and then with a :class:`Progress`.
+
+    Returns
+    -------
+    Result
+        Tables of jobs, users and samples.
+
+    Examples
+    --------
+    >>> from drfh import Job, Server
+    >>> cluster = Cluster([Server({"cpu": 4})])
+    >>> workload = Workload(["ann", "bob"], [
+    ...     Job("ann", demand={"cpu": 2}, duration=60, tasks=3),
+    ...     Job("bob", demand={"cpu": 1}, duration=30, arrival=10),
+    ... ])
+    >>> result = simulate(cluster, workload)
+    >>> result.jobs.select("job", "waiting", "turnaround", "stretch").rows()
+    [('job-1', 0.0, 120.0, 2.0), ('job-2', 50.0, 80.0, 2.6666666666666665)]
+    >>> result.summary()["utilisation"]
+    {'cpu': 0.8125}
+    """
+    started = time.perf_counter()
+    chosen = find_policy(policy)
+    _check(cluster, workload, until, seed, interval)
+    core, plan, fleet, units = build(cluster, workload, chosen, int(seed), engine)
+    horizon = math.inf if until is None else float(until)
+    driver = make_driver(core, plan, log=log)
+    step = default_interval(plan, until) if interval is None else float(interval)
+    samples = Samples(step, thin=interval is None)
+    levels = FairLevels(core, plan, workload.users, units.resources) if fair else None
+    told = _Teller(progress, plan, until)
+    evicted = np.zeros(len(plan.weight), dtype=np.int64)
+    last_change, coming = 0.0, 0
+    while True:
+        change = plan.changes[coming].time if coming < len(plan.changes) else math.inf
+        change = change if change <= horizon else math.inf
+        ahead = min(driver.next_time(), change)
+        if until is None and ahead == math.inf and samples.number > 0:
+            break
+        stop = min(change, samples.next_time, told.next_time, horizon)
+        driver.advance(stop)
+        if change == stop:
+            driver.release(stop)
+            driver.flush(stop)
+            while coming < len(plan.changes) and plan.changes[coming].time == stop:
+                tasks = apply_change(core, plan.changes[coming])
+                driver.evicted(tasks, stop)
+                np.add.at(evicted, plan.user[plan.batch[tasks]] if tasks else [], 1)
+                coming += 1
+            driver.rescale()
+            if levels is not None:
+                levels.servers_changed()
+            driver.settle(stop)
+            last_change = stop
+        else:
+            driver.advance(math.nextafter(stop, math.inf))
+        if samples.next_time == stop:
+            _check_number(samples)
+            samples.take(look(core, plan), None if levels is None else levels.at(driver.active))
+        told.tell(stop, driver)
+        if stop >= horizon:
+            break
+    end = max(driver.now, last_change) if until is None else horizon
+    driver.flush(end)
+    told.tell(end, driver, last=True)
+    return make_result(
+        Finished(
+            workload=workload, plan=plan, fleet=fleet, units=units, driver=driver, samples=samples,
+            policy=chosen, seed=int(seed), until=until, horizon=end, evicted=evicted,
+            look=look(core, plan), engine="plain" if isinstance(core, PlainCore) else "indexed",
+            fair_seconds=None if levels is None else levels.seconds,
+            fair_solved=0 if levels is None else levels.solved,
+            seconds=time.perf_counter() - started,
+        )
+    )  # fmt: skip
+
+
+def _check(cluster: Cluster, workload: Workload, until: Any, seed: Any, interval: Any) -> None:
+    """Raise unless the words of a simulation make sense together."""
+    if not isinstance(cluster, Cluster):
+        raise InputError("cluster", "must be a drfh.Cluster", cluster)
+    if not isinstance(workload, Workload):
+        raise InputError("workload", "must be a drfh.Workload", workload)
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
+        raise InputError("seed", "must be a whole number ≥ 0", seed)
+    for name, value in (("until", until), ("interval", interval)):
+        if value is None:
+            continue
+        number = isinstance(value, (int, float, np.integer, np.floating))
+        if not number or isinstance(value, bool) or not 0 < value < math.inf:
+            raise InputError(name, "must be a finite number of seconds > 0", value)
+    if until is not None:
+        late = np.flatnonzero(workload.batch_arrival > until)
+        if len(late):
+            batch = int(late[0])
+            job = workload.job_name(int(workload.batch_job[batch]))
+            rule = f"must be at most until = {until:g} (Workload.until leaves later jobs out)"
+            raise InputError(f"arrival of {job}", rule, float(workload.batch_arrival[batch]))
+        if interval is not None and until / interval > _MOST_SAMPLES:
+            rule = f"must give at most {_MOST_SAMPLES:,} samples until {until:g} s"
+            raise InputError("interval", rule, interval)
+    workload.check(cluster)
+
+
+def _check_number(samples: Samples) -> None:
+    if len(samples.time) > _MOST_SAMPLES:
+        rule = f"must give at most {_MOST_SAMPLES:,} samples (that is {samples.next_time:g} s)"
+        raise InputError("interval", rule, samples.interval)
+
+
+class _Teller:
+    """Says how far the run is, now and then."""
+
+    def __init__(
+        self, progress: Callable[[Progress], None] | None, plan: Plan, until: float | None
+    ) -> None:
+        self.progress = progress
+        self.until = until
+        self.tasks = len(plan.duration)
+        span = time_span(plan) if until is None else until
+        self._step = span / _TICKS if progress is not None and span > 0 else math.inf
+        self._said = 0.0
+        self.next_time = self._step
+
+    def tell(self, now: float, driver: Driver, *, last: bool = False) -> None:
+        if self.progress is None:
+            return
+        while self.next_time <= now:
+            self.next_time += self._step
+        clock = time.monotonic()
+        if last or clock - self._said >= _SECONDS_BETWEEN_WORDS:
+            self._said = clock
+            self.progress(Progress(now, self.until, int(driver.user_done.sum()), self.tasks))
