@@ -164,11 +164,10 @@ def task_table(run: Finished) -> pl.DataFrame:
     names = pl.Series([member.name for member in run.fleet.members], dtype=pl.String)
     server = pl.Series(driver.task_server[order])
     job = plan.job[batch]
-    place = np.arange(len(batch)) - plan.first[batch] + _offset_in_job(plan)[batch]
     table = pl.DataFrame(
         {
             "job": pl.Series(run.workload.job_names, dtype=pl.String).gather(job),
-            "task": place - (np.arange(len(batch)) - order),
+            "task": order - plan.first[batch] + _offset_in_job(plan)[batch],
             "submission": plan.arrival[batch],
             "duration": plan.duration[order],
             "start": driver.task_start[order],
