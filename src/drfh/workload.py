@@ -248,8 +248,8 @@ def unknown_server(field: str, name: str, counts: Mapping[str, int]) -> InputErr
 
     Examples
     --------
-    >>> print(unknown_server("servers of ann", "big/3", {"big": 3}))
-    servers of ann must name a server or a group of the cluster (big has big/0 to big/2), got 'big/3'
+    >>> print(unknown_server("servers of ann", "bgi", {"big": 3}))
+    servers of ann must name a server or a group of the cluster (did you mean big?), got 'bgi'
     """
     group = name.rpartition("/")[0]
     if group in counts:

@@ -16,7 +16,7 @@ from drfh.jobs import arrays
 from drfh.jobs.checks import check_events, check_names
 from drfh.jobs.events import AddServers, RemoveServers, ResizeServer, ServerEvent
 from drfh.jobs.records import Job
-from drfh.resources import FrozenMap, some
+from drfh.resources import some
 from drfh.workload import Restriction, User
 
 __all__ = ["Workload"]
@@ -112,7 +112,7 @@ class Workload:
     _numbers: Ints | None = None
     # Seconds of each batch, and of each task where they differ: `duration` is made from these.
     _seconds: Floats | None = None
-    _listed: Mapping[int, tuple[float, ...]] = FrozenMap()  # noqa: RUF009  # cannot change
+    _listed: tuple[tuple[int, tuple[float, ...]], ...] = ()
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Workload:
             users=everyone,
             events=_events(events),
             resources=tuple(order),
-            demand=np.array([s[:-1] for s in shapes], dtype=np.float64).reshape(-1, len(order)),
+            demand=np.array([s[:-1] for s in shapes]).reshape(len(shapes), len(order)),
             restrictions=tuple(restrictions),
             restriction=np.array([s[-1] for s in shapes], dtype=np.int64),
             batch_user=np.array(user_of, dtype=np.int64),
@@ -167,7 +167,9 @@ class Workload:
             batch_count=_counted(np.array([min(job.tasks, 2**31) for job in given])),
             job_user=job_user,
             _seconds=np.array(single, dtype=np.float64),
-            _listed={b: j.duration for b, j in enumerate(given) if isinstance(j.duration, tuple)},
+            _listed=tuple(
+                (b, j.duration) for b, j in enumerate(given) if isinstance(j.duration, tuple)
+            ),
             _names=job_names,
         )
 
@@ -276,7 +278,7 @@ class Workload:
     def duration(self) -> Floats:
         """How long each task runs, in seconds; one number for each task."""
         seconds: Floats = np.repeat(self._seconds, self.batch_count)  # type: ignore[arg-type]
-        for batch, listed in self._listed.items():
+        for batch, listed in self._listed:
             first = self.batch_first[batch]
             seconds[first : first + len(listed)] = listed
         seconds.flags.writeable = False
@@ -379,7 +381,9 @@ class Workload:
         kept = self.batch_arrival <= time
         if kept.all():
             return self
-        old = np.unique(self.batch_job[kept])
+        used = np.zeros(self.job_count, dtype=bool)
+        used[self.batch_job[kept]] = True
+        old = np.flatnonzero(used)
         renumber = np.zeros(self.job_count, dtype=np.int64)
         renumber[old] = np.arange(len(old))
         names, numbers = self._names, self._numbers
@@ -415,16 +419,20 @@ class Workload:
     def __hash__(self) -> int:
         return hash((self.users, self.resources, len(self.batch_user), self.task_count))
 
-    def __repr__(self) -> str:
-        parts = [some(len(self.users), "user"), some(self.job_count, "job")]
-        parts.append(some(self.task_count, "task"))
+    @property
+    def summary(self) -> str:
+        """How many jobs, tasks and events there are, and when jobs arrive."""
+        parts = [some(self.job_count, "job"), some(self.task_count, "task")]
         if self.events:
             parts.append(some(len(self.events), "server event"))
         if len(self.batch_arrival):
             first, last = float(self.batch_arrival.min()), float(self.batch_arrival.max())
             one = f"arrivals at {first:,.6g} s"
             parts.append(one if first == last else f"arrivals {first:,.6g} to {last:,.6g} s")
-        return f"Workload({', '.join(parts)})"
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"Workload({some(len(self.users), 'user')}, {self.summary})"
 
 
 def _users(users: Any) -> tuple[User, ...]:
