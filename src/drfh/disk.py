@@ -275,23 +275,31 @@ def whole_directory(
     target = check_directory(path, marker, force=force)
     home = _existing(os.path.dirname(target))
     draft = os.path.join(home, f".drfh-{secrets.token_hex(8)}.tmp")
-    old = draft[: -len(".tmp")] + ".old"
+    old = draft.removesuffix(".tmp") + ".old"
     try:
-        os.mkdir(draft)
+        with _says_why(path):
+            os.mkdir(draft)
         yield Path(draft)
         check_directory(path, marker, force=force)  # somebody may have been faster
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        if os.path.isdir(target):
-            os.rename(target, old)
-        try:
-            os.rename(draft, target)
-        except OSError:
-            if os.path.isdir(old):
-                os.rename(old, target)
-            raise
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError("directory", f"must be writable ({reason})", os.fspath(path)) from None
+        with _says_why(path):
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            if os.path.isdir(target):
+                os.rename(target, old)
+            try:
+                os.rename(draft, target)
+            except OSError:
+                if os.path.isdir(old):
+                    os.rename(old, target)
+                raise
     finally:
         shutil.rmtree(draft, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def _says_why(path: str | os.PathLike[str]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("directory", f"must be writable ({reason})", os.fspath(path)) from None

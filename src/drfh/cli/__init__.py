@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from drfh.cli import allocate, audit, compare, scenario, tour
+from drfh.cli import allocate, audit, compare, scenario, simulate, tour
 from drfh.errors import DrfhError
 
 __all__ = ["app", "main"]
@@ -21,6 +21,7 @@ VERBS: dict[str, typer.Typer | Callable[..., None]] = {
     "audit": audit.audit,
     "compare": compare.compare,
     "scenario": scenario.app,
+    "simulate": simulate.simulate,
     "tour": tour.tour,
 }
 

@@ -46,6 +46,7 @@ class Finished:
     samples: Samples
     policy: Policy
     seed: int
+    source: str
     until: float | None
     horizon: float
     evicted: Ints
@@ -263,6 +264,7 @@ def _config(run: Finished) -> dict[str, Any]:
     if policy.fits is not None:
         parts["fits"] = word_of(policy.fits)
     return {
+        "source": run.source,
         "policy": policy.name,
         "parts": parts,
         "reference_resource": run.units.resources[rules.reference],

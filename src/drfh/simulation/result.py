@@ -142,14 +142,19 @@ class Result:
     def write(self, folder: Path) -> None:
         """Write the files of a run directory into a folder that is there."""
         config = yaml.safe_dump(dict(self.config), sort_keys=False, allow_unicode=True)
-        (folder / "config.yaml").write_text(config, encoding="utf-8")
-        for name in ("jobs", "users", "samples", "tasks"):
-            table = getattr(self, name)
-            if table is not None:
-                table.write_parquet(folder / f"{name}.parquet")
+        texts = {"config.yaml": config}
         for name, data in (("summary.json", self.numbers), (RUN_FILE, self.info)):
-            text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
-            (folder / name).write_text(text + "\n", encoding="utf-8")
+            texts[name] = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        try:
+            for name in ("jobs", "users", "samples", "tasks"):
+                table = getattr(self, name)
+                if table is not None:
+                    table.write_parquet(folder / f"{name}.parquet")
+            for name, text in texts.items():
+                (folder / name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError("directory", f"must be writable ({reason})", str(folder)) from None
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> Result:

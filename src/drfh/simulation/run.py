@@ -22,7 +22,7 @@ from drfh.simulation.result import Result
 from drfh.simulation.sampling import Samples, default_interval, look, time_span
 from drfh.simulation.servers import apply_change
 
-__all__ = ["Progress", "simulate"]
+__all__ = ["Progress", "check_simulation", "simulate"]
 
 _MOST_SAMPLES = 1_000_000
 _TICKS = 400
@@ -53,6 +53,7 @@ def simulate(
     fair: bool = False,
     log: bool = False,
     engine: Engine = "auto",
+    source: str = "",
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
     """Run a workload on a cluster under a policy, on a virtual clock.
@@ -82,6 +83,8 @@ def simulate(
     engine
         ``"plain"``, ``"indexed"``, or ``"auto"`` for the one that is done sooner. They place
         alike.
+    source
+        Where the workload is from, to be kept with the result.
     progress
         Called now and then with a :class:`Progress`.
 
@@ -106,7 +109,7 @@ def simulate(
     """
     started = time.perf_counter()
     chosen = find_policy(policy)
-    _check(cluster, workload, until, seed, interval)
+    check_simulation(cluster, workload, until, seed, interval)
     core, plan, fleet, units = build(cluster, workload, chosen, int(seed), engine)
     horizon = math.inf if until is None else float(until)
     driver = make_driver(core, plan, log=log)
@@ -119,8 +122,7 @@ def simulate(
     while True:
         change = plan.changes[coming].time if coming < len(plan.changes) else math.inf
         change = change if change <= horizon else math.inf
-        ahead = min(driver.next_time(), change)
-        if until is None and ahead == math.inf and samples.number > 0:
+        if until is None and samples.number > 0 and _over(driver, plan, coming):
             break
         stop = min(change, samples.next_time, told.next_time, horizon)
         driver.advance(stop)
@@ -139,6 +141,8 @@ def simulate(
             last_change = stop
         else:
             driver.advance(math.nextafter(stop, math.inf))
+        if until is None and stop > max(driver.now, last_change) and _over(driver, plan, coming):
+            break  # a sample now would be of a time after the end
         if samples.next_time == stop:
             _check_number(samples)
             samples.take(look(core, plan), None if levels is None else levels.at(driver.active))
@@ -151,7 +155,7 @@ def simulate(
     return make_result(
         Finished(
             workload=workload, plan=plan, fleet=fleet, units=units, driver=driver, samples=samples,
-            policy=chosen, seed=int(seed), until=until, horizon=end, evicted=evicted,
+            policy=chosen, seed=int(seed), source=source, until=until, horizon=end, evicted=evicted,
             look=look(core, plan), engine="plain" if isinstance(core, PlainCore) else "indexed",
             fair_seconds=None if levels is None else levels.seconds,
             fair_solved=0 if levels is None else levels.solved,
@@ -160,7 +164,14 @@ def simulate(
     )  # fmt: skip
 
 
-def _check(cluster: Cluster, workload: Workload, until: Any, seed: Any, interval: Any) -> None:
+def _over(driver: Driver, plan: Plan, coming: int) -> bool:
+    """Return whether nothing more happens."""
+    return driver.next_time() == math.inf and coming == len(plan.changes)
+
+
+def check_simulation(
+    cluster: Cluster, workload: Workload, until: Any, seed: Any, interval: Any
+) -> None:
     """Raise unless the words of a simulation make sense together."""
     if not isinstance(cluster, Cluster):
         raise InputError("cluster", "must be a drfh.Cluster", cluster)

@@ -1,0 +1,286 @@
+"""``drfh simulate``: jobs over time, under one policy or several."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from drfh.cli.output import console, print_json
+from drfh.errors import InputError
+
+if TYPE_CHECKING:
+    from drfh.cluster import Cluster
+    from drfh.jobs import Workload
+    from drfh.simulation.many import Run, Told
+    from drfh.simulation.result import Result
+
+__all__ = ["simulate"]
+
+_OUTPUT = "Output"
+_MOST_SEEDS = 1_000
+# Tasks × servers of all runs that are done sooner than a process has started.
+_SMALL_WORK = 500_000
+
+
+def simulate(
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE", help="A YAML or JSON file with jobs, or a shipped scenario."
+        ),
+    ] = None,
+    policy: Annotated[
+        str,
+        typer.Option(metavar="A,B", help="Simulate these; slots:14, drfh+cosine+strict too."),
+    ] = "best-fit-drfh",
+    until: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Stop then; by default when nothing more happens."),
+    ] = None,
+    cut: Annotated[
+        bool, typer.Option("--cut", help="Leave out jobs that arrive after --until.")
+    ] = False,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Start of the draws of policies that draw.")
+    ] = 0,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", help="Simulate with so many seeds, from --seed on.")
+    ] = None,
+    fair: Annotated[
+        bool,
+        typer.Option("--fair", help="Solve the exact allocation at each sample: how far from it?"),
+    ] = False,
+    interval: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Between samples; by default for about 200."),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Processes at a time; by default one for each processor."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            rich_help_panel=_OUTPUT,
+            help="Write a run directory; with several runs, one in DIR for each.",
+        ),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", rich_help_panel=_OUTPUT, help="Replace run directories that are there."
+        ),
+    ] = False,
+    log: Annotated[
+        bool,
+        typer.Option("--log", rich_help_panel=_OUTPUT, help="Write all tasks to tasks.parquet."),
+    ] = False,
+    everyone: Annotated[
+        bool,
+        typer.Option("--all", rich_help_panel=_OUTPUT, help="Show every user, however many."),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print JSON.")
+    ] = False,
+    listed: Annotated[
+        bool,
+        typer.Option("--list", rich_help_panel=_OUTPUT, help="Name the policies and stop."),
+    ] = False,
+) -> None:
+    """Simulate the jobs of a scenario, and see who waits and how full it is.
+
+    Tasks end, servers come and go, tasks arrive, the policy places what it
+    can: on a virtual clock, the same every time.
+
+    Try:
+
+      drfh simulate gpu-day --fair
+
+      drfh simulate gpu-day --policy best-fit-drfh,slots:4,fifo -o runs
+
+      drfh simulate paper-dynamic --until 1000 --interval 10 --json
+    """  # fmt: skip
+    from drfh.cli import simulate_text as text
+    from drfh.files import load_scenario
+
+    if listed:
+        text.print_policies(as_json=as_json)
+        return
+    if file is None:
+        raise InputError("FILE", "must be given (see drfh simulate --help)")
+    if log and output is None:
+        raise InputError("--log", "must be used together with --output")
+    if cut and until is None:
+        raise InputError("--cut", "must be used together with --until")
+    if jobs is not None and jobs < 1:
+        raise InputError("--jobs", "must be a whole number ≥ 1", jobs)
+    if seeds is not None and not 1 <= seeds <= _MOST_SEEDS:
+        raise InputError("--seeds", f"must be a whole number from 1 to {_MOST_SEEDS:,}", seeds)
+    runs = _runs(policy, seed, seeds)
+    targets = _targets(runs, output, force)
+    scenario = load_scenario(file, strict=True)
+    workload = scenario.workload
+    if cut and until is not None:
+        workload = workload.until(until)
+    options = {"until": until, "interval": interval, "fair": fair, "log": log, "source": file}
+    _check(scenario.cluster, workload, runs, options)
+    results = _carry_out(scenario.cluster, workload, runs, options, jobs, targets, force)
+    if as_json:
+        places: list[str | None] = [str(target) for target in targets]
+        places = places or [None] * len(results)
+        rows = [
+            {"run": run.name, **result.summary(), "directory": place}
+            for run, result, place in zip(runs, results, places, strict=True)
+        ]
+        print_json({"title": scenario.title, "runs": rows})
+        return
+    text.print_runs(
+        scenario.title, scenario.cluster, workload, [run.name for run in runs], results,
+        everyone=everyone,
+    )  # fmt: skip
+    if seeds is not None and len(runs) < seeds * len({run.policy for run in runs}):
+        text.say("a policy that draws nothing is the same for all seeds: it ran once")
+    if output is not None:
+        text.say(f"saved: {output}")
+
+
+def _runs(policies: str, seed: int, seeds: int | None) -> list[Run]:
+    """Return the runs that are asked for, each with a name of its own that a folder can have."""
+    from drfh.policies import Policy
+    from drfh.simulation.many import Run
+
+    words = [word.strip() for word in policies.split(",") if word.strip()]
+    if not words:
+        raise InputError("--policy", "must name at least one policy", policies)
+    if not 0 <= seed < 2**62:
+        raise InputError("--seed", "must be a whole number ≥ 0", seed)
+    runs: list[Run] = []
+    for word in words:
+        policy = Policy.parse(word)
+        if any(run.policy == policy.name for run in runs):
+            raise InputError("--policy", "must name each policy once", word)
+        count = seeds if seeds is not None and policy.choice == "random" else 1
+        for own in range(seed, seed + count):
+            name = policy.name if seeds is None else f"{policy.name}-{own}"
+            runs.append(Run(name, policy.name, own))
+    return runs
+
+
+def _targets(runs: list[Run], output: Path | None, force: bool) -> list[Path]:
+    """Return the run directories; raise now if one could not be written later."""
+    from drfh.disk import check_directory
+    from drfh.simulation.result import RUN_FILE
+
+    if output is None:
+        if force:
+            raise InputError("--force", "must be used together with --output")
+        return []
+    if len(runs) == 1:
+        targets = [output]
+    else:
+        if (output / RUN_FILE).exists():
+            rule = f"must be a directory for several runs, not a run directory ({RUN_FILE})"
+            raise InputError("--output", rule, str(output))
+        if output.exists() and not output.is_dir():
+            raise InputError("--output", "must be a directory or a new one", str(output))
+        targets = [output / re.sub(r"[^\w.+=-]", "-", run.name) for run in runs]
+    for target in targets:
+        try:
+            check_directory(target, RUN_FILE, force=force, field="--output")
+        except InputError as error:
+            error.rule = error.rule.replace("with force", "with --force")
+            raise
+    return targets
+
+
+def _check(cluster: Cluster, workload: Workload, runs: list[Run], options: dict[str, Any]) -> None:
+    """Raise in this process, before any other is started, if a run could not begin."""
+    from drfh.policies import find_policy
+    from drfh.scheduler.rules import Rules
+    from drfh.simulation.run import check_simulation
+    from drfh.simulation.servers import units_of
+
+    try:
+        check_simulation(cluster, workload, options["until"], runs[0].seed, options["interval"])
+    except InputError as error:
+        error.rule = error.rule.replace("Workload.until leaves", "--cut leaves")
+        if error.field in ("until", "interval"):
+            error.field = f"--{error.field}"
+        raise
+    units = units_of(cluster, workload.events)
+    for run in runs:
+        Rules(find_policy(run.policy), units.resources, units.sizes)
+
+
+def _carry_out(
+    cluster: Cluster,
+    workload: Workload,
+    runs: list[Run],
+    options: dict[str, Any],
+    jobs: int | None,
+    targets: list[Path],
+    force: bool,
+) -> list[Result]:
+    """Simulate, and put the run directories in their places when all runs are done."""
+    from contextlib import ExitStack
+    from dataclasses import replace
+
+    from drfh.disk import whole_directory
+    from drfh.simulation.many import simulate_many
+    from drfh.simulation.result import RUN_FILE
+
+    processes = jobs or min(len(runs), os.cpu_count() or 1)
+    if jobs is None and len(runs) * workload.task_count * cluster.size < _SMALL_WORK:
+        processes = 1
+    with ExitStack() as stack:
+        drafts = [
+            stack.enter_context(whole_directory(target, RUN_FILE, force=force))
+            for target in targets
+        ]
+        if drafts:
+            runs = [replace(r, folder=d) for r, d in zip(runs, drafts, strict=True)]
+        with _progress(runs) as told:
+            return simulate_many(
+                cluster, workload, runs, processes=processes, progress=told, **options
+            )
+
+
+@contextmanager
+def _progress(runs: list[Run]) -> Iterator[Told | None]:
+    """Show a bar for each run on a terminal: simulated time, tasks and their rate."""
+    out = console(stderr=True)
+    if not out.is_terminal:
+        yield None
+        return
+    import time
+
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from drfh.cli.simulate_text import seconds
+
+    words = TextColumn("{task.description:20}"), BarColumn(), TextColumn("{task.fields[how]}")
+    with Progress(*words, TimeElapsedColumn(), console=out, transient=True) as shown:
+        rows: dict[int, tuple[Any, float]] = {}
+
+        def tell(position: int, news: Any) -> None:
+            if position not in rows:
+                name = runs[position].name
+                rows[position] = shown.add_task(name, total=None, how=""), time.monotonic()
+            row, started = rows[position]
+            passed = max(time.monotonic() - started, 1e-3)
+            how = f"at {seconds(news.time)}, {news.done:,} tasks, {news.done / passed:,.0f}/s"
+            done, total = (news.done, news.tasks)
+            if news.until is not None:
+                done, total = news.time, news.until
+            shown.update(row, completed=done, total=total, how=how)
+
+        yield tell

@@ -1,0 +1,202 @@
+"""Simulations as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from drfh.cli.columns import Column, print_columns
+from drfh.cli.compare_text import number
+from drfh.cli.output import console, percent, print_json, table
+from drfh.resources import some
+
+if TYPE_CHECKING:
+    from drfh.cluster import Cluster
+    from drfh.jobs import Workload
+    from drfh.simulation.result import Result
+
+__all__ = ["print_policies", "print_runs", "say", "seconds", "spans", "spark"]
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_WIDTH = 24
+_MOST_USERS = 12
+# From which span on, how many seconds, name.
+_UNITS = ((3 * 86400, 86400, "d"), (7200, 3600, "h"), (600, 60, "min"), (0, 1, "s"))
+
+
+def spark(values: Any, width: int = _WIDTH, top: float = 1.0) -> str:
+    """Return a line of blocks for numbers from 0 to `top`, means of equal parts of them.
+
+    Examples
+    --------
+    >>> spark([0, 0.25, 0.5, 1.0]), spark([0, 1, 1, 1], width=2)
+    ('▁▃▅█', '▅█')
+    """
+    numbers = np.nan_to_num(np.asarray(values, dtype=float))
+    if not len(numbers) or not top > 0:
+        return ""
+    parts = np.array_split(numbers, min(width, len(numbers)))
+    steps = [min(max(float(part.mean()) / top, 0.0), 1.0) for part in parts]
+    return "".join(_BLOCKS[min(int(step * len(_BLOCKS) + 0.5), len(_BLOCKS) - 1)] for step in steps)
+
+
+def seconds(value: float | None) -> str:
+    """Return a time span in a unit that suits it.
+
+    Examples
+    --------
+    >>> seconds(0), seconds(90), seconds(5400), seconds(86400), seconds(None)
+    ('0 s', '90 s', '90 min', '24 h', '–')
+    """
+    return spans([value])[0]
+
+
+def spans(values: Sequence[float | None]) -> list[str]:
+    """Return time spans in one unit that suits the longest.
+
+    Examples
+    --------
+    >>> spans([60, 7200, None])
+    ['0.01667 h', '2 h', '–']
+    """
+    longest = max((abs(value) for value in values if value is not None), default=0.0)
+    size, unit = next(unit[1:] for unit in _UNITS if longest >= unit[0])
+    return ["–" if value is None else f"{number(value / size)} {unit}" for value in values]
+
+
+def say(text: str, style: str | None = None) -> None:
+    """Print a line; a terminal gets it broken between words."""
+    out = console()
+    out.print(text, style=style, soft_wrap=not out.is_terminal)
+
+
+def print_policies(*, as_json: bool) -> None:
+    """Print the names of policies and of their parts."""
+    from drfh.policies import POLICIES
+    from drfh.policies.names import KNOWN, shown_names
+
+    named = {name: policy.name for name, policy in POLICIES.items()}
+    if as_json:
+        parts = {part: shown_names(known) for part, known in KNOWN.items()}
+        print_json({"policies": [*named, "slots:N"], "parts": parts})
+        return
+    out = console()
+    say("policies: " + ", ".join([*named, "slots:N"]))
+    say("or parts joined by +, such as drfh+cosine+strict+backfill:")
+    grid = table("part", "name", "what it does")
+    for part, known in KNOWN.items():
+        for name, what in zip(shown_names(known), known.values(), strict=True):
+            grid.add_row(part, name, what)
+    out.print(grid)
+
+
+def print_runs(
+    title: str,
+    cluster: Cluster,
+    workload: Workload,
+    names: Sequence[str],
+    results: Sequence[Result],
+    *,
+    everyone: bool = False,
+) -> None:
+    """Print a row for each run; for a single one also its users."""
+    out = console()
+    if title:
+        out.print(title, style="bold")
+    say(repr(cluster)[8:-1])
+    say(repr(workload)[9:-1])
+    out.print()
+    _print_summaries(out, names, results)
+    if len(results) == 1:
+        _print_users(out, results[0], everyone=everyone)
+    for name, result in zip(names, results, strict=True):
+        _print_notes(name if len(results) > 1 else "", result)
+
+
+def _print_summaries(out: Any, names: Sequence[str], results: Sequence[Result]) -> None:
+    facts = [result.numbers for result in results]
+    resources = list(facts[0]["utilisation"])
+    work = [
+        Column("time", spans([f["horizon"] for f in facts])),
+        Column("tasks done", [f"{f['tasks']['completed']:,}" for f in facts], wraps=True),
+        Column("of", [f"{f['tasks']['submitted']:,}" for f in facts]),
+        Column("mean waiting", spans([f["mean_waiting"] for f in facts]), wraps=True),
+        Column("median job", _quantiles(facts, "median"), wraps=True),
+        Column("95 % of jobs", _quantiles(facts, "p95"), wraps=True),
+    ]
+    full = [
+        Column(resource, [percent(f["utilisation"][resource]) for f in facts])
+        for resource in resources
+    ]
+    used = [f"utilisation.{resource}" for resource in resources]
+    lines = [spark(result.samples.select(used).to_numpy().mean(axis=1)) for result in results]
+    full.append(Column("full over time", lines, right=False))
+    fairness = [Column("Jain", ["–" if f["jain"] is None else f"{f['jain']:.3f}" for f in facts])]
+    if any(f["fair"] for f in facts):
+        away = [f["fair"] or {} for f in facts]
+        lines = [spark(result.samples["fair.distance"]) for result in results]
+        fairness += [
+            Column("from fair", [percent(f.get("mean_distance")) for f in away], wraps=True),
+            Column("at most", [percent(f.get("max_distance")) for f in away], wraps=True),
+            Column("", lines, right=False, spare=1),
+        ]
+    print_columns(out, Column("policy", names, right=False), [work, full, fairness])
+
+
+def _quantiles(facts: Sequence[Mapping[str, Any]], name: str) -> list[str]:
+    return spans([None if f["turnaround"] is None else f["turnaround"][name] for f in facts])
+
+
+def _print_users(out: Any, result: Result, *, everyone: bool) -> None:
+    rows = result.users.to_dicts()
+    shown = rows
+    if len(rows) > _MOST_USERS and not everyone:
+        shown = sorted(rows, key=lambda row: -row["mean_share"])[:_MOST_USERS]
+    say("Users, with their dominant share over time")
+    names = [row["user"] for row in shown]
+    top = max((float(result.samples[f"share.{name}"].max() or 0.0) for name in names), default=0.0)  # type: ignore[arg-type]
+    columns = [
+        Column("weight", [number(row["weight"]) for row in shown], spare=1),
+        Column("tasks done", [f"{row['completed']:,}" for row in shown], wraps=True),
+        Column("of", [f"{row['submitted']:,}" for row in shown]),
+        Column("mean waiting", spans([row["mean_waiting"] for row in shown]), wraps=True),
+        Column("mean share", [percent(row["mean_share"]) for row in shown], wraps=True),
+        Column("", [spark(result.samples[f"share.{n}"], top=top) for n in names], right=False,
+               spare=2),
+    ]  # fmt: skip
+    if result.numbers["fair"]:
+        below = spans([row["below_fair"] for row in shown])
+        columns.append(Column("below fair", below, wraps=True))
+    print_columns(out, Column("user", names, right=False), [columns])
+    if len(shown) < len(rows):
+        say(f"… and {some(len(rows) - len(shown), 'user')} more with less (--all shows them)")
+
+
+def _print_notes(name: str, result: Result) -> None:
+    """Print what the table does not say."""
+    facts = result.numbers
+    tasks = facts["tasks"]
+    head = f"{name}: " if name else ""
+    if tasks["never"]:
+        lost = some(tasks["never"], "task")
+        say(f"{head}{lost} could run on no server, not even on an empty one", "yellow")
+    if tasks["evictions"]:
+        were = "was" if tasks["evictions"] == 1 else "were"
+        say(f"{head}{some(tasks['evictions'], 'task')} {were} put back when servers left or shrank,"
+            " and had to start again")  # fmt: skip
+    left = tasks["running"] + tasks["queued"]
+    if left:
+        say(f"{head}at the end {tasks['running']:,} tasks ran and {tasks['queued']:,} waited")
+    if facts["fair"]:
+        worst = result.samples.sort("fair.distance", descending=True, maintain_order=True)
+        first = worst.row(0, named=True)
+        info = result.info
+        cost = f"{info['fair_solved']:,} exact allocations took {info['fair_seconds']:.2f} s"
+        if first["fair.distance"] > 0:
+            who, when = first["fair.worst"], seconds(first["time"])
+            say(f"{head}furthest from fair: {who} at {when}, {percent(first['fair.distance'])} "
+                f"below its fair level ({cost})")  # fmt: skip
+        else:
+            say(f"{head}fair at all samples ({cost})")

@@ -1,0 +1,193 @@
+"""Several simulations of one workload, side by side in processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from drfh.cluster import Cluster
+from drfh.errors import DrfhError
+from drfh.jobs import Workload
+from drfh.simulation.result import Result
+from drfh.simulation.run import Progress, simulate
+
+__all__ = ["Run", "simulate_many"]
+
+_SECONDS_BETWEEN_LOOKS = 0.2
+
+
+@dataclass(frozen=True)
+class Run:
+    """One of several simulations.
+
+    Attributes
+    ----------
+    name : str
+        What to call it.
+    policy : str
+        Name of the policy.
+    seed : int
+        Start of its draws.
+    folder : Path or None
+        A folder that is there, to write the files of the run into.
+    """
+
+    name: str
+    policy: str
+    seed: int
+    folder: Path | None = None
+
+
+#: Called with the position of a run and how far it is.
+Told: TypeAlias = Callable[[int, Progress], None]
+
+
+def simulate_many(
+    cluster: Cluster,
+    workload: Workload,
+    runs: Sequence[Run],
+    *,
+    processes: int = 1,
+    progress: Told | None = None,
+    **options: Any,
+) -> list[Result]:
+    """Simulate a workload several times.
+
+    Parameters
+    ----------
+    cluster, workload
+        As for :func:`~drfh.simulate`.
+    runs
+        Policies and seeds.
+    processes
+        How many may run at a time; with 1 no process is started.
+    progress
+        Called now and then with the position of a run and how far it is.
+    **options
+        For every :func:`~drfh.simulate`.
+
+    Returns
+    -------
+    list of Result
+        One for each run. If one fails, the others are stopped.
+
+    Examples
+    --------
+    >>> from drfh import Job, Server
+    >>> workload = Workload(["ann"], [Job("ann", demand={"cpu": 1}, duration=9, tasks=3)])
+    >>> runs = [Run(name, name, 0) for name in ("best-fit-drfh", "slots:4")]
+    >>> simulate_many(Cluster([Server({"cpu": 3})]), workload, runs)[1].horizon
+    9.0
+    """
+    if processes <= 1 or len(runs) <= 1:
+        return [
+            _one(cluster, workload, run, options, progress and _told(progress, position))
+            for position, run in enumerate(runs)
+        ]
+    context = multiprocessing.get_context("spawn")  # a fork would copy threads half alive
+    results: dict[int, Result] = {}
+    alive: dict[Connection, tuple[int, BaseProcess]] = {}
+    waiting = list(enumerate(runs))[::-1]
+    try:
+        while waiting or alive:
+            while waiting and len(alive) < processes:
+                position, run = waiting.pop()
+                ours, theirs = context.Pipe(duplex=False)
+                words = (theirs, cluster, workload, run, options, progress is not None)
+                child: BaseProcess = context.Process(target=_child, args=words, daemon=True)
+                child.start()
+                theirs.close()
+                alive[ours] = position, child
+            for ready in wait(list(alive), timeout=_SECONDS_BETWEEN_LOOKS):
+                assert isinstance(ready, Connection)
+                _listen(ready, alive, results, runs, progress)
+    finally:
+        for connection, (_, child) in alive.items():
+            child.terminate()
+            child.join()
+            connection.close()
+    return [results[position] for position in range(len(runs))]
+
+
+def _told(progress: Told, position: int) -> Callable[[Progress], None]:
+    return lambda news: progress(position, news)
+
+
+def _one(
+    cluster: Cluster,
+    workload: Workload,
+    run: Run,
+    options: dict[str, Any],
+    progress: Callable[[Progress], None] | None,
+) -> Result:
+    result = simulate(cluster, workload, run.policy, seed=run.seed, progress=progress, **options)
+    if run.folder is not None:
+        result.write(run.folder)
+    return result
+
+
+def _listen(
+    ready: Connection,
+    alive: dict[Connection, tuple[int, BaseProcess]],
+    results: dict[int, Result],
+    runs: Sequence[Run],
+    progress: Told | None,
+) -> None:
+    """Take one message of a process; the last one ends it."""
+    position, child = alive[ready]
+    try:
+        kind, news = ready.recv()
+    except EOFError:
+        child.join()
+        kind, news = "failed", (f"its process ended with code {child.exitcode}", 1)
+    if kind == "progress":
+        if progress is not None:
+            progress(position, news)
+        return
+    del alive[ready]
+    ready.close()
+    if kind == "failed":
+        child.terminate()
+    child.join()
+    if kind == "failed":
+        text, code = news
+        error = DrfhError(f"{runs[position].name}: {text}")
+        error.exit_code = code
+        raise error
+    results[position] = news
+
+
+def _child(
+    connection: Connection,
+    cluster: Cluster,
+    workload: Workload,
+    run: Run,
+    options: dict[str, Any],
+    tells: bool,
+) -> None:
+    # The parent hears of Ctrl-C too, and stops us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def tell(news: Progress) -> None:
+        connection.send(("progress", news))
+
+    try:
+        result = _one(cluster, workload, run, options, tell if tells else None)
+        connection.send(("done", result))
+    except BrokenPipeError:
+        pass  # nobody listens any more
+    except Exception as error:  # one line at the other end, whatever it is
+        news = (f"internal error: {type(error).__name__}: {error}", 1)
+        if isinstance(error, DrfhError):
+            news = (str(error), error.exit_code)
+        with suppress(OSError):
+            connection.send(("failed", news))
+    finally:
+        connection.close()
