@@ -113,6 +113,8 @@ def _run(words: list[str]) -> int:
             return _complain(f"{error.strerror}{about}")
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return _complain(f"internal error: {text}; run again with DRFH_DEBUG=1 for the traceback")
+    if code == 130:  # typer hears of an interrupt before we do, and says nothing
+        return _complain("interrupted", 130)
     # Verbs return nothing; a number is the code of a typer.Exit.
     return code if isinstance(code, int) else 0
 

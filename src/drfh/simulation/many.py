@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -82,9 +82,9 @@ def simulate_many(
     --------
     >>> from drfh import Job, Server
     >>> workload = Workload(["ann"], [Job("ann", demand={"cpu": 1}, duration=9, tasks=3)])
-    >>> runs = [Run(name, name, 0) for name in ("best-fit-drfh", "slots:4")]
+    >>> runs = [Run(name, name, 0) for name in ("best-fit-drfh", "slots:2")]
     >>> simulate_many(Cluster([Server({"cpu": 3})]), workload, runs)[1].horizon
-    9.0
+    18.0
     """
     if processes <= 1 or len(runs) <= 1:
         return [
@@ -102,7 +102,8 @@ def simulate_many(
                 ours, theirs = context.Pipe(duplex=False)
                 words = (theirs, cluster, workload, run, options, progress is not None)
                 child: BaseProcess = context.Process(target=_child, args=words, daemon=True)
-                child.start()
+                with _deaf():
+                    child.start()
                 theirs.close()
                 alive[ours] = position, child
             for ready in wait(list(alive), timeout=_SECONDS_BETWEEN_LOOKS):
@@ -114,6 +115,19 @@ def simulate_many(
             child.join()
             connection.close()
     return [results[position] for position in range(len(runs))]
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Let processes that start meanwhile not hear of Ctrl-C, not even while they load.
+
+    A terminal sends it to all of them; the parent is told when this is over, and stops them.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _told(progress: Told, position: int) -> Callable[[Progress], None]:
@@ -172,9 +186,6 @@ def _child(
     options: dict[str, Any],
     tells: bool,
 ) -> None:
-    # The parent hears of Ctrl-C too, and stops us.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
     def tell(news: Progress) -> None:
         connection.send(("progress", news))
 
