@@ -78,13 +78,13 @@ def test_a_job() -> None:
         ANN,
         demand={"cpu": "500m"},
         duration=np.array([60.0, math.inf]),
-        arrival=np.int64(5),
+        arrival=np.float64(5),
         servers={"zone": "a"},
         name="x",
     )
     assert (job.user, job.duration, job.tasks, job.arrival) == ("ann", (60, math.inf), 2, 5)
     assert job.demand == {"cpu": 0.5}
-    assert eval(repr(job)) == job
+    assert eval(repr(job), {"Job": Job, "inf": math.inf}) == job
     assert pickle.loads(pickle.dumps(job)) == job
     assert hash(replace(job, name="x")) == hash(job)
     assert eval(repr(Job("ann", duration=0))) == Job("ann", duration=-0.0, tasks=1)
@@ -376,7 +376,10 @@ def test_everything_that_is_ever_up() -> None:
         ("new", 4, {"gpu": 1}),
         ("big from 9 s", 3, {"cpu": 1}),
     ]
-    again = [RemoveServers(1, "big"), AddServers(2, Server({"cpu": 9}, name="big", count=3))]
+    again: list[ServerEvent] = [
+        RemoveServers(1, "big"),
+        AddServers(2, Server({"cpu": 9}, name="big", count=3)),
+    ]
     assert [(s.name, s.count) for s in everything_up(CLUSTER, again)] == [("big", 3)]
 
 
