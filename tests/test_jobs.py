@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,9 @@ from drfh import (
     audit,
     compare,
     load_scenario,
+    save_scenario,
 )
+from drfh.cli import main
 from drfh.jobs import ServerEvent, check_events, everything_up
 
 ANN = User("ann", {"cpu": 1, "memory": "1Gi"})
@@ -587,6 +591,21 @@ def test_the_dynamic_experiment_is_that_of_the_paper() -> None:
     waves = [10 * [106], 15 * [75], 29 * [49]]
     assert workload.batch_count[0] == sum(map(sum, waves))
     assert workload.duration[0] * sum(map(len, waves)) == 1080
+
+
+def test_check_says_what_is_in_a_workload(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenario", "check", "gpu-day", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["jobs"], facts["tasks"], facts["events"]) == (9, 432, 4)
+    assert main(["scenario", "check", "gpu-day"]) == 0
+    line = "9 jobs, 432 tasks, 4 server events, arrivals 0 to 68,400 s\n"
+    assert line in capsys.readouterr().out
+
+
+def test_many_jobs_in_a_file(tmp_path: Path) -> None:
+    jobs = tuple(Job("ann", duration=60, arrival=i) for i in range(5_000))
+    save_scenario(Scenario(CLUSTER, (ANN,), jobs=jobs), tmp_path / "a.yaml")
+    assert load_scenario(tmp_path / "a.yaml", strict=True).jobs == jobs
 
 
 def test_audits_do_not_look_at_jobs() -> None:
