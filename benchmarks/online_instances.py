@@ -41,7 +41,7 @@ def cluster_units(k: int, seed: int = 0, m: int = 2) -> Integers:
     m = 1 there is CPU alone.
 
     >>> cluster_units(3).tolist()
-    [[5000000, 4995000], [5000000, 4995000], [5000000, 4995000]]
+    [[5000000, 2493000], [5000000, 4995000], [5000000, 4995000]]
     """
     random = np.random.default_rng(seed)
     table = np.array(GOOGLE)
@@ -69,8 +69,9 @@ def _shapes(random: np.random.Generator, number: int, capacity: Integers) -> Int
         wants = random.random(number) < 0.04
         need[wants, 2] = random.choice([1, 2], size=int(wants.sum()), p=[0.8, 0.2])
     roomy = capacity[np.argsort(-capacity[:, :2].min(axis=1), kind="stable")]
-    has_all = ((roomy > 0) | (need[:, None, :] == 0)).all(axis=2)
-    return np.minimum(need, roomy[has_all.argmax(axis=1)])
+    has_all = np.all((roomy > 0) | (need[:, None, :] == 0), axis=2)
+    holder: Integers = roomy[has_all.argmax(axis=1)]
+    return np.minimum(need, holder)
 
 
 @dataclass(frozen=True)
