@@ -31,7 +31,6 @@ Policy = Literal["best-fit", "first-fit"]
 BLOCK = 8192  # servers that First-Fit looks at in one go
 FEW = 24  # up to so many servers a loop in Python is faster than a scan
 NOBODY = np.iinfo(np.int64).max  # the need of a user that does not wait: fits no server
-AFTER_EVENTS = 2  # simpy's ordinary events have priority 1: the placing round comes after them
 
 
 def digest(*arrays: NDArray[Any]) -> str:
@@ -365,10 +364,9 @@ def simpy_simulate(
         nonlocal pending
         if not pending:
             pending = True
-            event = env.event()
-            event._ok, event._value = True, None  # as simpy's own timeouts: happens by schedule
-            event.callbacks.append(placing_round)
-            env.schedule(event, priority=AFTER_EVENTS)
+            # simpy keeps the order of scheduling within an instant, and all events of this one
+            # were scheduled before it began: the round comes after them.
+            env.timeout(0).callbacks.append(placing_round)
 
     def depart(event: Any) -> None:
         user, server, need = event.value
