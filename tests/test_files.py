@@ -802,6 +802,8 @@ def test_places_that_cannot_be_saved_to(tmp_path: Path, monkeypatch: pytest.Monk
         ({"users": ("ann",)}, "users[0] must be a drfh.User, got 'ann'"),
         ({"title": 3}, "title must be text, got 3"),
         ({"jobs": ("x",)}, "jobs[0] must be a drfh.Job, got 'x'"),
+        ({"jobs": None}, "jobs must be a list of drfh.Job, got None"),
+        ({"events": "x"}, "events must be a list of server events, got 'x'"),
         (
             {"events": [3]},
             "events[0] must be a drfh.AddServers, RemoveServers or ResizeServer, got 3",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
@@ -94,8 +94,9 @@ class Scenario:
         object.__setattr__(self, "parameters", _frozen(self.parameters, "parameters"))
         for name in ("jobs", "events"):
             given = getattr(self, name)
-            object.__setattr__(self, name, tuple(given) if isinstance(given, list) else given)
-        if self.jobs or self.events:
+            listed = isinstance(given, Iterable) and not isinstance(given, (str, Mapping))
+            object.__setattr__(self, name, tuple(given) if listed else given)
+        if self.jobs != () or self.events != ():  # anything else than a list is refused here
             self.__dict__["_workload"] = Workload(users, self.jobs, self.events)
 
     @property

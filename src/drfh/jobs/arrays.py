@@ -19,8 +19,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
 
-def names(given: Any, field: str) -> tuple[str, ...]:
-    """Return a list of different names.
+def names(given: Any, field: str, *, loose: bool = False) -> tuple[str, ...]:
+    """Return a list of different names; those of resources may have spaces around them.
 
     Examples
     --------
@@ -31,7 +31,9 @@ def names(given: Any, field: str) -> tuple[str, ...]:
         raise InputError(field, "must be a list of names", given)
     listed = tuple(given)
     for position, name in enumerate(listed):
-        check_name(name, f"{field}[{position}]")
+        blank = not isinstance(name, str) or not name.strip()
+        if blank or not loose:
+            check_name(name, f"{field}[{position}]")
     if len(set(listed)) != len(listed):
         seen: set[str] = set()
         for position, name in enumerate(listed):
@@ -52,8 +54,8 @@ def positions(given: Any, field: str, size: int | None, end: int, thing: str) ->
     """
     array = _whole(given, field, size)
     wrong = (array < 0) | (array >= end)
-    rule = f"must be the position of {thing} (0 to {end - 1})" if end else f"must have {thing}"
-    _refuse(wrong, array, field, rule)
+    some = f"0 to {end - 1}" if end else "there is none"
+    _refuse(wrong, array, field, f"must be the position of {thing} ({some})")
     return _own(array, np.int64)
 
 
@@ -172,7 +174,7 @@ def jobs(given: Any, owner: Ints, named: int | None) -> tuple[Ints, Ints]:
             raise InputError("job_names", f"must be {size:,} names, one for each job", named)
         return np.arange(size), owner.copy()
     whole = _whole(given, "job", size)
-    end = (int(whole.max()) + 1 if size else 0) if named is None else named
+    end = (max(int(whole.max()), 0) + 1 if size else 0) if named is None else named
     if end > size:
         rule = f"must number {size:,} batches from 0 without gaps" if size else "must be empty"
         raise InputError("job" if named is None else "job_names", rule, f"{end:,} jobs")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from drfh.cluster import check_name
 from drfh.errors import InputError
-from drfh.workload import Restriction, parse_demand, parse_restriction
+from drfh.workload import Restriction, User, parse_demand, parse_restriction
 
 __all__ = ["DURATION_RULE", "TIME_RULE", "Job", "parse_time"]
 
@@ -63,7 +63,7 @@ class Job:
 
     def __init__(
         self,
-        user: str,
+        user: str | User,
         *,
         demand: Mapping[str, float | str] | None = None,
         duration: float | Sequence[float] | NDArray[Any],
@@ -72,6 +72,7 @@ class Job:
         servers: Restriction | None = None,
         name: str | None = None,
     ) -> None:
+        user = user.name if isinstance(user, User) else user
         check_name(user, "user")
         check_name(name, "name", optional=True)
         seconds = _durations(duration)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -14,7 +14,8 @@ from drfh.cluster import Cluster
 from drfh.errors import InputError, UnknownNameError
 from drfh.jobs import arrays
 from drfh.jobs.checks import check_events, check_names
-from drfh.jobs.events import AddServers, RemoveServers, ResizeServer, ServerEvent
+from drfh.jobs.events import AddServers, ResizeServer, ServerEvent
+from drfh.jobs.gather import counted, gather, read_events, read_users
 from drfh.jobs.records import Job
 from drfh.resources import some
 from drfh.workload import Restriction, User
@@ -24,7 +25,6 @@ __all__ = ["Workload"]
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
-_MOST_TASKS = 10**8  # the arrays of more would not fit into the memory of most machines
 _ARRAYS = (
     "demand",
     "restriction",
@@ -120,58 +120,7 @@ class Workload:
         jobs: Iterable[Job],
         events: Iterable[ServerEvent] = (),
     ) -> None:
-        everyone = _users(users)
-        if isinstance(jobs, (Job, str, Mapping)) or not isinstance(jobs, Iterable):
-            raise InputError("jobs", "must be a list of drfh.Job", jobs)
-        given = tuple(jobs)
-        for position, job in enumerate(given):
-            if not isinstance(job, Job):
-                raise InputError(f"jobs[{position}]", "must be a drfh.Job", job)
-        index = {user.name: position for position, user in enumerate(everyone)}
-        order: dict[str, int] = {}
-        restrictions: dict[Any, int] = {None: 0}
-        demands: list[tuple[Mapping[str, float], int]] = []
-        for position, job in enumerate(given):
-            if job.user not in index:
-                raise UnknownNameError(f"jobs[{position}].user", job.user, index)
-            demand = everyone[index[job.user]].demand if job.demand is None else job.demand
-            if not demand:
-                rule = f"must be given ({job.user} has no demand of its own)"
-                raise InputError(f"jobs[{position}].demand", rule)
-            for resource in demand:
-                order.setdefault(resource, len(order))
-            limit = restrictions.setdefault(job.servers, len(restrictions))
-            demands.append((demand, limit))
-        shapes: dict[tuple[Any, ...], int] = {}
-        numbers: dict[tuple[Mapping[str, float], int], int] = {}
-        for entry in demands:
-            if entry not in numbers:
-                row = tuple(entry[0].get(resource, 0.0) for resource in order)
-                numbers[entry] = shapes.setdefault((*row, entry[1]), len(shapes))
-        job_names, batch_job = _named(given)
-        user_of = [index[job.user] for job in given]
-        single = [job.duration if isinstance(job.duration, float) else 0.0 for job in given]
-        job_user = np.zeros(len(job_names), dtype=np.int64)
-        job_user[batch_job] = user_of
-        self._set(
-            users=everyone,
-            events=_events(events),
-            resources=tuple(order),
-            demand=np.array([s[:-1] for s in shapes]).reshape(len(shapes), len(order)),
-            restrictions=tuple(restrictions),
-            restriction=np.array([s[-1] for s in shapes], dtype=np.int64),
-            batch_user=np.array(user_of, dtype=np.int64),
-            batch_job=np.array(batch_job, dtype=np.int64),
-            batch_arrival=np.array([job.arrival for job in given], dtype=np.float64),
-            batch_shape=np.array([numbers[entry] for entry in demands], dtype=np.int64),
-            batch_count=_counted(np.array([min(job.tasks, 2**31) for job in given])),
-            job_user=job_user,
-            _seconds=np.array(single, dtype=np.float64),
-            _listed=tuple(
-                (b, j.duration) for b, j in enumerate(given) if isinstance(j.duration, tuple)
-            ),
-            _names=job_names,
-        )
+        self._set(**gather(users, jobs), events=read_events(events))
 
     def _set(self, **fields: Any) -> None:
         """Fill in the fields; what is not a field is private, and `batch_first` follows."""
@@ -241,8 +190,8 @@ class Workload:
         ... )
         Workload(2 users, 3 jobs, 3 tasks, arrivals 0 to 9 s)
         """
-        everyone = _users(users)
-        columns = arrays.names(resources, "resources")
+        everyone = read_users(users)
+        columns = arrays.names(resources, "resources", loose=True)
         terms, table, kind, renumber = arrays.shapes(columns, demand, restrictions, restriction)
         owner = arrays.positions(user, "user", None, len(everyone), "a user")
         size = len(owner)
@@ -251,14 +200,15 @@ class Workload:
         if len(table) != len(renumber):
             which = renumber[which]
         counts = np.ones(size, dtype=np.int64) if count is None else arrays.counts(count, size)
-        counts = _counted(counts)
+        counts = counted(counts)
         tasks = int(counts.sum())
         long = arrays.seconds(duration, "duration", (size, tasks), endless=True)
-        batch_job, job_user = arrays.jobs(job, owner, None if job_names is None else len(job_names))
+        named = None if job_names is None else arrays.names(job_names, "job_names")
+        batch_job, job_user = arrays.jobs(job, owner, None if named is None else len(named))
         workload = cls.__new__(cls)
         workload._set(
             users=everyone,
-            events=_events(events),
+            events=read_events(events),
             resources=columns,
             demand=table,
             restrictions=terms,
@@ -269,7 +219,7 @@ class Workload:
             batch_shape=which,
             batch_count=counts,
             job_user=job_user,
-            _names=None if job_names is None else arrays.names(job_names, "job_names"),
+            _names=named,
             **{"duration" if len(long) == tasks else "_seconds": long},
         )
         return workload
@@ -433,65 +383,3 @@ class Workload:
 
     def __repr__(self) -> str:
         return f"Workload({some(len(self.users), 'user')}, {self.summary})"
-
-
-def _users(users: Any) -> tuple[User, ...]:
-    if isinstance(users, (User, str)) or not isinstance(users, Iterable):
-        raise InputError("users", "must be a list of drfh.User or of names", users)
-    everyone: list[User] = []
-    seen: set[str] = set()
-    for position, entry in enumerate(users):
-        if not isinstance(entry, (User, str)):
-            raise InputError(f"users[{position}]", "must be a drfh.User or a name", entry)
-        try:
-            user = User(entry) if isinstance(entry, str) else entry
-        except InputError as error:
-            raise error.within(f"users[{position}]") from None
-        if user.name in seen:
-            raise InputError(f"users[{position}].name", "must be unique", user.name)
-        seen.add(user.name)
-        everyone.append(user)
-    if not everyone:
-        raise InputError("users", "must have at least one user")
-    return tuple(everyone)
-
-
-def _events(events: Any) -> tuple[ServerEvent, ...]:
-    kinds = (AddServers, RemoveServers, ResizeServer)
-    if isinstance(events, (*kinds, str, Mapping)) or not isinstance(events, Iterable):
-        raise InputError("events", "must be a list of server events", events)
-    given = tuple(events)
-    for position, event in enumerate(given):
-        if not isinstance(event, kinds):
-            rule = "must be a drfh.AddServers, RemoveServers or ResizeServer"
-            raise InputError(f"events[{position}]", rule, event)
-    return tuple(sorted(given, key=lambda event: event.time))
-
-
-def _named(jobs: Sequence[Job]) -> tuple[tuple[str, ...], list[int]]:
-    """Return the names of the jobs, and which job each record belongs to."""
-    first: dict[str, int] = {}
-    for position, job in enumerate(jobs):
-        if job.name is not None:
-            other = first.setdefault(job.name, position)
-            if jobs[other].user != job.user:
-                rule = f"must not be that of a job of another user ({jobs[other].user})"
-                raise InputError(f"jobs[{position}].name", rule, job.name)
-    number: dict[str, int] = {}
-    belongs: list[int] = []
-    for position, job in enumerate(jobs):
-        name = job.name
-        if name is None:
-            name, again = f"job-{position + 1}", 1
-            while name in first:  # somebody calls a job so: number on
-                again += 1
-                name = f"job-{position + 1}-{again}"
-        belongs.append(number.setdefault(name, len(number)))
-    return tuple(number), belongs
-
-
-def _counted(count: Ints) -> Ints:
-    if len(count) and float(count.sum(dtype=np.float64)) > _MOST_TASKS:
-        total = float(count.sum(dtype=np.float64))
-        raise InputError("jobs", f"must have at most {_MOST_TASKS:,} tasks in all", f"{total:,.0f}")
-    return count.astype(np.int64, copy=False)
