@@ -162,7 +162,8 @@ def test_a_process_that_dies_is_one_line(small: Path, monkeypatch: pytest.Monkey
 
 
 def test_an_interrupt_stops_all_and_leaves_nothing(tmp_path: Path) -> None:
-    words = ["simulate", "paper-dynamic", "--policy", "best-fit-drfh,first-fit-drfh,mesos"]
+    # The tree of users runs on the plain brain, which takes seconds here.
+    words = ["simulate", "paper-dynamic", "--policy", "hdrf,hdrf+cosine,hdrf+first-fit"]
     child = subprocess.Popen(
         [sys.executable, "-m", "drfh", *words, "-o", "runs", "--jobs", "2"],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -268,7 +268,7 @@ def test_groups_of_users_share_under_hdrf() -> None:
 def test_the_experiment_of_the_paper() -> None:
     scenario = drfh.load_scenario("paper-dynamic")
     short = scenario.workload.until(500)
-    result = drfh.simulate(scenario.cluster, short, interval=20, until=560)
+    result = drfh.simulate(scenario.cluster, short, interval=20, until=560, engine="plain")
     at = {row["time"]: row for row in result.samples.iter_rows(named=True)}
     alone = at[180]
     assert alone["running"] == 106
@@ -374,6 +374,18 @@ def test_integrals_are_those_of_the_task_log(case: tuple[Cluster, Workload]) -> 
             assert (held <= size).all()
 
 
+@given(workloads(), st.sampled_from([*POLICIES, "slots:3", "tsf+cosine+backfill"]))
+@settings(max_examples=40)
+def test_both_brains_give_the_same_run(case: tuple[Cluster, Workload], policy: str) -> None:
+    options: dict[str, Any] = {"until": 9, "log": True, "interval": 1, "fair": True, "seed": 5}
+    plain = drfh.simulate(*case, policy, engine="plain", **options)
+    fast = drfh.simulate(*case, policy, engine="indexed", **options)
+    assert fast.info["engine"] == "indexed"
+    assert facts(plain) == facts(fast)
+    for table in ("jobs", "users", "samples", "tasks"):
+        assert getattr(plain, table).equals(getattr(fast, table))
+
+
 # Fair levels
 
 
@@ -434,6 +446,23 @@ def test_many_samples_are_thinned_only_if_nobody_chose_the_interval() -> None:
         assert len(samples.time) == left
         assert samples.time[-1] == 1000
         assert samples.next_time == (1002 if thin else 1001)
+
+
+@pytest.mark.parametrize("duration", [1e-200, 1e-10, 1.0, 1e15, 1e200])
+def test_clusters_of_all_speeds(duration: float) -> None:
+    told: list[Progress] = []
+    result = run(ONE, [cpu("ann", duration, tasks=2)], progress=told.append)
+    assert result.horizon == told[-1].time == 2 * duration
+    assert 100 <= len(result.samples) <= 500
+
+
+def test_progress_far_beyond_what_was_expected() -> None:
+    # One of two jobs waits for a server that comes very late.
+    late = AddServers(1e12, Server({"cpu": 2}, name="b"))
+    told: list[Progress] = []
+    result = run(ONE, [cpu("ann", 1), cpu("ann", 1, amount=2)], late, progress=told.append)
+    assert result.horizon == 1e12 + 1
+    assert len(result.samples) <= 1001
 
 
 def test_progress_is_told() -> None:
@@ -542,6 +571,8 @@ WORK = Workload(["ann"], [cpu("ann", 5, arrival=7, name="late")])
         ({"seed": -1}, "seed must be a whole number ≥ 0, got -1"),
         ({"seed": 0.5}, "seed must be a whole number ≥ 0, got 0.5"),
         ({"engine": "fast"}, "engine must be one of auto, indexed, plain"),
+        ({"engine": "indexed", "policy": "hdrf"}, "engine must be plain for a policy with the "
+                                                  "turn hdrf, got 'indexed'"),
         ({"policy": "bestfit-drfh"}, "did you mean best-fit-drfh?"),
         ({"policy": "max-min:gpu"}, "resource of max-min must be one of cpu"),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -175,20 +174,15 @@ def build(
 def _core(rules: Rules, engine: Engine, work: int) -> Core:
     if engine not in ENGINES:
         raise UnknownNameError("engine", str(engine), ENGINES)
-    slow = "functions of its own" if rules.policy.own else "the turn hdrf"
-    only_plain = bool(rules.policy.own) or rules.turn == "hdrf"
-    there = find_spec("drfh.scheduler.indexed") is not None
-    if engine == "indexed" and (only_plain or not there):
-        rule = f"must be plain for a policy with {slow}" if only_plain else "is not there"
-        raise InputError("engine", rule, engine)
-    if engine == "plain" or only_plain or not there:
+    only_plain = bool(rules.policy.own) or rules.mode == "tree"
+    if engine == "indexed" and only_plain:
+        why = "functions of its own" if rules.policy.own else "the turn hdrf"
+        raise InputError("engine", f"must be plain for a policy with {why}", engine)
+    if engine == "plain" or only_plain or (engine == "auto" and work < _SMALL_WORK):
         return PlainCore(rules)
-    if engine == "auto" and work < _SMALL_WORK:
-        return PlainCore(rules)
-    from importlib import import_module
+    from drfh.scheduler.indexed import IndexedCore  # loads numba
 
-    core: Core = import_module("drfh.scheduler.indexed").IndexedCore(rules)
-    return core
+    return IndexedCore(rules)
 
 
 def make_plan(cluster: Cluster, workload: Workload, units: Units) -> tuple[Plan, Fleet]:

@@ -221,8 +221,9 @@ class _Teller:
     def tell(self, now: float, driver: Driver, *, last: bool = False) -> None:
         if self.progress is None:
             return
-        while self.next_time <= now:
-            self.next_time += self._step
+        if self.next_time <= now:
+            # Steps grow with the time, should the whole take much longer than it looked.
+            self.next_time = now + max(self._step, now / _TICKS)
         clock = time.monotonic()
         if last or clock - self._said >= _SECONDS_BETWEEN_WORDS:
             self._said = clock

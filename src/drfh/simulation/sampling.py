@@ -91,7 +91,7 @@ def default_interval(plan: Plan, until: float | None) -> float:
     if not 0 < span < math.inf:
         return 1.0
     ten = 10.0 ** math.floor(math.log10(span / _AIM))
-    return next(round(step * ten, 12) for step in (1, 2, 5, 10) if step * ten >= 0.99 * span / _AIM)
+    return next(float(f"{s * ten:.0e}") for s in (1, 2, 5, 10, 20) if s * ten >= 0.99 * span / _AIM)
 
 
 def time_span(plan: Plan) -> float:
