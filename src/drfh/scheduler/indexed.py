@@ -93,6 +93,7 @@ class IndexedCore:
         self.brain.head[: st.RULES] = self._rule()
         for name, array in arrays.items():
             self.brain.set(name, array)
+        self._stepped = 0  # shapes that the staircases know
         self._scaled = False  # columns and totals are those of the servers
         self._results = np.zeros((2, _ROOM_FOR_RESULTS), dtype=np.int64)
 
@@ -218,6 +219,10 @@ class IndexedCore:
         self.brain.restriction[first : len(self._base)] = restriction
         if self._scaled:
             self._scale_shapes(np.arange(first, len(self._base)))
+            # A staircase is good for the tasks it was made for.
+            by_stairs = self.brain.head[st.INDEX] == st.BY_STAIRS
+            if by_stairs and len(self._base) > 2 * self._stepped + 8:
+                self._build_index()
         return first
 
     # Totals and columns
@@ -315,14 +320,22 @@ class IndexedCore:
             b.head[st.STAIR_LEAVES] = leaves
             self._grow("stair", 2 * leaves)
             b = self.brain
-            most = int(b.room[:k, self.rules.fit.start].max(initial=1))
-            b.steps[0] = 0
-            # Finer where it matters: tasks are small and free amounts are too.
-            b.steps[1:] = np.ceil(most * 2.0 ** (np.arange(-st.STEPS + 2, 1) / 2))
-            if len(self.rules.fit) == 1:
-                b.steps[1:] = st.LARGEST
+            b.steps[:] = self._steps()
+            self._stepped = len(self._base)
             stairs_build(b.head)
         b.server[b.dirty_list[: b.head[st.DIRTY]], st.IS_DIRTY] = 1
+
+    def _steps(self) -> Ints:
+        """Return the amounts of a staircase: quantiles of what tasks need of the first column."""
+        steps = np.full(st.STEPS, st.LARGEST, dtype=np.int64)
+        steps[0] = 0
+        if len(self.rules.fit) > 1:
+            needs = np.unique(self.brain.need[: len(self._base), self.rules.fit.start])
+            needs = needs[needs > 0]
+            if len(needs) >= st.STEPS:
+                needs = needs[np.linspace(0, len(needs) - 1, st.STEPS - 1).astype(np.int64)]
+            steps[1 : len(needs) + 1] = needs
+        return steps
 
     # Tasks
 
