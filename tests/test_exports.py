@@ -23,6 +23,7 @@ def test_exported_names() -> None:
         "Problem",
         "Report",
         "Scenario",
+        "Scheduler",
         "Server",
         "Solution",
         "SolverError",

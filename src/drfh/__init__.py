@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from drfh.mechanisms import MECHANISMS, Solution, allocate
     from drfh.placement import Placement, Pools
     from drfh.problem import Problem
+    from drfh.scheduler import Scheduler
     from drfh.workload import User
 
 __version__ = "0.1.0"
@@ -53,6 +54,7 @@ _HOME = {
     "Problem": "drfh.problem",
     "Report": "drfh.auditor",
     "Scenario": "drfh.files",
+    "Scheduler": "drfh.scheduler",
     "Server": "drfh.cluster",
     "Solution": "drfh.mechanisms",
     "SolverError": "drfh.errors",
@@ -79,6 +81,7 @@ __all__ = [
     "Problem",
     "Report",
     "Scenario",
+    "Scheduler",
     "Server",
     "Solution",
     "SolverError",
