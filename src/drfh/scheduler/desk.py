@@ -164,8 +164,11 @@ class Desk:
         """Note the shape that the core has, or will have, under the next number."""
         self._shapes[need, restriction] = len(self._needs)
         self._needs.append((need, restriction))
-        amounts = self._units.amounts(need)
-        self._demands.append({name: amount for name, amount in amounts.items() if amount})
+        self._demands.append(self._amounts(need))
+
+    def _amounts(self, row: Sequence[int]) -> dict[str, float]:
+        """Return the amounts that are not 0, as people write them."""
+        return {name: amount for name, amount in self._units.amounts(row).items() if amount}
 
     def _running_task(self, name: str) -> int:
         number = self._task(name, "running")

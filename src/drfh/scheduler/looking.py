@@ -254,7 +254,7 @@ class Looking(Desk):
         >>> scheduler.add_user("ann")
         >>> names = scheduler.submit("large", "ann", {"cpu": 8})
         >>> print(scheduler.why("large").text)
-        large of ann never runs: it needs 8 cpu, and the largest server has 4.
+        large of ann never runs: it needs 8 cpu, and no server has more than 4 cpu.
         """
         return explain_task(self, task)
 

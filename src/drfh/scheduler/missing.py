@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from drfh.resources import format_quantity
 from drfh.scheduler.core import Ints
 
 if TYPE_CHECKING:
@@ -27,15 +26,17 @@ class Lack:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What one kind of server lacks.
+    """What servers of one size lack.
 
-    `kind` is the group, or the size where servers of several groups are equal. `free` in `lacks`
-    is the most on any of them; where each resource alone would fit somewhere but never all
-    together, it is that of the server `nearest`. A kind that is `too_small` would not do empty.
+    `group` is the group of all of them, or the name of a single one; None where equal servers
+    are from several groups. `free` in `lacks` is the most on any of them; where each resource
+    alone would fit somewhere but never all together, it is that of the server `nearest`. A kind
+    that is `too_small` would not do empty.
     """
 
-    kind: str
+    group: str | None
     servers: int
+    capacity: dict[str, float]
     lacks: tuple[Lack, ...]
     too_small: bool = False
     nearest: str | None = None
@@ -76,7 +77,7 @@ class Survey:
         desk = self._desk
         core, rules = desk._core, desk._rules
         rows: Ints = np.array([core.free(s) for s in self.servers], dtype=np.int64)
-        rows = rows.reshape(len(self.servers), -1)
+        rows = rows.reshape(-1, len(rules.resources))
         if not rules.extra:
             return rows
         slots = self._room[:, -1].copy()
@@ -105,25 +106,18 @@ class Survey:
         kinds: dict[tuple[int, ...], list[int]] = {}
         for row, server in enumerate(self.servers):
             kinds.setdefault(tuple(self._desk._core.capacity(server)), []).append(row)
-        groups = {size: self._groups(rows) for size, rows in kinds.items()}
-        listed = [name for names in groups.values() for name in names]
-        found = []
-        for size, rows in kinds.items():
-            names = groups[size]
-            alone = len(names) == 1 and listed.count(next(iter(names))) == 1
-            kind = next(iter(names)) if alone else self._size_words(size)
-            found.append(self._of_kind(kind, rows))
-        return tuple(missing for _, missing in sorted(found, key=lambda pair: pair[0]))
+        found = [self._of_kind(rows, size) for size, rows in kinds.items()]
+        found.sort(key=lambda pair: (pair[1].too_small, pair[0]))
+        return tuple(missing for _, missing in found)
 
-    def _groups(self, rows: list[int]) -> set[str]:
-        members = self._desk._fleet.members
-        return {members[self.servers[row]].group for row in rows}
+    def _group(self, rows: list[int]) -> str | None:
+        members = [self._desk._fleet.members[self.servers[row]] for row in rows]
+        if len(members) == 1:
+            return members[0].name
+        groups = {member.group for member in members}
+        return groups.pop() if len(groups) == 1 else None
 
-    def _size_words(self, size: tuple[int, ...]) -> str:
-        amounts = self._desk._units.amounts(size).items()
-        return ", ".join(f"{format_quantity(amount)} {name}" for name, amount in amounts if amount)
-
-    def _of_kind(self, kind: str, rows: list[int]) -> tuple[float, Missing]:
+    def _of_kind(self, rows: list[int], size: tuple[int, ...]) -> tuple[float, Missing]:
         """Return how far it is from fitting (of what it needs), and what is missing."""
         columns, need = self._columns, self._need
         wanted = need[columns].astype(float)
@@ -140,4 +134,6 @@ class Survey:
             if amount < need[c]
         )
         nearest = self._desk._server_names[self.servers[rows[best]]] if apart else None
-        return float(short[best]), Missing(kind, len(rows), lacks, small, nearest)
+        capacity = self._desk._units.amounts(size)
+        missing = Missing(self._group(rows), len(rows), capacity, lacks, small, nearest)
+        return float(short[best]), missing

@@ -127,10 +127,10 @@ class Restrictions:
         """Return the numbers of the predicates that accept a server which is about to come."""
         accepting = []
         for number, predicate in enumerate(self._predicates):
-            if isinstance(predicate, Remembered):
-                continue  # nobody is left to ask
             try:
-                yes = bool(predicate(record))
+                # Nobody is left to ask for one that is only remembered: what it said holds on.
+                remembered = isinstance(predicate, Remembered)
+                yes = name in self.answers[number] if remembered else bool(predicate(record))
             except Exception as error:
                 rule = f"must accept every server (on {name}: {type(error).__name__}: {error})"
                 raise InputError("predicate of servers", rule) from error

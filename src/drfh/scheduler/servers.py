@@ -58,7 +58,7 @@ class ServerCalls(Desk):
             raise InputError("server", "must not be the name of a group of servers", name)
         size = self._size(resources)
         totals = self._grown(size)
-        record = Server(resources, name=name, labels=labels)
+        record = Server(self._amounts(size), name=name, labels=labels)
         asked = self._restrictions.ask(name, record) if accepting is None else accepting
         before = None if old is None else self._fleet.members[old]
         position = self._fleet.add(name, record)
@@ -89,7 +89,7 @@ class ServerCalls(Desk):
         entry: dict[str, Any] = {
             "call": "add_server",
             "name": name,
-            "resources": self._units.amounts(size),
+            "resources": self._amounts(size),
         }
         if record.labels:
             entry["labels"] = dict(record.labels)
@@ -157,7 +157,7 @@ class ServerCalls(Desk):
                     self._core.put_back(last)
         self._totals = totals
         member = self._fleet.members[position]
-        amounts = self._units.amounts(size)
+        amounts = self._amounts(size)
         record = Server(amounts, name=member.record.name, labels=member.record.labels)
         self._fleet.add(name, record, member.group)
         self._count_evictions(names)

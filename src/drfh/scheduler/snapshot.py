@@ -47,7 +47,7 @@ def take(scheduler: Scheduler) -> dict[str, Any]:
                 "group": member.group,
                 "up": up,
                 "record": member.record.name,
-                "resources": dict(member.record.resources),
+                "resources": {r: a for r, a in member.record.resources.items() if a},
                 "labels": dict(member.record.labels),
             }
             for member, up in zip(scheduler._fleet.members, scheduler._up, strict=True)

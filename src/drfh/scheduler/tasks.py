@@ -260,7 +260,7 @@ or '16Gi', got -1
 
     def _new_names(self, task: str, count: int) -> tuple[str, ...]:
         check_name(task, "task")
-        number = 1 if count == 1 else _whole(count, "count", 1)
+        number = 1 if type(count) is int and count == 1 else _whole(count, "count", 1)
         names = (task,) if number == 1 else tuple(f"{task}/{i}" for i in range(number))
         for name in names:
             if name in self._tasks or name in self._past:

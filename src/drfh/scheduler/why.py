@@ -115,9 +115,9 @@ def _never(desk: Looking, survey: Survey) -> str:
     which = " that it may use" if survey.restricted else ""
     if not survey.too_large:
         return f"it needs {_listed(survey.needs)}, and no server{which} has all of it"
-    largest = _and([format_quantity(size) for _, _, size in survey.too_large])
-    wanted = [(name, amount) for name, amount, _ in survey.too_large]
-    return f"it needs {_listed(wanted)}, and the largest server{which} has {largest}"
+    wanted = _listed([(name, amount) for name, amount, _ in survey.too_large])
+    largest = _listed([(name, size) for name, _, size in survey.too_large], "or")
+    return f"it needs {wanted}, and no server{which} has more than {largest}"
 
 
 def _for_words(terms: Sequence[Any]) -> list[Any]:
@@ -153,16 +153,19 @@ def _waiting(desk: Looking, survey: Survey) -> str:
     if small:
         number = sum(m.servers for m in small)
         parts.append(f"{some(number, 'server')} {'is' if number == 1 else 'are'} too small")
-    return f"waits: it needs {_listed(survey.needs)}; {', '.join(parts)}"
+    return f"waits: it needs {_listed(survey.needs)}; {'; '.join(parts)}"
 
 
 def _lacking(missing: Missing, may: str) -> str:
-    free = _listed([(lack.resource, lack.free) for lack in missing.lacks])
-    servers = f"the {missing.servers:,} {missing.kind} servers"
+    free = _listed([(lack.resource, max(0.0, lack.free)) for lack in missing.lacks])
+    if missing.servers == 1:
+        return f"{missing.group} has {free} free"
+    servers = f"the {missing.servers:,} {missing.group} servers"
+    if missing.group is None:
+        size = _listed([(name, amount) for name, amount in missing.capacity.items() if amount])
+        servers = f"the {missing.servers:,} servers of {size}"
     if missing.nearest is not None:
         return f"{missing.nearest}, the nearest of {servers}{may}, has {free} free"
-    if missing.servers == 1:
-        return f"{missing.kind}{f', the only such server{may},' if may else ''} has {free} free"
     return f"{servers}{may} have at most {free} free"
 
 
@@ -176,13 +179,13 @@ def _order(owner: str, earlier: int, ahead: Sequence[Ahead]) -> str:
         if len(ahead) > _NAMED:
             named.append(some(len(ahead) - _NAMED, "other user"))
         goes = "goes" if len(ahead) == 1 else "go"
-        parts.append(f"{_and(named)} {goes} before {owner}.")
+        parts.append(f"{_joined(named)} {goes} before {owner}.")
     return " ".join(parts)
 
 
-def _listed(amounts: Sequence[tuple[str, float]]) -> str:
-    return _and([f"{format_quantity(amount)} {name}" for name, amount in amounts])
+def _listed(amounts: Sequence[tuple[str, float]], joint: str = "and") -> str:
+    return _joined([f"{format_quantity(amount)} {name}" for name, amount in amounts], joint)
 
 
-def _and(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+def _joined(words: Sequence[str], joint: str = "and") -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {joint} {words[-1]}"
