@@ -30,6 +30,8 @@ from drfh.files import (
     shipped_text,
 )
 from drfh.files.scalars import plain
+from drfh.files.schema import EventModel, JobModel
+from drfh.jobs import AddServers, Job, RemoveServers, ResizeServer
 from drfh.resources import parse_quantity
 from drfh.workload import User
 
@@ -39,6 +41,7 @@ GOOD = CLUSTER + USERS
 ANY_AMOUNT = "must be a finite number ≥ 0, such as 4, 0.5, '500m' or '16Gi'"
 ANY_WEIGHT = "must be a number > 0, such as 1 or 2.5"
 ANY_TASKS = "must be a number ≥ 0, such as 100 (leave it out for no end)"
+ANY_DURATION = "must be a number of seconds ≥ 0 (infinite for a task that never ends)"
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n"
     for old, new in zip("abcdefgh", "bcdefghi", strict=True)
@@ -213,7 +216,10 @@ BAD_TEXTS = {
         "cluster:\n- resources: 3\n" + USERS,
         ", line 2: cluster[0].resources must be a mapping, got 3",
     ),
-    "no demand": (CLUSTER + "users:\n- name: ann\n", ", line 5: users[0].demand must be given"),
+    "no demand": (
+        CLUSTER + "users:\n- name: ann\n",
+        ", line 5: users[0].demand must be given (there are no jobs either)",
+    ),
     "name a mapping": (
         CLUSTER + "users:\n- demand: {cpu: 1}\n  name: {}\n",
         ", line 6: users[0].name must be text, got {}",
@@ -240,7 +246,7 @@ BAD_TEXTS = {
     "key at the top": (
         GOOD + "zzz: 1\n",
         ", line 7: zzz is not a known key (known are title, description, cluster, users, "
-        "mechanism, parameters)",
+        "jobs, events, mechanism, parameters)",
     ),
     "key twice": (GOOD + "  name: bob\n", ", line 7: users[0].name must be given only once"),
     "resource twice": (
@@ -251,7 +257,7 @@ BAD_TEXTS = {
     "merge key": (
         "<<: {a: 1}\n" + GOOD,
         ", line 1: << is not a known key (known are title, description, cluster, users, "
-        "mechanism, parameters)",
+        "jobs, events, mechanism, parameters)",
     ),
     # amounts
     **{
@@ -337,6 +343,85 @@ BAD_TEXTS = {
         ", line 8: users[0].demand.cpus must be a resource that some server has "
         "(did you mean cpu?), got 1.0",
     ),
+    # jobs: the first is on line 8
+    **{
+        f"job {wrong or 'without a user'}": (
+            f"{GOOD}jobs:\n- {{{wrong}}}\n",
+            f", line 8: {message}",
+        )
+        for wrong, message in {
+            "": "jobs[0].user must be given",
+            "user: ann": "jobs[0].duration must be given",
+            "user: ann, duration: ten": f"jobs[0].duration {ANY_DURATION}, got 'ten'",
+            "user: ann, duration: -1": f"jobs[0].duration {ANY_DURATION}, got -1",
+            "user: ann, duration: .nan": f"jobs[0].duration {ANY_DURATION}, got nan",
+            "user: ann, duration: '5'": f"jobs[0].duration {ANY_DURATION}, got '5'",
+            "user: ann, duration: [1, x]": f"jobs[0].duration[1] {ANY_DURATION}, got 'x'",
+            "user: ann, duration: []": "jobs[0].duration must be one number, or at least one in a "
+            "list, got []",
+            "user: ann, duration: [1, 2], tasks: 3": "jobs[0].duration must be one number, or one "
+            "for each of 3 tasks, got '2 numbers'",
+            "user: ann, duration: 1, tasks: 0": "jobs[0].tasks must be a whole number ≥ 1, got 0",
+            "user: ann, duration: 1, arrival: .inf": "jobs[0].arrival must be a finite number of "
+            "seconds ≥ 0, got inf",
+            "user: an, duration: 1": "jobs[0].user must be one of ann "
+            "(did you mean ann?), got 'an'",
+            "user: ann, duration: 1, demand: {cpu: 0}": "jobs[0].demand must have at least one "
+            "amount > 0 (else its tasks never end), got {'cpu': 0.0}",
+            "user: ann, duration: 1, demand: {cpus: 1}": "jobs[0].demand.cpus must be a resource "
+            "that some server has (did you mean cpu?), got 1.0",
+            "user: ann, duration: 1, servers: bigg": "jobs[0].servers must name a server or a "
+            "group of the cluster (did you mean big?), got 'bigg'",
+            "user: ann, duration: 1, servers: {a: b}": "jobs[0].servers must match at least one "
+            "server, got a=b",
+            "user: ann, durations: 1": "jobs[0].durations is not a known key (did you mean "
+            "duration?)",
+        }.items()
+    },
+    "too many tasks": (
+        GOOD + "jobs:\n- {user: ann, duration: 1, tasks: 1e9}\n",
+        ", line 7: jobs must have at most 100,000,000 tasks in all, got '1,000,000,000'",
+    ),
+    "demand of nobody": (
+        CLUSTER + "users:\n- name: ann\njobs:\n- {user: ann, duration: 1}\n",
+        ", line 7: jobs[0].demand must be given (ann has no demand of its own)",
+    ),
+    "one name, two users": (
+        GOOD + "- {name: bob, demand: {cpu: 1}}\njobs:\n- {user: ann, duration: 1, name: x}\n"
+        "- {user: bob, duration: 1, name: x}\n",
+        ", line 10: jobs[1].name must not be that of a job of another user (ann), got 'x'",
+    ),
+    **{
+        f"event {wrong}": (f"{GOOD}events:\n- {{{wrong}}}\n", f", line 8: events[0]{message}")
+        for wrong, message in {
+            "remove: big": ".at must be given",
+            "at: 5": ".at must have exactly one of add, remove and resize",
+            "at: 5, remove: big, resize: big": ".resize must have exactly one of add, remove and "
+            "resize",
+            "at: -5, remove: big": ".at must be a finite number of seconds ≥ 0, got -5",
+            "at: 5, remove: ' big'": ".remove must be a non-empty string without spaces around it, "
+            "got ' big'",
+            "at: 5, remove: bgi": ".remove must name a server or group that is up at 5 s "
+            "(did you mean big?), got 'bgi'",
+            "at: 5, remove: big, resources: {cpu: 1}": ".resources must not be given here "
+            "(it is what a resized server has)",
+            "at: 5, resize: big": ".resources must be given with resize (it is what a resized "
+            "server has)",
+            "at: 5, resize: big, resources: {cpu: 0}": ".resources must have at least one amount "
+            "> 0 (to have none, remove the server), got {'cpu': 0.0}",
+            "at: 5, resize: bgi, resources: {cpu: 1}": ".resize must name a single server that is "
+            "up at 5 s (did you mean big?), got 'bgi'",
+            "at: 5, add: {resources: {cpu: 1}}": ".add.name must be given",
+            "at: 5, add: {name: big, resources: {cpu: 1}}": ".add.name must not be the name of a "
+            "server or group that is up at 5 s, got 'big'",
+            "at: 5, add: {name: new, resources: {cpu: x}}": f".add.resources.cpu {ANY_AMOUNT}, "
+            "got 'x'",
+            "at: 5, add: {name: new, resource: {cpu: 1}}": ".add.resource is not a known key "
+            "(did you mean resources?)",
+            "at: 5, add: big": ".add must be a mapping with keys among name, count, resources, "
+            "labels, got 'big'",
+        }.items()
+    },
     # YAML
     "syntax": (
         "cluster: a: b\n",
@@ -480,7 +565,7 @@ terms = names | st.dictionaries(
 users = st.builds(
     User,
     names,
-    quantities,
+    st.none() | quantities,
     weight=st.floats(min_value=1e-9, max_value=1e9),
     tasks=st.none() | amounts,
     servers=st.none() | terms | st.lists(terms, min_size=1, max_size=3),
@@ -502,15 +587,48 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(names, inner, max_size=2),
     max_leaves=4,
 )
-scenarios = st.builds(
-    Scenario,
-    st.lists(groups, min_size=1, max_size=3).map(Cluster),
-    st.lists(users, min_size=1, max_size=3, unique_by=lambda user: user.name).map(tuple),
-    names | st.just(""),
-    names | st.just("several\nlines\n\n  of text \n"),
-    names,
-    st.dictionaries(names, values, max_size=2),
+times = st.floats(min_value=0, max_value=1e15) | st.integers(0, 10**6)
+events = st.one_of(
+    st.builds(
+        AddServers,
+        times,
+        st.builds(Server, quantities, name=names, count=st.integers(1, 9)),
+    ),
+    st.builds(RemoveServers, times, names),
+    st.builds(ResizeServer, times, names, quantities),
 )
+
+
+@st.composite
+def jobs_of(draw: st.DrawFn, people: tuple[User, ...], endless: bool) -> Job:
+    user = draw(st.sampled_from(people))
+    seconds = times | st.just(float("inf")) if endless else times
+    listed = draw(st.booleans())
+    return Job(
+        user.name,
+        demand=draw(quantities if not user.demand else st.none() | quantities),
+        duration=draw(st.lists(seconds, min_size=1, max_size=3) if listed else seconds),
+        tasks=None if listed else draw(st.none() | st.integers(1, 10**6)),
+        arrival=draw(times),
+        servers=draw(st.none() | terms | st.lists(terms, min_size=1, max_size=2)),
+        name=draw(st.none() | names.map(lambda name: f"{user.name} {name}")),
+    )
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, ending: str) -> Scenario:
+    people = tuple(draw(st.lists(users, min_size=1, max_size=3, unique_by=lambda u: u.name)))
+    jobs = jobs_of(people, endless=ending == "yaml")
+    return Scenario(
+        draw(st.lists(groups, min_size=1, max_size=3).map(Cluster)),
+        people,
+        draw(names | st.just("")),
+        draw(names | st.just("several\nlines\n\n  of text \n")),
+        draw(names),
+        draw(st.dictionaries(names, values, max_size=2)),
+        tuple(draw(st.lists(jobs, max_size=3, unique_by=lambda job: job.name or id(job)))),
+        tuple(draw(st.lists(events, max_size=3))),
+    )
 
 
 @settings(
@@ -518,12 +636,15 @@ scenarios = st.builds(
     max_examples=150,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(scenario=scenarios, ending=st.sampled_from(["yaml", "json"]))
-def test_what_is_saved_is_loaded(tmp_path: Path, scenario: Scenario, ending: str) -> None:
+@given(ending=st.sampled_from(["yaml", "json"]), data=st.data())
+def test_what_is_saved_is_loaded(tmp_path: Path, ending: str, data: st.DataObject) -> None:
+    scenario = data.draw(scenarios(ending))
     path = tmp_path / f"a.{ending}"
     save_scenario(scenario, path)
     loaded = load_scenario(path)
     assert loaded == scenario
+    if scenario.jobs:
+        assert loaded.workload == scenario.workload
     assert {p.name for p in tmp_path.iterdir()} <= {"a.yaml", "a.json"}  # no drafts left
     if ending == "json":
         json.loads(path.read_text())
@@ -535,6 +656,90 @@ def test_saved_amounts_are_readable(tmp_path: Path) -> None:
     assert "memory: 256Gi" in text
     assert "cpu: 64\n" in text
     jsonschema.validate(yaml.safe_load(text), scenario_schema())
+
+
+JOBS = """
+cluster:
+- {name: big, count: 2, resources: {cpu: 8}}
+users:
+- {name: ann, demand: {cpu: 1}}
+- name: bob
+jobs:
+- {user: ann, duration: 60, tasks: 1e3, arrival: 30}
+- {user: bob, name: train, demand: {cpu: 2, gpu: 1}, duration: [60, .inf], servers: [new, {a: b}]}
+- {user: bob, name: train, demand: {cpu: 500m}, duration: 0.5, servers: 007}
+events:
+- {at: 60, add: {name: new, count: 2, resources: {cpu: 4, gpu: 1}, labels: {a: b}}}
+- {at: 0, add: {name: 007, resources: {cpu: 4}}}
+- {at: 90, remove: new/0}
+- {at: 80, resize: big/1, resources: {cpu: 500m}}
+"""
+
+
+def test_jobs_and_events(load: Load) -> None:
+    scenario = load(JOBS)
+    assert scenario.jobs == (
+        Job("ann", duration=60, tasks=1000, arrival=30),
+        Job(
+            "bob",
+            name="train",
+            demand={"cpu": 2, "gpu": 1},
+            duration=(60, float("inf")),
+            servers=["new", {"a": "b"}],
+        ),
+        Job("bob", name="train", demand={"cpu": 0.5}, duration=0.5, servers="007"),
+    )
+    assert scenario.events == (
+        AddServers(60, Server({"cpu": 4, "gpu": 1}, name="new", count=2, labels={"a": "b"})),
+        AddServers(0, Server({"cpu": 4}, name="007")),
+        RemoveServers(90, "new/0"),
+        ResizeServer(80, "big/1", {"cpu": 0.5}),
+    )
+    assert repr(scenario.workload) == (
+        "Workload(2 users, 2 jobs, 1,003 tasks, 4 server events, arrivals 0 to 30 s)"
+    )
+    scenario.workload.check(scenario.cluster)
+    assert check(scenario) == []
+    save_scenario(scenario, "b.yaml")
+    assert load_scenario("b.yaml") == scenario
+    assert refusal(lambda: save_scenario(scenario, "b.json")) == (
+        "jobs[1].duration must be finite to be saved as JSON (YAML can hold it), got inf"
+    )
+
+
+def test_a_scenario_without_jobs_is_not_simulated(load: Load) -> None:
+    assert refusal(lambda: load(GOOD).workload) == (
+        "jobs must have at least one entry (a scenario without jobs can be allocated, not "
+        "simulated)"
+    )
+
+
+def test_what_looks_odd_about_jobs(load: Load) -> None:
+    odd = JOBS.replace("tasks: 1e3", "demand: {cpu: 9}").replace("{a: b}]}", "{a: b}, big]}")
+    odd = odd.replace("- name: bob", "- name: bob\n- {name: cyd, servers: big}")
+    odd += "- {at: 99, add: {name: c, resources: {cpu: 1, memory: 4Gi}}}\n"
+    odd = odd.replace("demand: {cpu: 500m}, duration: 0.5", "demand: {memory: 4}, duration: 1")
+    assert check(load(odd)) == [
+        "warning: jobs[2] (train): memory 4 is 4 bytes where servers have 4Gi; did you mean 4Gi?",
+        "warning: jobs[0] (job-1): a task fits no server, so none runs",
+        "warning: jobs[2] (train): a task fits no server it may use, so none runs",
+        "warning: users[2] (cyd): has no jobs",
+    ]
+
+
+def test_what_is_wrong_about_events_comes_first(load: Load) -> None:
+    scenario = load(JOBS.replace("remove: new/0", "remove: new/2"), strict=False)
+    assert check(scenario)[0] == (
+        "error: events[2].remove must name a server or group that is up at 90 s "
+        "(new has new/0 to new/1), got 'new/2'"
+    )
+
+
+def test_files_page_names_every_key_of_jobs() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "files.md").read_text(encoding="utf-8")
+    for model in (JobModel, EventModel):
+        for key in model.model_fields:
+            assert f"| `{key}` |" in page, key
 
 
 def test_a_predicate_cannot_be_saved(tmp_path: Path) -> None:
@@ -596,6 +801,13 @@ def test_places_that_cannot_be_saved_to(tmp_path: Path, monkeypatch: pytest.Monk
         ({"users": ()}, "users must have at least one entry"),
         ({"users": ("ann",)}, "users[0] must be a drfh.User, got 'ann'"),
         ({"title": 3}, "title must be text, got 3"),
+        ({"jobs": ("x",)}, "jobs[0] must be a drfh.Job, got 'x'"),
+        ({"jobs": None}, "jobs must be a list of drfh.Job, got None"),
+        ({"events": "x"}, "events must be a list of server events, got 'x'"),
+        (
+            {"events": [3]},
+            "events[0] must be a drfh.AddServers, RemoveServers or ResizeServer, got 3",
+        ),
         (
             {"mechanism": ""},
             "mechanism must be a non-empty string without spaces around it, got ''",
@@ -638,6 +850,7 @@ def test_shipped_clusters_are_those_of_the_papers() -> None:
         "claim-i-leaves-with-bundle": 1,
         "google-2011": 12_583,
         "gpu-cluster": 70,
+        "gpu-day": 8,
         "nsdi11-single-server": 1,
         "paper-dynamic": 100,
         "paper-two-servers": 2,
@@ -667,10 +880,15 @@ def test_the_schema_is_for_editors() -> None:
 
 # The schema sees what an editor's YAML reader makes of a file, so only shape can be compared.
 @pytest.mark.parametrize("case", [
-    "no users", "users empty", "cluster empty", "users a mapping", "user a word", "no demand",
+    "no users", "users empty", "cluster empty", "users a mapping", "user a word",
     "resources a number", "name a mapping", "title a list", "parameters", "misspelt key",
     "misspelt in a group", "key at the top", "weight -1", "weight 2x", "weight true", "count",
     "label without value", "list in a list", "demand deep in the file",
+    "job without a user", "job user: ann", "job user: ann, duration: -1",
+    "job user: ann, duration: [1, x]", "job user: ann, duration: []",
+    "job user: ann, duration: 1, tasks: 0", "job user: ann, durations: 1", "event at: 5",
+    "event at: 5, remove: big, resize: big", "event at: 5, resize: big", "event remove: big",
+    "event at: 5, remove: big, resources: {cpu: 1}", "event at: 5, add: big",
 ])  # fmt: skip
 def test_the_schema_refuses_what_the_loader_refuses(case: str) -> None:
     data = plain(reading.parse(BAD_TEXTS[case][0], "a.yaml").root)

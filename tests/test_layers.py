@@ -14,6 +14,7 @@ ORDER: list[tuple[str, ...]] = [
     ("resources",),
     ("cluster",),
     ("workload",),
+    ("jobs",),
     ("files",),
     ("waterfill",),
     ("problem",),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from drfh.comparison import Comparison, compare
     from drfh.errors import DrfhError, InputError, SolverError, UnknownNameError
     from drfh.files import Scenario, load_scenario, save_scenario
+    from drfh.jobs import AddServers, Job, RemoveServers, ResizeServer, Workload
     from drfh.mechanisms import MECHANISMS, Solution, allocate
     from drfh.placement import Placement, Pools
     from drfh.problem import Problem
@@ -42,17 +43,21 @@ __version__ = "0.1.0"
 # Public name → the module that has it.
 _HOME = {
     "MECHANISMS": "drfh.mechanisms",
+    "AddServers": "drfh.jobs",
     "Allocation": "drfh.allocation",
     "Certificate": "drfh.certificate",
     "Cluster": "drfh.cluster",
     "Comparison": "drfh.comparison",
     "DrfhError": "drfh.errors",
     "InputError": "drfh.errors",
+    "Job": "drfh.jobs",
     "PROPERTIES": "drfh.auditor",
     "Placement": "drfh.placement",
     "Pools": "drfh.placement",
     "Problem": "drfh.problem",
+    "RemoveServers": "drfh.jobs",
     "Report": "drfh.auditor",
+    "ResizeServer": "drfh.jobs",
     "Scenario": "drfh.files",
     "Scheduler": "drfh.scheduler",
     "Server": "drfh.cluster",
@@ -60,6 +65,7 @@ _HOME = {
     "SolverError": "drfh.errors",
     "UnknownNameError": "drfh.errors",
     "User": "drfh.workload",
+    "Workload": "drfh.jobs",
     "allocate": "drfh.mechanisms",
     "audit": "drfh.auditor",
     "compare": "drfh.comparison",
@@ -70,16 +76,20 @@ _HOME = {
 __all__ = [
     "MECHANISMS",
     "PROPERTIES",
+    "AddServers",
     "Allocation",
     "Certificate",
     "Cluster",
     "Comparison",
     "DrfhError",
     "InputError",
+    "Job",
     "Placement",
     "Pools",
     "Problem",
+    "RemoveServers",
     "Report",
+    "ResizeServer",
     "Scenario",
     "Scheduler",
     "Server",
@@ -87,6 +97,7 @@ __all__ = [
     "SolverError",
     "UnknownNameError",
     "User",
+    "Workload",
     "__version__",
     "allocate",
     "audit",

@@ -102,6 +102,10 @@ class Problem:
         except AttributeError:
             wrong = next(u for u in everyone if not isinstance(u, User))
             raise InputError("users", "must all be drfh.User", wrong) from None
+        if () in shapes:
+            lacking = next(u for u in everyone if not u.needs)
+            rule = "must have at least one amount > 0 (with jobs alone it can only be simulated)"
+            raise InputError(f"demand of {lacking.name}", rule)
         if len(names) != len(everyone):
             seen: set[str] = set()
             for position, user in enumerate(everyone):

@@ -16,11 +16,23 @@ from drfh.cluster import Cluster, Server, check_name
 from drfh.errors import InputError
 from drfh.resources import FrozenMap, parse_amounts, parse_quantity
 
-__all__ = ["Restriction", "User", "eligible_servers", "shown_restriction"]
+__all__ = [
+    "Restriction",
+    "User",
+    "eligible_servers",
+    "parse_demand",
+    "parse_restriction",
+    "resolve_restriction",
+    "shown_restriction",
+    "unknown_server",
+]
 
 #: One term of a restriction: a group or server name, labels, or (Python only) a predicate.
 Term: TypeAlias = str | Mapping[str, Any] | Callable[[Server], bool]
 Restriction: TypeAlias = Term | Sequence[Term]
+
+# What a user without a demand has; told by identity from an empty one that was given.
+_NO_DEMAND: FrozenMap[float] = FrozenMap()
 
 # One tuple object for each set of resource names, so that many users share and compare it fast.
 _NAMES: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -36,6 +48,8 @@ class User:
         Unique among the users of a problem.
     demand
         What one task needs, by resource name. What is not mentioned is 0; at least one is > 0.
+        Left out (an empty mapping), only the user's jobs say it: then there is nothing to
+        allocate, but something to simulate.
     weight
         Entitlement relative to other users, > 0.
     tasks
@@ -68,7 +82,7 @@ class User:
     def __init__(
         self,
         name: str,
-        demand: Mapping[str, float | str],
+        demand: Mapping[str, float | str] | None = None,
         *,
         weight: float | str = 1.0,
         tasks: float | str | None = None,
@@ -76,10 +90,8 @@ class User:
         parent: str | None = None,
     ) -> None:
         check_name(name, "name")
-        amounts = parse_amounts(demand, "demand")
-        if not any(amounts.values()):
-            rule = "must have at least one amount > 0 (else its tasks never end)"
-            raise InputError("demand", rule, dict(amounts))
+        none = demand is None or demand is _NO_DEMAND
+        amounts = _NO_DEMAND if none else parse_demand(demand)
         entitled = parse_quantity(weight, "weight", "must be a number > 0, such as 1 or 2.5")
         if entitled <= 0:
             raise InputError("weight", "must be > 0", weight)
@@ -92,7 +104,7 @@ class User:
         set_(self, "demand", amounts)
         set_(self, "weight", entitled)
         set_(self, "tasks", limit)
-        set_(self, "servers", None if servers is None else _terms(servers))
+        set_(self, "servers", None if servers is None else parse_restriction(servers))
         set_(self, "parent", parent)
         set_(self, "needs", _NAMES.setdefault(names, names))
         numbers = (entitled, math.inf if limit is None else limit, *amounts.values())
@@ -100,11 +112,12 @@ class User:
 
     def __reduce__(self) -> tuple[Any, ...]:
         rest = {"weight": self.weight, "tasks": self.tasks, "servers": self.servers}
-        arguments = {"name": self.name, "demand": self.demand, **rest, "parent": self.parent}
+        demand = self.demand or None
+        arguments = {"name": self.name, "demand": demand, **rest, "parent": self.parent}
         return _user, (arguments,)
 
     def __repr__(self) -> str:
-        parts = [repr(self.name), repr(self.demand)]
+        parts = [repr(self.name), repr(self.demand)] if self.demand else [repr(self.name)]
         if self.weight != 1:
             parts.append(f"weight={self.weight!r}")
         given = {"tasks": self.tasks, "servers": self.servers, "parent": self.parent}
@@ -116,7 +129,29 @@ def _user(arguments: dict[str, Any]) -> User:
     return User(**arguments)
 
 
-def _terms(restriction: Any) -> tuple[Term, ...]:
+def parse_demand(demand: Any) -> FrozenMap[float]:
+    """Read what one task needs.
+
+    Examples
+    --------
+    >>> parse_demand({"cpu": "500m", "gpu": 1})
+    {'cpu': 0.5, 'gpu': 1.0}
+    """
+    amounts = parse_amounts(demand, "demand")
+    if not any(amounts.values()):
+        rule = "must have at least one amount > 0 (else its tasks never end)"
+        raise InputError("demand", rule, dict(amounts))
+    return amounts
+
+
+def parse_restriction(restriction: Any) -> tuple[Term, ...]:
+    """Read a restriction: the terms of which one must hold, in a form that can be compared.
+
+    Examples
+    --------
+    >>> parse_restriction({"zone": "a", "gpu": ["a100", "h100"]})
+    ({'zone': ('a',), 'gpu': ('a100', 'h100')},)
+    """
     single = isinstance(restriction, (str, Mapping)) or callable(restriction)
     listed = [restriction] if single else restriction
     if not isinstance(listed, Sequence) or not listed:
@@ -156,13 +191,28 @@ def eligible_servers(user: User, cluster: Cluster) -> tuple[NDArray[np.bool_], d
     >>> eligible_servers(User("u", {"cpu": 1}, servers=["b", "a/3"]), cluster)
     (array([False,  True]), {0: {3}})
     """
+    return resolve_restriction(user.servers or (), cluster, user.name)
+
+
+def resolve_restriction(
+    restriction: Restriction, cluster: Cluster, owner: str
+) -> tuple[NDArray[np.bool_], dict[int, set[int]]]:
+    """Resolve a restriction that `owner` (a name, for errors) has, as :func:`eligible_servers`.
+
+    Examples
+    --------
+    >>> cluster = Cluster([Server({"cpu": 1}, name="a"), Server({"cpu": 2}, name="b")])
+    >>> resolve_restriction("b", cluster, "job-1")
+    (array([False,  True]), {})
+    """
     groups = np.zeros(len(cluster), dtype=bool)
     singles: dict[int, set[int]] = {}
-    for term in user.servers or ():  # type: ignore[union-attr]
+    for term in parse_restriction(restriction) if restriction else ():
         if isinstance(term, str):
             found = cluster.find_server(term)
             if found is None:
-                raise _unknown_server(user, term, cluster)
+                counts = dict(zip(cluster.names, cluster.counts.tolist(), strict=True))
+                raise unknown_server(f"servers of {owner}", term, counts)
             group, index = found
             if index is None:
                 groups[group] = True
@@ -176,32 +226,46 @@ def eligible_servers(user: User, cluster: Cluster) -> tuple[NDArray[np.bool_], d
                 ]
             )
         else:
-            groups |= np.array([_holds(term, server, user) for server in cluster.servers])
+            groups |= np.array([_holds(term, server, owner) for server in cluster.servers])
     singles = {group: picked for group, picked in singles.items() if not groups[group]}
     if not groups.any() and not singles:
-        rule = f"must match at least one server, got {shown_restriction(user.servers)}"
-        raise InputError(f"servers of {user.name}", rule)
+        rule = f"must match at least one server, got {shown_restriction(restriction)}"
+        raise InputError(f"servers of {owner}", rule)
     return groups, singles
 
 
-def _unknown_server(user: User, name: str, cluster: Cluster) -> InputError:
+def unknown_server(field: str, name: str, counts: Mapping[str, int]) -> InputError:
+    """Return the error for a name that no server and no group has.
+
+    Parameters
+    ----------
+    field
+        Where the name stands.
+    name
+        The name.
+    counts
+        Number of servers of each group that there is.
+
+    Examples
+    --------
+    >>> print(unknown_server("servers of ann", "bgi", {"big": 3}))
+    servers of ann must name a server or a group of the cluster (did you mean big?), got 'bgi'
+    """
     group = name.rpartition("/")[0]
-    if group in cluster.group_index:
-        last = int(cluster.counts[cluster.group_index[group]]) - 1
-        hint = f" ({group} has {group}/0 to {group}/{last})"
+    if group in counts:
+        hint = f" ({group} has {group}/0 to {group}/{counts[group] - 1})"
     else:
-        near = difflib.get_close_matches(name, cluster.names, n=1)
+        near = difflib.get_close_matches(name, counts, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-    rule = f"must name a server or a group of the cluster{hint}"
-    return InputError(f"servers of {user.name}", rule, name)
+    return InputError(field, f"must name a server or a group of the cluster{hint}", name)
 
 
-def _holds(predicate: Callable[[Server], bool], server: Server, user: User) -> bool:
+def _holds(predicate: Callable[[Server], bool], server: Server, owner: str) -> bool:
     try:
         return bool(predicate(server))
     except Exception as error:
         rule = f"must accept every server (on {server.name}: {type(error).__name__}: {error})"
-        raise InputError(f"predicate of {user.name}", rule) from error
+        raise InputError(f"predicate of {owner}", rule) from error
 
 
 def shown_restriction(restriction: Restriction | None) -> str:
@@ -220,5 +284,5 @@ def shown_restriction(restriction: Restriction | None) -> str:
         else ", ".join(f"{key}={'|'.join(choices)}" for key, choices in term.items())
         if isinstance(term, Mapping)
         else getattr(term, "__name__", "a predicate")
-        for term in _terms(restriction)
+        for term in parse_restriction(restriction)
     )

@@ -234,7 +234,8 @@ def case_of(
     if mechanism == "whole-tasks":  # as `compare` calls it
         mechanism, whole_tasks = "drfh", True
     if isinstance(subject, Scenario):
-        scenario = subject
+        # Jobs and events are of no matter here, and users of a counterexample may have none.
+        scenario = replace(subject, jobs=(), events=())
         if mechanism is None:
             parameters = {**scenario.parameters, **parameters}
             whole_tasks = bool(parameters.pop("whole_tasks", False)) or whole_tasks

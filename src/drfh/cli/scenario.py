@@ -108,6 +108,9 @@ def _summary(scenario: Scenario) -> dict[str, Any]:
         "resources": dict(zip(cluster.resources, cluster.totals.tolist(), strict=True)),
         "users": [user.name for user in scenario.users],
         "mechanism": scenario.mechanism,
+        **({"jobs": scenario.workload.job_count} if scenario.jobs else {}),
+        **({"tasks": scenario.workload.task_count} if scenario.jobs else {}),
+        **({"events": len(scenario.events)} if scenario.events else {}),
     }
 
 
@@ -126,11 +129,14 @@ def _print_summary(scenario: Scenario, warnings: list[str]) -> None:
     grid = table("user", "demand of one task", "weight", "tasks", "servers")
     for user in scenario.users[:_MOST_USERS]:
         demand = ", ".join(f"{r} {format_quantity(a)}" for r, a in user.demand.items() if a)
+        demand = demand or "that of its jobs"
         tasks = "no end" if user.tasks is None else f"{user.tasks:,.6g}"
         grid.add_row(user.name, demand, f"{user.weight:g}", tasks, shown_restriction(user.servers))
     out.print(grid)
     if len(scenario.users) > _MOST_USERS:
         out.print(f"and {len(scenario.users) - _MOST_USERS:,} more users")
+    if scenario.jobs:
+        out.print(scenario.workload.summary)
     for warning in warnings[:_MOST_USERS]:
         out.print(f"warning: {warning}", style="yellow")
     if len(warnings) > _MOST_USERS:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
@@ -14,8 +15,11 @@ from drfh.disk import read_text, shown_path, write_whole
 from drfh.errors import InputError, UnknownNameError
 from drfh.files.checks import problems, warnings
 from drfh.files.reading import Document, parse
-from drfh.files.scalars import dump, written
-from drfh.resources import FrozenMap, format_quantity, parse_quantity
+from drfh.files.scalars import dump
+from drfh.files.timeline import read_event, read_job, saved_event, saved_job
+from drfh.files.values import amount, amounts, read_restriction, saved_group, saved_restriction
+from drfh.jobs import Job, ServerEvent, Workload
+from drfh.resources import FrozenMap
 from drfh.workload import User
 
 __all__ = [
@@ -46,6 +50,10 @@ class Scenario:
         Name of a mechanism.
     parameters
         Its parameters: plain values by name. Lists become tuples.
+    jobs
+        What the users submit over time, for a simulation; none are needed to allocate.
+    events
+        What happens to the servers meanwhile.
 
     Examples
     --------
@@ -60,6 +68,8 @@ class Scenario:
     description: str = ""
     mechanism: str = "drfh"
     parameters: Mapping[str, Any] = field(default_factory=FrozenMap)
+    jobs: tuple[Job, ...] = ()
+    events: tuple[ServerEvent, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.cluster, Cluster):
@@ -82,6 +92,34 @@ class Scenario:
             raise InputError("parameters", "must map names to values", self.parameters)
         object.__setattr__(self, "users", users)
         object.__setattr__(self, "parameters", _frozen(self.parameters, "parameters"))
+        for name in ("jobs", "events"):
+            given = getattr(self, name)
+            listed = isinstance(given, Iterable) and not isinstance(given, (str, Mapping))
+            object.__setattr__(self, name, tuple(given) if listed else given)
+        if self.jobs != () or self.events != ():  # anything else than a list is refused here
+            self.__dict__["_workload"] = Workload(users, self.jobs, self.events)
+
+    @property
+    def workload(self) -> Workload:
+        """The users, jobs and events, as a simulation reads them.
+
+        Raises
+        ------
+        InputError
+            If there are no jobs.
+
+        Examples
+        --------
+        >>> load_scenario("gpu-day").workload.users[0].name
+        'research'
+        """
+        if not self.jobs:
+            rule = "must have at least one entry"
+            raise InputError(
+                "jobs", f"{rule} (a scenario without jobs can be allocated, not simulated)"
+            )
+        workload: Workload = self.__dict__["_workload"]
+        return workload
 
 
 def load_scenario(source: str | os.PathLike[str], *, strict: bool = False) -> Scenario:
@@ -114,7 +152,9 @@ def load_scenario(source: str | os.PathLike[str], *, strict: bool = False) -> Sc
     try:
         scenario = _records(document)
         if strict:
-            for problem in problems(scenario.cluster, scenario.users):
+            for problem in problems(
+                scenario.cluster, scenario.users, scenario.jobs, scenario.events
+            ):
                 raise problem
     except InputError as error:
         raise error if error.place else document.at(error) from None
@@ -151,39 +191,22 @@ def _records(document: Document) -> Scenario:
                     user.demand,
                     weight=user.weight,
                     tasks=user.tasks,
-                    servers=_restriction(user.servers),
+                    servers=read_restriction(user.servers),
                     parent=user.parent,
                 )
             )
         except InputError as error:
             raise error.within(f"users[{position}]") from None
     return Scenario(
-        cluster, tuple(users), model.title, model.description, model.mechanism, model.parameters
+        cluster,
+        tuple(users),
+        model.title,
+        model.description,
+        model.mechanism,
+        model.parameters,
+        tuple(read_job(position, job) for position, job in enumerate(model.jobs)),
+        tuple(read_event(position, event) for position, event in enumerate(model.events)),
     )
-
-
-def _restriction(value: Any) -> Any:
-    """Return a restriction with every name and label as the text that was written."""
-    if isinstance(value, list):
-        return [_term(term, f"servers[{position}]") for position, term in enumerate(value)]
-    return None if value is None else _term(value, "servers")
-
-
-def _term(value: Any, field: str) -> Any:
-    value = written(value)
-    if isinstance(value, dict):
-        return {key: _choices(choice, f"{field}.{key}") for key, choice in value.items()}
-    if not isinstance(value, str):
-        raise InputError(field, "must be the name of a server or group, or labels", value)
-    return value
-
-
-def _choices(value: Any, field: str) -> str | list[str]:
-    several = isinstance(value, list)
-    choices = [written(choice) for choice in (value if several else [value])]
-    if not choices or not all(isinstance(choice, str) for choice in choices):
-        raise InputError(field, "must be a label value or a list of them", value)
-    return choices if several else choices[0]
 
 
 def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
@@ -246,6 +269,11 @@ def scenario_text(scenario: Scenario, *, as_json: bool = False) -> str:
         raise InputError("scenario", rule, error.object[error.start : error.end]) from None
     if not as_json:
         return dump(data)
+    for position, job in enumerate(scenario.jobs):
+        seconds = job.duration if isinstance(job.duration, tuple) else (job.duration,)
+        if math.inf in seconds:
+            rule = "must be finite to be saved as JSON (YAML can hold it)"
+            raise InputError(f"jobs[{position}].duration", rule, math.inf)
     try:
         return json.dumps(data, indent=2, allow_nan=False) + "\n"
     except ValueError:
@@ -254,51 +282,31 @@ def scenario_text(scenario: Scenario, *, as_json: bool = False) -> str:
 
 
 def _to_dict(scenario: Scenario) -> dict[str, Any]:
-    def amount(value: float) -> Any:
-        short = format_quantity(value)
-        if short.endswith("i") and parse_quantity(short) == value:
-            return short
-        return int(value) if value.is_integer() and value < 2**53 else value
-
-    def amounts(values: Mapping[str, float]) -> dict[str, Any]:
-        return {name: amount(value) for name, value in values.items()}
-
-    def group(server: Server) -> dict[str, Any]:
-        entry: dict[str, Any] = {"name": server.name, "count": server.count}
-        entry["resources"] = amounts(server.resources)
-        return {**entry, "labels": dict(server.labels)} if server.labels else entry
-
     def user(position: int, user: User) -> dict[str, Any]:
-        entry: dict[str, Any] = {"name": user.name, "demand": amounts(user.demand)}
+        entry: dict[str, Any] = {"name": user.name}
+        if user.demand:
+            entry["demand"] = amounts(user.demand)
         if user.weight != 1:
             entry["weight"] = amount(user.weight)
         if user.tasks is not None:
             entry["tasks"] = amount(user.tasks)
         if user.servers is not None:
-            entry["servers"] = _saved_restriction(user.servers, f"users[{position}].servers")
+            entry["servers"] = saved_restriction(user.servers, f"users[{position}].servers")
         return entry if user.parent is None else {**entry, "parent": user.parent}
 
     texts = {"title": scenario.title, "description": scenario.description}
     data: dict[str, Any] = {key: text for key, text in texts.items() if text}
-    data["cluster"] = [group(server) for server in scenario.cluster.servers]
+    data["cluster"] = [saved_group(server) for server in scenario.cluster.servers]
     data["users"] = [user(position, entry) for position, entry in enumerate(scenario.users)]
+    if scenario.jobs:
+        data["jobs"] = [saved_job(position, job) for position, job in enumerate(scenario.jobs)]
+    if scenario.events:
+        data["events"] = [saved_event(event) for event in scenario.events]
     if scenario.mechanism != "drfh":
         data["mechanism"] = scenario.mechanism
     if scenario.parameters:
         data["parameters"] = _thawed(scenario.parameters)
     return data
-
-
-def _saved_restriction(restriction: Any, field: str) -> Any:
-    saved: list[Any] = []
-    for term in restriction:
-        if isinstance(term, str):
-            saved.append(term)
-        elif isinstance(term, Mapping):
-            saved.append({k: v[0] if len(v) == 1 else list(v) for k, v in term.items()})
-        else:
-            raise InputError(field, "must be names or labels to be saved, not a predicate", term)
-    return saved[0] if len(saved) == 1 else saved
 
 
 def _frozen(value: Any, field: str) -> Any:
@@ -333,8 +341,9 @@ def check(scenario: Scenario) -> list[str]:
     >>> check(Scenario(cluster, (User("ann", {"cpu": 1}),)))
     ['warning: resource gpu: no user demands it']
     """
-    wrong = [f"error: {problem}" for problem in problems(scenario.cluster, scenario.users)]
-    return wrong + [f"warning: {odd}" for odd in warnings(scenario.cluster, scenario.users)]
+    parts = scenario.cluster, scenario.users, scenario.jobs, scenario.events
+    wrong = [f"error: {problem}" for problem in problems(*parts)]
+    return wrong + [f"warning: {odd}" for odd in warnings(*parts)]
 
 
 def scenario_schema() -> dict[str, Any]:
@@ -343,7 +352,7 @@ def scenario_schema() -> dict[str, Any]:
     Examples
     --------
     >>> sorted(scenario_schema()["properties"])
-    ['cluster', 'description', 'mechanism', 'parameters', 'title', 'users']
+    ['cluster', 'description', 'events', 'jobs', 'mechanism', 'parameters', 'title', 'users']
     """
     from drfh.files.schema import json_schema
 

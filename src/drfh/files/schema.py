@@ -46,6 +46,13 @@ def _whole(value: Any) -> Any:
 Count = Annotated[
     Any, BeforeValidator(_whole), WithJsonSchema({"type": "integer", "minimum": 1, "default": 1})
 ]
+_SECONDS = {"type": "number", "minimum": 0}
+Seconds = Annotated[Any, BeforeValidator(plain), WithJsonSchema(_SECONDS)]
+Durations = Annotated[
+    Any,
+    BeforeValidator(plain),
+    WithJsonSchema({"anyOf": [_SECONDS, {"type": "array", "minItems": 1, "items": _SECONDS}]}),
+]
 _NAMES = {"anyOf": [_TEXT_SCHEMA, {"type": "array", "items": _TEXT_SCHEMA}]}
 _TERM = {
     "anyOf": [
@@ -85,12 +92,14 @@ class GroupModel(_Model):
 
 
 class UserModel(_Model):
-    """Somebody who runs tasks of one shape."""
+    """Somebody who runs tasks."""
 
     name: Text = Field(examples=["ann"])
     """Unique among the users."""
-    demand: dict[str, Quantity] = Field(examples=[{"cpu": "500m", "memory": "2Gi"}])
-    """What one task needs by resource name. What is not mentioned is 0."""
+    demand: dict[str, Quantity] | None = Field(
+        default=None, examples=[{"cpu": "500m", "memory": "2Gi"}]
+    )
+    """What one task needs by resource name. What is not mentioned is 0. Left out: see its jobs."""
     weight: Quantity = Field(default=1, examples=[2])
     """Entitlement relative to other users, > 0."""
     tasks: Quantity | None = Field(default=None, examples=[100])
@@ -99,6 +108,47 @@ class UserModel(_Model):
     """Where tasks may run: a group or server, labels, or a list of these. Default: everywhere."""
     parent: Text | None = Field(default=None, examples=["team"])
     """Name of the group of users above, for hierarchical mechanisms."""
+
+
+class JobModel(_Model):
+    """Tasks of one user and one shape that arrive together."""
+
+    user: Text = Field(examples=["ann"])
+    """Name of the user."""
+    name: Text | None = Field(default=None, examples=["nightly"])
+    """Entries of one user with the same name are one job. By default job-1, job-2, …"""
+    demand: dict[str, Quantity] | None = Field(default=None, examples=[{"cpu": 4, "gpu": 1}])
+    """What one task needs by resource name; by default the demand of the user."""
+    duration: Durations = Field(examples=[60, [60, 90, 75]])
+    """How long a task runs, in seconds; or a list with a number for each task."""
+    tasks: Count | None = Field(default=None, examples=[100])
+    """How many tasks there are. Default: 1, or as many as there are durations."""
+    arrival: Seconds = Field(default=0, examples=[3600])
+    """When they arrive, in seconds."""
+    servers: Servers = Field(default=None, examples=["big-memory", {"zone": "a"}])
+    """Where they may run, besides what holds for the user."""
+
+
+class EventModel(_Model):
+    """Servers that come, go or change; one of add, remove and resize."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [{"required": [key]} for key in ("add", "remove", "resize")],
+            "dependentRequired": {"resize": ["resources"], "resources": ["resize"]},
+        }
+    )
+
+    at: Seconds = Field(examples=[300])
+    """When, in seconds."""
+    add: GroupModel | None = Field(default=None)
+    """A group of servers that joins; it must have a name."""
+    remove: Text | None = Field(default=None, examples=["big", "small/0"])
+    """Name of the server or group that leaves."""
+    resize: Text | None = Field(default=None, examples=["small/1"])
+    """Name of a single server that has other resources from then on."""
+    resources: dict[str, Quantity] | None = Field(default=None, examples=[{"cpu": 4}])
+    """With resize: all it has then. What is not mentioned is 0."""
 
 
 class ScenarioModel(_Model):
@@ -112,6 +162,10 @@ class ScenarioModel(_Model):
     """Groups of equal servers, in order."""
     users: list[UserModel] = Field(min_length=1)
     """Who shares the cluster."""
+    jobs: list[JobModel] = []
+    """What the users submit over time, for a simulation."""
+    events: list[EventModel] = []
+    """What happens to the servers meanwhile."""
     mechanism: Text = Field(default="drfh", examples=["drfh", "per-server-drf"])
     """How to share it."""
     parameters: Annotated[dict[str, Any], BeforeValidator(plain)] = {}
@@ -196,4 +250,11 @@ def _path(location: Sequence[str | int]) -> str:
 def _keys(location: Sequence[str | int]) -> list[str]:
     if not location:
         return list(ScenarioModel.model_fields)
-    return list((GroupModel if location[0] == "cluster" else UserModel).model_fields)
+    inside: dict[str, type[BaseModel]] = {
+        "cluster": GroupModel,
+        "users": UserModel,
+        "jobs": JobModel,
+        "events": EventModel,
+    }
+    model = GroupModel if location[2:3] == ("add",) else inside.get(str(location[0]), ScenarioModel)
+    return list(model.model_fields)

@@ -1,0 +1,524 @@
+"""The indexed brain: the plain twin's decisions from arrays and compiled loops.
+
+All of its state is one tuple of arrays, :class:`~drfh.kernels.online.state.Brain`; this class
+makes room, keeps totals and columns up to date, and hands over to ``kernels/online``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from drfh.kernels.online import place as steps
+from drfh.kernels.online import state as st
+from drfh.kernels.online.blocks import blocks_build
+from drfh.kernels.online.stairs import stairs_build
+from drfh.kernels.online.turns import enqueue, turns_build, unlink
+from drfh.scheduler.core import GONE, NEVER, QUEUED, RUNNING, CoreState, Ints
+from drfh.scheduler.rules import Rules
+
+__all__ = ["IndexedCore"]
+
+_ROOM_FOR_RESULTS = 4096
+
+# Array → (what it has a row for, number type, what new rows hold). Shapes beyond the first axis
+# are found in _widths.
+_ROWS: dict[str, tuple[str, Any, float]] = {
+    "room": ("server", np.int64, 0), "free": ("server", np.int64, 0),
+    "dirty": ("server", np.uint8, 0), "dirty_list": ("server", np.int64, 0),
+    "first_on": ("server", np.int32, -1), "last_on": ("server", np.int32, -1),
+    "key": ("server", np.float64, 0), "weight": ("user", np.float64, 1),
+    "usage": ("user", np.int64, 0), "level": ("user", np.float64, 0),
+    "running": ("user", np.int64, 0), "queued": ("user", np.int64, 0),
+    "first_queue": ("user", np.int32, -1), "ready_first": ("leaf", np.int32, -1),
+    "waiting_first": ("leaf", np.int32, -1), "waiting_need": ("leaf", np.int64, st.LARGEST),
+    "need": ("shape", np.int64, 0), "part": ("shape", np.float64, 0),
+    "ratio": ("shape", np.float64, 0), "reference": ("shape", np.int32, 0),
+    "restriction": ("shape", np.int32, 0), "never": ("shape", np.uint8, 0),
+    "blocked": ("shape", np.int64, -1), "waiters": ("shape", np.int64, 0),
+    "queue_user": ("queue", np.int32, 0), "queue_shape": ("queue", np.int32, 0),
+    "queue_head": ("queue", np.int32, -1), "queue_tail": ("queue", np.int32, -1),
+    "queue_state": ("queue", np.uint8, 0), "next_queue": ("queue", np.int32, -1),
+    "task_user": ("task", np.int32, 0), "task_shape": ("task", np.int32, 0),
+    "task_state": ("task", np.uint8, 0), "task_server": ("task", np.int32, -1),
+    "task_order": ("task", np.int64, 0), "before": ("task", np.int32, -1),
+    "after": ("task", np.int32, -1), "spare": ("block", np.int32, 0),
+    "block_key": ("block", np.float64, 0), "block_server": ("block", np.int32, 0),
+    "block_length": ("block", np.int64, 0), "block_free": ("entry", np.int64, 0),
+    "directory": ("block", np.int32, 0), "directory_key": ("block", np.float64, 0),
+    "directory_first": ("block", np.int64, 0), "directory_bound": ("block", np.float64, 0),
+    "directory_most": ("block", np.int64, 0), "directory_low": ("block", np.float64, 0),
+    "directory_high": ("block", np.float64, 0), "stairs": ("stair", np.int64, -1),
+    "stairs_rest": ("stair", np.int64, -1),
+}  # fmt: skip
+
+
+class IndexedCore:
+    """See :class:`~drfh.scheduler.core.Core`.
+
+    Examples
+    --------
+    >>> from drfh.policies import Policy
+    >>> core = IndexedCore(Rules(Policy(), ("cpu",), (1.0,)))
+    >>> core.add_server([4]), core.add_user(1.0), core.add_shape([3])
+    (0, 0, 0)
+    >>> core.submit(0, 0, count=2)
+    0
+    >>> [numbers.tolist() for numbers in core.place()]
+    [[0], [0]]
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        if rules.policy.own or rules.mode not in st.MODES:
+            raise ValueError(f"{rules.policy.name} runs on the plain brain only")
+        self.rules = rules
+        m, columns = len(rules.resources), rules.columns
+        self._widths: dict[str, tuple[int, ...]] = {
+            "room": (columns,), "free": (columns,), "usage": (columns,), "need": (columns,),
+            "waiting_need": (columns,), "part": (m,), "ratio": (m,),
+            "block_key": (st.BLOCK,), "block_server": (st.BLOCK,),
+            "block_free": (m,), "directory_most": (m,), "directory_low": (m,),
+            "directory_high": (m,), "stairs": (st.STEPS,),
+            "stairs_rest": (max(0, len(rules.fit) - 2),),
+        }  # fmt: skip
+        self._room: dict[str, int] = {}
+        self._size = np.zeros((0, m), dtype=np.int64)
+        self._base = np.zeros((0, m), dtype=np.int64)
+        arrays: dict[str, Any] = {
+            "draws": np.array([rules.seed % 2**64], dtype=np.uint64),
+            "full": np.zeros(columns), "total": np.zeros(m),
+            "allowed": np.ones((1, 0), dtype=np.uint8),
+            "stack": np.zeros(256, dtype=np.int32), "steps": np.zeros(st.STEPS, dtype=np.int64),
+        }  # fmt: skip
+        for name, (kind, number, start) in _ROWS.items():
+            self._room[kind] = 0
+            arrays[name] = np.full((0, *self._widths.get(name, ())), start, dtype=number)
+        self.brain = st.Brain()
+        self.brain.head[: st.RULES] = self._rule()
+        for name, array in arrays.items():
+            self.brain.set(name, array)
+        self._scaled = False  # columns and totals are those of the servers
+        self._results = np.zeros((2, _ROOM_FOR_RESULTS), dtype=np.int64)
+
+    def _rule(self) -> Ints:
+        rules, m = self.rules, len(self.rules.resources)
+        rule = np.zeros(st.RULES, dtype=np.int64)
+        rule[st.CHOICE] = choice = st.CHOICES.index(rules.choice)
+        rule[st.STRICT] = rules.policy.blocked == "strict"
+        rule[st.BACKFILL] = rules.policy.inside == "backfill"
+        rule[st.MODE] = st.MODES.index(rules.mode)
+        rule[st.FIT_FROM], rule[st.FIT_TO] = rules.fit.start, rules.fit.stop
+        rule[st.LEVEL_FROM], rule[st.LEVEL_TO] = rules.level.start, rules.level.stop
+        rule[st.RESOURCES], rule[st.REFERENCE] = m, rules.reference
+        rule[st.OTHER] = next((r for r in range(m) if r != rules.reference), 0)
+        rule[st.INDEX] = st.BY_SCAN
+        # With one resource H is 0 everywhere: Best-Fit is First-Fit.
+        if choice == st.FIRST_FIT or (choice == st.BEST_FIT and m == 1):
+            rule[st.INDEX] = st.BY_STAIRS
+        elif choice == st.BEST_FIT and rules.fit == range(m):
+            rule[st.INDEX] = st.BY_BLOCKS
+        return rule
+
+    # Room
+
+    def _grow(self, kind: str, rows: int) -> None:
+        """Make room for so many rows of a kind."""
+        have = self._room[kind]
+        if rows <= have:
+            return
+        room = max(rows, have * 3 // 2, 16)
+        self._room[kind] = room
+        for name, (of, number, start) in _ROWS.items():
+            if of == kind:
+                old = getattr(self.brain, name)
+                new = np.full((room, *old.shape[1:]), start, dtype=number)
+                new[: len(old)] = old
+                self.brain.set(name, new)
+
+    def reserve(self, *, users: int = 0, tasks: int = 0, shapes: int = 0, queues: int = 0) -> None:
+        """Make room in one go for what is known to come."""
+        count = self.brain.count
+        self._grow_users(int(count[st.USERS]) + users)
+        self._grow("task", int(count[st.TASKS]) + tasks)
+        self._grow("shape", len(self._base) + shapes)
+        self._grow("queue", int(count[st.QUEUES]) + queues)
+
+    def _grow_users(self, users: int) -> None:
+        self._grow("user", users)
+        leaves = int(self.brain.head[st.LEAVES])
+        if users > leaves:
+            self.brain.head[st.LEAVES] = leaves = 1 << max(users - 1, 1).bit_length()
+            self._grow("leaf", 2 * leaves)
+            turns_build(self.brain.head)
+
+    # Users, servers, shapes
+
+    def add_group(self, parent: int, weight: float) -> int:
+        raise NotImplementedError("groups of users are for hdrf, which the plain brain runs")
+
+    def add_user(self, weight: float, group: int = -1) -> int:
+        user = int(self.brain.head[st.USERS])
+        self._grow_users(user + 1)
+        self.brain.head[st.USERS] = user + 1
+        self.brain.weight[user] = weight
+        return user
+
+    def set_weight(self, user: int, weight: float) -> None:
+        self.brain.weight[user] = weight
+        steps.changed(self.brain.head, user)
+
+    def add_server(self, capacity: Sequence[int], allowed: Sequence[bool] = ()) -> int:
+        row = np.array([capacity], dtype=np.int64)
+        return self.add_servers(row, np.array([allowed], dtype=np.uint8).reshape(1, -1))
+
+    def add_servers(self, capacity: Ints, allowed: Any = None) -> int:
+        """Add many servers (rows) at once and return the number of the first.
+
+        `allowed` has a row for each server and a column for each restriction from 1 on.
+        """
+        first = len(self._size)
+        self._size = np.concatenate((self._size, capacity))
+        self._grow("server", len(self._size))
+        self.brain.head[st.SERVERS] = len(self._size)
+        more = np.ones((len(self.brain.allowed), len(capacity)), dtype=np.uint8)
+        if allowed is not None:
+            more[1:] = np.asarray(allowed, dtype=np.uint8).T
+        self._set_allowed(np.concatenate((self.brain.allowed, more), axis=1))
+        self._changed_servers(range(first, len(self._size)))
+        return first
+
+    def set_capacity(self, server: int, capacity: Sequence[int]) -> None:
+        self._size[server] = capacity
+        self._changed_servers([server])
+
+    def _set_allowed(self, allowed: Any) -> None:
+        self.brain.set("allowed", np.ascontiguousarray(allowed))
+
+    def _changed_servers(self, servers: Sequence[int] | range) -> None:
+        b = self.brain
+        rows = self._size[servers.start : servers.stop] if isinstance(servers, range) else None
+        # Columns that depend on the whole cluster are counted again when they are needed.
+        m = len(self.rules.resources)
+        if rows is not None:
+            b.free[servers.start : servers.stop, :m] += rows
+            b.room[servers.start : servers.stop, :m] = rows
+        else:
+            for server in servers:
+                b.free[server, :m] += self._size[server] - b.room[server, :m]
+                b.room[server, :m] = self._size[server]
+        for server in servers:
+            steps.mark_dirty(b.head, server)
+        self._scaled = False
+
+    def add_restriction(self, allowed: Sequence[bool]) -> int:
+        row = np.array([allowed], dtype=np.uint8).reshape(1, -1)
+        self._set_allowed(np.concatenate((self.brain.allowed, row)))
+        return len(self.brain.allowed) - 1
+
+    def add_shape(self, need: Sequence[int], restriction: int = 0) -> int:
+        return self.add_shapes(np.array([need], dtype=np.int64), np.array([restriction]))
+
+    def add_shapes(self, need: Ints, restriction: Ints) -> int:
+        """Add many shapes (rows) at once and return the number of the first."""
+        first = len(self._base)
+        self._base = np.concatenate((self._base, need))
+        self._grow("shape", len(self._base))
+        self.brain.restriction[first : len(self._base)] = restriction
+        if self._scaled:
+            self._scale_shapes(np.arange(first, len(self._base)))
+        return first
+
+    # Totals and columns
+
+    def _scale(self) -> None:
+        """Count everything on the servers that are up now, and build the index anew."""
+        if self._scaled:
+            return
+        b, rules = self.brain, self.rules
+        totals = self._size.sum(axis=0)
+        b.total[:] = totals
+        b.full[:] = rules.denominators(totals.tolist())
+        before = b.never[: len(self._base)].copy()
+        self._scaled = True
+        self._scale_shapes(np.arange(len(self._base)))
+        if rules.extra:
+            self._recount()
+        self._regroup(before)
+        if rules.extra:
+            steps.wake_all(b.head)
+        turns_build(b.head)
+        self._build_index()
+
+    def _recount(self) -> None:
+        """Count the extra column of servers and users from the tasks that run."""
+        b, m, k = self.brain, len(self.rules.resources), len(self._size)
+        b.room[:k] = self.rules.server_rows(self._size)
+        b.free[:k, m] = b.room[:k, m]
+        b.usage[:, m] = 0
+        running = np.flatnonzero(b.task_state[: b.head[st.TASKS]] == RUNNING)
+        held = b.need[b.task_shape[running], m]
+        np.subtract.at(b.free[:, m], b.task_server[running], held)
+        np.add.at(b.usage[:, m], b.task_user[running], held)
+
+    def _scale_shapes(self, shapes: Ints) -> None:
+        b, rules = self.brain, self.rules
+        total = b.total
+        base = self._base[shapes]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            part = np.where(total > 0, base / total, 0.0)
+        chosen = np.where(
+            part[:, rules.reference] > 0, rules.reference, np.argmax(part > 0, axis=1)
+        )
+        own = part[np.arange(len(shapes)), chosen][:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            b.ratio[shapes] = np.where(own > 0, part / own, 0.0)
+        b.part[shapes], b.reference[shapes] = part, chosen
+        if rules.extra:
+            for shape, need in zip(shapes.tolist(), base, strict=True):
+                b.need[shape] = rules.shape_row(need, self._size)
+        else:
+            b.need[shapes] = base
+        rooms = rules.server_rows(self._size)
+        kinds, which = np.unique(rooms[:, rules.fit.start : rules.fit.stop], axis=0,
+                                 return_inverse=True)  # fmt: skip
+        which = which.reshape(-1)
+        kinds_of: dict[int, Any] = {0: np.arange(len(kinds))}
+        for shape, need in zip(shapes.tolist(), base, strict=True):
+            restriction = int(b.restriction[shape])
+            if restriction not in kinds_of:
+                may = b.allowed[restriction, : len(which)] != 0
+                kinds_of[restriction] = np.unique(which[may])
+            row = b.need[shape, rules.fit.start : rules.fit.stop]
+            holds = (kinds[kinds_of[restriction]] >= row).all(axis=1).any()
+            b.never[shape] = not holds or rules.refuses(need, self._size)
+
+    def _regroup(self, before: Any) -> None:
+        """Set aside the queued tasks that no server can hold now; queue those that one can."""
+        b = self.brain
+        now = b.never[: len(before)]
+        n = int(b.head[st.TASKS])
+        for shape in np.flatnonzero(now != before).tolist():
+            mine = b.task_shape[:n] == shape
+            if now[shape]:
+                for task in np.flatnonzero(mine & (b.task_state[:n] == QUEUED)).tolist():
+                    unlink(b.head, task)
+                    b.task_state[task] = NEVER
+            else:
+                for task in np.flatnonzero(mine & (b.task_state[:n] == NEVER)).tolist():
+                    self._make_queue_room()
+                    enqueue(self.brain.head, task)
+
+    def _build_index(self) -> None:
+        b, k = self.brain, len(self._size)
+        b.dirty[:k] = 0
+        if b.head[st.INDEX] == st.BY_BLOCKS:
+            blocks = k // 4 + 16
+            self._grow("block", blocks)
+            self._grow("entry", self._room["block"] * st.BLOCK)
+            b = self.brain
+            total, ref, other = b.total, b.head[st.REFERENCE], b.head[st.OTHER]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                base = b.free[:k, ref] / total[ref]
+                key = (b.free[:k, other] / total[other]) / base if total[other] > 0 else 0.0 * base
+            b.key[:k] = np.where((total[ref] > 0) & (b.free[:k, ref] > 0), key, np.inf)
+            blocks_build(b.head, np.argsort(b.key[:k], kind="stable"))
+        elif b.head[st.INDEX] == st.BY_STAIRS:
+            leaves = 1 << max((k + st.LEAF - 1) // st.LEAF - 1, 0).bit_length()
+            b.head[st.STAIR_LEAVES] = leaves
+            self._grow("stair", 2 * leaves)
+            b = self.brain
+            most = int(b.room[:k, self.rules.fit.start].max(initial=1))
+            b.steps[0] = 0
+            # Finer where it matters: tasks are small and free amounts are too.
+            b.steps[1:] = np.ceil(most * 2.0 ** (np.arange(-st.STEPS + 2, 1) / 2))
+            if len(self.rules.fit) == 1:
+                b.steps[1:] = st.LARGEST
+            stairs_build(b.head)
+        b.dirty[b.dirty_list[: b.head[st.DIRTY]]] = 1
+
+    # Tasks
+
+    def _make_queue_room(self, more: int = 1) -> None:
+        self._grow("queue", int(self.brain.head[st.QUEUES]) + more)
+
+    def submit(self, user: int, shape: int, count: int = 1) -> int:
+        self._scale()
+        self._grow("task", int(self.brain.head[st.TASKS]) + count)
+        self._make_queue_room()
+        return int(steps.submit(self.brain.head, user, shape, count))
+
+    def cancel(self, task: int) -> None:
+        self._scale()
+        steps.cancel(self.brain.head, task)
+
+    def update(self, task: int, shape: int) -> None:
+        self._scale()
+        self._make_queue_room()
+        b = self.brain
+        if b.task_state[task] == QUEUED:
+            unlink(b.head, task)
+        b.task_shape[task] = shape
+        enqueue(b.head, task)
+        steps.changed(b.head, int(b.task_user[task]))
+
+    def place(self, limit: int = -1) -> tuple[Ints, Ints]:
+        self._scale()
+        found: list[Ints] = []
+        left = limit if limit >= 0 else 2**62
+        while left > 0:
+            room = min(left, _ROOM_FOR_RESULTS)
+            number = int(steps.place(self.brain.head, self._results[0], self._results[1], room))
+            found.append(self._results[:, :number].copy())
+            left -= number
+            if number < room:
+                break
+        tasks, servers = np.concatenate(found, axis=1) if found else np.zeros((2, 0), np.int64)
+        return tasks, servers
+
+    def finish(self, task: int) -> None:
+        self._scale()
+        steps.finish(self.brain.head, task)
+
+    def put_back(self, task: int) -> None:
+        self._scale()
+        self._make_queue_room()
+        steps.put_back(self.brain.head, task)
+
+    def adopt(self, user: int, shape: int, server: int) -> int:
+        self._scale()
+        b = self.brain
+        task = int(b.head[st.TASKS])
+        self._grow("task", task + 1)
+        b = self.brain
+        b.head[st.TASKS] += 1
+        b.task_user[task], b.task_shape[task] = user, shape
+        b.task_order[task] = b.head[st.NEXT_ORDER]
+        b.head[st.NEXT_ORDER] += 1
+        self._run(task, server)
+        return task
+
+    def _run(self, task: int, server: int) -> None:
+        b = self.brain
+        steps.put_on(b.head, task, server)
+        if not b.dirty[server]:
+            steps.index_update(b.head, server)
+        steps.changed(b.head, int(b.task_user[task]))
+
+    # Looking
+
+    def state(self, task: int) -> int:
+        self._scale()
+        return int(self.brain.task_state[task])
+
+    def user_of(self, task: int) -> int:
+        return int(self.brain.task_user[task])
+
+    def shape_of(self, task: int) -> int:
+        return int(self.brain.task_shape[task])
+
+    def server_of(self, task: int) -> int:
+        return int(self.brain.task_server[task])
+
+    def running_on(self, server: int) -> list[int]:
+        b = self.brain
+        tasks: list[int] = []
+        task = int(b.first_on[server])
+        while task >= 0:
+            tasks.append(task)
+            task = int(b.after[task])
+        return tasks
+
+    def queue_of(self, user: int) -> list[int]:
+        self._scale()
+        b, n = self.brain, int(self.brain.head[st.TASKS])
+        waits = (b.task_state[:n] == QUEUED) | (b.task_state[:n] == NEVER)
+        tasks = np.flatnonzero(waits & (b.task_user[:n] == user))
+        ordered: list[int] = tasks[np.argsort(b.task_order[tasks], kind="stable")].tolist()
+        return ordered
+
+    def level(self, user: int) -> float:
+        self._scale()
+        return float(self.brain.level[user])
+
+    def usage(self, user: int) -> list[int]:
+        held: list[int] = self.brain.usage[user, : len(self.rules.resources)].tolist()
+        return held
+
+    def counts(self, user: int) -> tuple[int, int, int]:
+        self._scale()
+        b, n = self.brain, int(self.brain.head[st.TASKS])
+        aside = np.count_nonzero((b.task_state[:n] == NEVER) & (b.task_user[:n] == user))
+        return int(b.running[user]), int(b.queued[user]), int(aside)
+
+    def capacity(self, server: int) -> list[int]:
+        size: list[int] = self._size[server].tolist()
+        return size
+
+    def free(self, server: int) -> list[int]:
+        left: list[int] = self.brain.free[server, : len(self.rules.resources)].tolist()
+        return left
+
+    def overfull(self, server: int) -> bool:
+        self._scale()
+        return bool((self.brain.free[server, self.rules.fit.start : self.rules.fit.stop] < 0).any())
+
+    def could_hold(self, shape: int, server: int) -> bool:
+        return self._has_room(shape, server, self.brain.room)
+
+    def fits(self, shape: int, server: int) -> bool:
+        return self._has_room(shape, server, self.brain.free)
+
+    def _has_room(self, shape: int, server: int, room: Ints) -> bool:
+        self._scale()
+        b, fit = self.brain, slice(self.rules.fit.start, self.rules.fit.stop)
+        holds = bool((room[server, fit] >= b.need[shape, fit]).all())
+        return holds and bool(b.allowed[b.restriction[shape], server])
+
+    # Saving
+
+    def dump(self) -> CoreState:
+        self._scale()
+        b, k = self.brain, len(self._size)
+        n, users = int(b.head[st.TASKS]), int(b.head[st.USERS])
+        tasks = np.flatnonzero(b.task_state[:n] != GONE)
+        stamp = np.full(n, -1, dtype=np.int64)
+        placed = [task for server in range(k) for task in self.running_on(server)]
+        stamp[placed] = np.arange(len(placed))
+        return CoreState(
+            weight=b.weight[:users].tolist(), group=[-1] * users, groups=[],
+            capacity=self._size.tolist(), need=self._base.tolist(),
+            restriction=b.restriction[: len(self._base)].tolist(),
+            allowed=(b.allowed[1:] != 0).tolist(), tasks=tasks.tolist(),
+            user=b.task_user[tasks].tolist(), shape=b.task_shape[tasks].tolist(),
+            server=b.task_server[tasks].tolist(), order=b.task_order[tasks].tolist(),
+            stamp=stamp[tasks].tolist(), next_order=int(b.head[st.NEXT_ORDER]),
+            next_stamp=len(placed), draws=int(b.draws[0]),
+        )  # fmt: skip
+
+    def load(self, state: CoreState) -> None:
+        n = len(state.user)
+        self.reserve(users=len(state.weight), tasks=n, shapes=len(state.need))
+        for weight in state.weight:
+            self.add_user(weight)
+        self.add_servers(np.array(state.capacity, dtype=np.int64).reshape(-1, len(self._size.T)))
+        for row in state.allowed:
+            self.add_restriction(row)
+        for need, restriction in zip(state.need, state.restriction, strict=True):
+            self.add_shape(need, restriction)
+        self._scale()
+        b = self.brain
+        b.head[st.TASKS] = n
+        b.task_user[:n], b.task_shape[:n] = state.user, state.shape
+        b.task_order[:n] = state.order
+        runs = sorted((stamp, task) for task, stamp in enumerate(state.stamp) if stamp >= 0)
+        for _, task in runs:
+            self._run(task, state.server[task])
+        for task in range(n):
+            if b.task_state[task] != RUNNING:
+                self._make_queue_room()
+                enqueue(self.brain.head, task)
+                steps.changed(self.brain.head, int(self.brain.task_user[task]))
+        self.brain.head[st.NEXT_ORDER] = state.next_order
+        self.brain.draws[0] = state.draws
