@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any, Literal
 
 from drfh.errors import InputError, UnknownNameError
@@ -49,6 +48,7 @@ class Desk:
         self._up = [True] * len(fleet.members)
         self._totals = [0] * len(units.resources)
         self._groups: dict[str, int] = {}
+        self._group_rows: list[tuple[int, float]] = []  # parent, weight
         self._users: dict[str, int] = {}
         self._user_names: list[str] = []  # of users who left, too
         self._weights: list[float] = []
@@ -70,9 +70,9 @@ class Desk:
 
     def _new_core(self) -> Core:
         if self._engine == "indexed":
-            indexed: Any = import_module("drfh.scheduler.indexed")
-            core: Core = indexed.IndexedCore(self._rules)
-            return core
+            from drfh.scheduler.indexed import IndexedCore  # brings numba: only when needed
+
+            return IndexedCore(self._rules)
         plain = PlainCore(self._rules)
         plain.user_name = lambda user: self._user_names[user]
         plain.server_name = lambda server: self._server_names[server]
@@ -88,6 +88,12 @@ class Desk:
         self._task_names = [names[task] for task in state.tasks]
         self._owners = [owners[task] for task in state.tasks]
         self._tasks = {name: task for task, name in enumerate(self._task_names)}
+
+    def _add_group(self, name: str, parent: int, weight: float) -> None:
+        self._groups[name] = len(self._group_rows)
+        self._group_rows.append((parent, weight))
+        if self._rules.mode == "tree":  # no other turn asks for it
+            self._core.add_group(parent, weight)
 
     # Names to numbers
 
@@ -218,14 +224,5 @@ def _chosen(engine: str, rules: Rules, servers: int) -> str:
         rule = "must be plain or auto for hdrf and for a policy with functions of your own"
         raise InputError("engine", rule, engine)
     if engine == "auto":
-        small = servers <= _SMALL_FLEET
-        return "plain" if cannot or small or not _has_index() else "indexed"
+        return "plain" if cannot or servers <= _SMALL_FLEET else "indexed"
     return engine
-
-
-def _has_index() -> bool:
-    try:
-        import_module("drfh.scheduler.indexed")
-    except ModuleNotFoundError:
-        return False
-    return True

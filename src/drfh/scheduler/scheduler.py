@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from drfh.cluster import Cluster, check_name
 from drfh.errors import InputError
 from drfh.policies import Policy, find_policy
+from drfh.scheduler.core import CoreState
 from drfh.scheduler.desk import Engine
 from drfh.scheduler.fleet import Fleet
 from drfh.scheduler.log import first_record, replay
@@ -78,14 +81,11 @@ class Scheduler(Looking, ServerCalls, TaskCalls):
         tree = read_groups(groups)
         chosen = find_policy(policy)
         self._open(Fleet(cluster), Units.of(cluster), chosen, seed, engine, log)
-        sizes = self._units.rows(cluster.capacity).tolist()
-        for size, count in zip(sizes, cluster.counts.tolist(), strict=True):
-            for _ in range(count):
-                self._core.add_server(size)
-            self._totals = [t + count * s for t, s in zip(self._totals, size, strict=True)]
+        sizes = np.repeat(self._units.rows(cluster.capacity), cluster.counts, axis=0)
+        self._totals = sizes.sum(axis=0).tolist()
+        self._take_over(_empty(sizes.tolist(), seed))
         for name, (parent, weight) in tree.items():
-            above = -1 if parent is None else self._groups[parent]
-            self._groups[name] = self._core.add_group(above, weight)
+            self._add_group(name, -1 if parent is None else self._groups[parent], weight)
         if log:
             self._records.append(first_record(cluster, chosen, seed, tree))
 
@@ -128,7 +128,7 @@ class Scheduler(Looking, ServerCalls, TaskCalls):
         known = len(self._restrictions.answers)
         terms = self._restrictions.read(servers, f"servers of {name}")
         if parent is not None and parent not in self._groups:
-            self._groups[parent] = self._core.add_group(-1, 1.0)
+            self._add_group(parent, -1, 1.0)
         group = -1 if parent is None else self._groups[parent]
         self._users[name] = self._core.add_user(number, group)
         self._user_names.append(name)
@@ -270,3 +270,12 @@ class Scheduler(Looking, ServerCalls, TaskCalls):
         True
         """
         return replay(cls, log, policy, engine)
+
+
+def _empty(capacity: list[list[int]], seed: int) -> CoreState:
+    """Return the state of a core that has only servers: all at once, not one by one."""
+    return CoreState(
+        weight=[], group=[], groups=[], capacity=capacity, need=[], restriction=[], allowed=[],
+        tasks=[], user=[], shape=[], server=[], order=[], stamp=[],
+        next_order=0, next_stamp=0, draws=seed,
+    )  # fmt: skip

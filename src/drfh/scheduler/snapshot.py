@@ -34,6 +34,10 @@ def take(scheduler: Scheduler) -> dict[str, Any]:
         past[ended].append(name)
     core = asdict(state)
     del core["tasks"]  # numbers of before; the names below are in the same order
+    # Only a core that goes down the tree keeps it.
+    above = scheduler._groups
+    core["groups"] = [list(row) for row in scheduler._group_rows]
+    core["group"] = [-1 if name is None else above[name] for name in scheduler._parents]
     return {
         "format": _FORMAT,
         "policy": scheduler.policy.name,
@@ -119,6 +123,7 @@ def _fill(
     for pair, row in zip(saved["restrictions"], core["allowed"], strict=True):
         first, second = (known.read(from_json(terms)) for terms in pair)
         known.add((first, second), list(row))
+    scheduler._group_rows = core["groups"]
     scheduler._groups = {name: number for number, name in enumerate(saved["groups"])}
     for number, user in enumerate(saved["users"]):
         if not user["left"]:
