@@ -183,6 +183,51 @@ def test_random_calls(
         assert (why.state == "waiting") == (scheduler.state(task) == "queued")
 
 
+@settings(max_examples=60, deadline=None)
+@given(STEPS, st.sampled_from(POLICIES[:-1]), STEPS)
+def test_both_engines_decide_and_explain_alike(
+    before: list[tuple[str, int]], policy: str, after: list[tuple[str, int]]
+) -> None:
+    drivers = [Driver(started(policy, seed=7, engine=engine)) for engine in ("plain", "indexed")]
+    for driver in drivers:
+        for step in before:
+            driver.call(*step)
+        driver.check()
+    first, second = drivers
+    # Each goes on from the snapshot of the other.
+    twins = [
+        Scheduler.restore(plain(first.scheduler), engine="indexed"),
+        Scheduler.restore(plain(second.scheduler), engine="plain"),
+    ]
+    for twin in twins:
+        shadow = Driver(twin)
+        shadow.count, shadow.evictions = first.count, first.evictions
+        shadow.state = dict(first.state)
+        drivers.append(shadow)
+    for driver in drivers:
+        for step in after:
+            driver.call(*step)
+        assert driver.state == first.state
+        assert driver.scheduler.status() == first.scheduler.status()
+        for task in driver.state:
+            assert driver.scheduler.why(task) == first.scheduler.why(task)
+    again = Scheduler.replay(first.scheduler.log, engine="indexed")
+    assert again.status() == first.scheduler.status()
+
+
+def test_large_clusters_get_the_index() -> None:
+    servers = [Server({"cpu": 4, "memory": 8}, name="a", count=65)]
+    scheduler = Scheduler(Cluster(servers))
+    assert (scheduler.engine, scheduler.place()) == ("indexed", [])
+    assert scheduler.status()["users"] == {}
+    scheduler.add_user("ann", parent="team")  # groups are of no interest to this policy
+    scheduler.submit("t", "ann", {"cpu": 3}, count=70)
+    assert [placed.server for placed in scheduler.place()] == list(scheduler.servers)
+    assert Scheduler.restore(plain(scheduler)).status() == scheduler.status()
+    assert Scheduler(Cluster(servers), "hdrf").engine == "plain"
+    assert Scheduler(Cluster(servers), {"choice": most_free}).engine == "plain"
+
+
 @settings(max_examples=100, deadline=None)
 @given(STEPS)
 def test_no_server_overfilled_and_no_room_left(steps: list[tuple[str, int]]) -> None:
@@ -591,6 +636,15 @@ def test_why_restricted_and_together() -> None:
     assert scheduler.why("x").text == "x of ann runs on a/0."
     scheduler.finish("x")
     assert scheduler.why("x").text == "x is done."
+
+
+def test_why_on_an_overfilled_server() -> None:
+    scheduler = Scheduler(Cluster([Server({"cpu": 4, "memory": 4}, name="a")]))
+    scheduler.add_user("ann")
+    scheduler.adopt("x", "ann", {"cpu": 6}, "a")
+    scheduler.submit("t", "ann", {"memory": 2})
+    assert scheduler.place() == []
+    assert scheduler.why("t").text == "t of ann waits: it needs 2 memory; a has −2 cpu free."
 
 
 def test_why_never() -> None:

@@ -101,6 +101,7 @@ class IndexedCore:
             self.brain.set(name, array)
         self._scaled = False  # columns and totals are those of the servers
         self._results = np.zeros((2, _ROOM_FOR_RESULTS), dtype=np.int64)
+        self._grow_users(1)  # so that there is a tree of turns before the first user comes
 
     def _rule(self) -> Ints:
         rules, m = self.rules, len(self.rules.resources)
@@ -139,7 +140,7 @@ class IndexedCore:
 
     def reserve(self, *, users: int = 0, tasks: int = 0, shapes: int = 0, queues: int = 0) -> None:
         """Make room in one go for what is known to come."""
-        count = self.brain.count
+        count = self.brain.head
         self._grow_users(int(count[st.USERS]) + users)
         self._grow("task", int(count[st.TASKS]) + tasks)
         self._grow("shape", len(self._base) + shapes)

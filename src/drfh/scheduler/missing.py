@@ -31,7 +31,8 @@ class Missing:
     `group` is the group of all of them, or the name of a single one; None where equal servers
     are from several groups. `free` in `lacks` is the most on any of them; where each resource
     alone would fit somewhere but never all together, it is that of the server `nearest`. A kind
-    that is `too_small` would not do empty.
+    that is `too_small` would not do empty. Where adopted tasks overfill a server, `free` is
+    below 0, and that alone keeps others out.
     """
 
     group: str | None
@@ -62,8 +63,12 @@ class Survey:
         self._room = rules.server_rows(sizes)[self.servers]
         self._need = rules.shape_row(need, sizes)
         self._free = self._free_rows(sizes)
-        self._columns = [c for c in rules.fit if self._need[c] > 0]
-        self.needs = [(self._name(c), self._amount(c, self._need[c])) for c in self._columns]
+        self._columns = list(rules.fit)  # also where it needs 0: a server may be overfilled
+        self.needs = [
+            (self._name(c), self._amount(c, self._need[c]))
+            for c in self._columns
+            if self._need[c] > 0
+        ]
         most = self._room.max(axis=0, initial=0)
         self.too_large = [
             (self._name(c), self._amount(c, self._need[c]), self._amount(c, most[c]))
@@ -120,7 +125,7 @@ class Survey:
     def _of_kind(self, rows: list[int], size: tuple[int, ...]) -> tuple[float, Missing]:
         """Return how far it is from fitting (of what it needs), and what is missing."""
         columns, need = self._columns, self._need
-        wanted = need[columns].astype(float)
+        wanted = np.maximum(need[columns], 1).astype(float)
         small = bool((self._room[rows[0]][columns] < need[columns]).any())
         rooms = (self._room if small else self._free)[rows][:, columns]
         short = np.maximum((need[columns] - rooms) / wanted, 0.0).max(axis=1, initial=0.0)

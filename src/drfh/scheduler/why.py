@@ -157,7 +157,7 @@ def _waiting(desk: Looking, survey: Survey) -> str:
 
 
 def _lacking(missing: Missing, may: str) -> str:
-    free = _listed([(lack.resource, max(0.0, lack.free)) for lack in missing.lacks])
+    free = _listed([(lack.resource, lack.free) for lack in missing.lacks]).replace("-", "−")
     if missing.servers == 1:
         return f"{missing.group} has {free} free"
     servers = f"the {missing.servers:,} {missing.group} servers"
