@@ -682,7 +682,7 @@ def test_why_never_all_together() -> None:
 @pytest.mark.parametrize(
     ("policy", "text"),
     [
-        ("fifo", "ann (its oldest task is older) goes before bob."),
+        ("fifo", "ann (its oldest task is older) goes before bob, and nobody may overtake."),
         ("asset+best-fit", "ann (same sum of shares 0, added first) goes before bob."),
         ("max-min:cpu", "ann (same share of cpu 0, added first) goes before bob."),
         ("hdrf+best-fit", "ann (first down the tree of users) goes before bob."),
@@ -706,6 +706,13 @@ def test_why_slots() -> None:
     scheduler.place()
     text = scheduler.why("t/4").text
     assert text == "t/4 of ann waits: it needs 2 slots; the 2 a servers have at most 0 slots free."
+
+
+def test_a_wrong_name_among_many_tasks() -> None:
+    scheduler = started()
+    scheduler.submit("t", "ann", {"cpu": 1}, count=1001)
+    with pytest.raises(InputError, match="task must be one that was submitted, got 't/x'"):
+        scheduler.finish("t/x")
 
 
 def test_many_users_are_counted_not_listed() -> None:

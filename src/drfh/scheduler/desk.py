@@ -25,6 +25,7 @@ STATES = {QUEUED: "queued", NEVER: "never", RUNNING: "running"}
 
 _ENGINES = ("auto", "plain", "indexed")
 _MOST_KNOWN_DEMANDS = 2**16
+_MOST_NAMES_COMPARED = 1000  # finding the nearest of a million takes minutes
 _SMALL_FLEET = 64  # so many servers are searched faster than an index is kept
 
 
@@ -118,6 +119,8 @@ class Desk:
         if number is not None:
             return number
         past = self._past.get(name) if isinstance(name, str) else None
+        if past is None and len(self._tasks) > _MOST_NAMES_COMPARED:
+            raise InputError("task", "must be one that was submitted", name)
         if past is None:
             raise UnknownNameError("task", str(name), self._tasks)
         raise InputError("task", f"must be {wanted} (it is {past})", name)

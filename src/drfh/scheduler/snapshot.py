@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from drfh.cluster import Server
@@ -32,8 +32,9 @@ def take(scheduler: Scheduler) -> dict[str, Any]:
     past: dict[str, list[str]] = {"done": [], "cancelled": []}
     for name, ended in scheduler._past.items():
         past[ended].append(name)
-    core = asdict(state)
-    del core["tasks"]  # numbers of before; the names below are in the same order
+    # Without the numbers of before: the names below are in the same order.
+    kept = [field.name for field in fields(CoreState) if field.name != "tasks"]
+    core = {name: getattr(state, name) for name in kept}
     # Only a core that goes down the tree keeps it.
     above = scheduler._groups
     core["groups"] = [list(row) for row in scheduler._group_rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -270,7 +271,7 @@ or '16Gi', got -1
     @staticmethod
     def _each_once(tasks: Sequence[str]) -> None:
         if len(tasks) > 1 and len(set(tasks)) != len(tasks):
-            twice = next(name for name in tasks if tasks.count(name) > 1)
+            twice = Counter(tasks).most_common(1)[0][0]
             raise InputError("task", "must be named once", twice)
 
 

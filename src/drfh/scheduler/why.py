@@ -95,7 +95,7 @@ def explain_task(desk: Looking, task: str) -> Why:
     earlier = earlier_tasks(desk, number)
     ahead = users_ahead(desk, user)
     text = f"{task} of {owner} {_waiting(desk, survey)}."
-    order = _order(owner, earlier, ahead)
+    order = _order(owner, earlier, ahead, strict=desk.policy.blocked == "strict")
     return Why(task, owner, "waiting", f"{text} {order}".rstrip(), survey.missing, ahead, earlier)
 
 
@@ -169,7 +169,7 @@ def _lacking(missing: Missing, may: str) -> str:
     return f"{servers}{may} have at most {free} free"
 
 
-def _order(owner: str, earlier: int, ahead: Sequence[Ahead]) -> str:
+def _order(owner: str, earlier: int, ahead: Sequence[Ahead], *, strict: bool) -> str:
     parts = []
     if earlier:
         goes = "goes" if earlier == 1 else "go"
@@ -179,7 +179,8 @@ def _order(owner: str, earlier: int, ahead: Sequence[Ahead]) -> str:
         if len(ahead) > _NAMED:
             named.append(some(len(ahead) - _NAMED, "other user"))
         goes = "goes" if len(ahead) == 1 else "go"
-        parts.append(f"{_joined(named)} {goes} before {owner}.")
+        end = ", and nobody may overtake" if strict else ""
+        parts.append(f"{_joined(named)} {goes} before {owner}{end}.")
     return " ".join(parts)
 
 
