@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from drfh.mechanisms import MECHANISMS, Solution, allocate
     from drfh.placement import Placement, Pools
     from drfh.problem import Problem
+    from drfh.scheduler import Scheduler
     from drfh.workload import User
 
 __version__ = "0.1.0"
@@ -58,6 +59,7 @@ _HOME = {
     "Report": "drfh.auditor",
     "ResizeServer": "drfh.jobs",
     "Scenario": "drfh.files",
+    "Scheduler": "drfh.scheduler",
     "Server": "drfh.cluster",
     "Solution": "drfh.mechanisms",
     "SolverError": "drfh.errors",
@@ -89,6 +91,7 @@ __all__ = [
     "Report",
     "ResizeServer",
     "Scenario",
+    "Scheduler",
     "Server",
     "Solution",
     "SolverError",

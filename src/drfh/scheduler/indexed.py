@@ -96,6 +96,7 @@ class IndexedCore:
         self._stepped = 0  # shapes that the staircases know
         self._scaled = False  # columns and totals are those of the servers
         self._results = np.zeros((2, _ROOM_FOR_RESULTS), dtype=np.int64)
+        self._grow_users(1)  # so that there is a tree of turns before the first user comes
 
     def _rule(self) -> Ints:
         rules, m = self.rules, len(self.rules.resources)
