@@ -28,6 +28,7 @@ def test_exported_names() -> None:
         "ResizeServer",
         "Result",
         "Scenario",
+        "Scheduler",
         "Server",
         "Solution",
         "SolverError",
@@ -82,6 +83,14 @@ def test_small_allocation_needs_no_numba() -> None:
     loaded = loaded_after(code)
     assert "numpy" in loaded
     assert not {"numba", "altair", "highspy"} & loaded
+
+
+def test_small_scheduler_needs_no_numba() -> None:
+    code = (
+        "import drfh; s = drfh.Scheduler(drfh.Cluster([drfh.Server({'cpu': 1})])); "
+        "s.add_user('ann'); s.submit('t', 'ann', {'cpu': 1}); s.place(); s.why('t')"
+    )
+    assert not {"numba", "altair", "highspy", "polars"} & loaded_after(code)
 
 
 def test_version_is_that_of_the_package() -> None:

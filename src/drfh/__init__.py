@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from drfh.mechanisms import MECHANISMS, Solution, allocate
     from drfh.placement import Placement, Pools
     from drfh.problem import Problem
+    from drfh.scheduler import Scheduler
     from drfh.simulation import Result, simulate
     from drfh.workload import User
 
@@ -60,6 +61,7 @@ _HOME = {
     "ResizeServer": "drfh.jobs",
     "Result": "drfh.simulation",
     "Scenario": "drfh.files",
+    "Scheduler": "drfh.scheduler",
     "Server": "drfh.cluster",
     "Solution": "drfh.mechanisms",
     "SolverError": "drfh.errors",
@@ -93,6 +95,7 @@ __all__ = [
     "ResizeServer",
     "Result",
     "Scenario",
+    "Scheduler",
     "Server",
     "Solution",
     "SolverError",

@@ -1,1 +1,14 @@
-"""One brain: events in, placements out. No clock, no I/O."""
+"""One brain: events in, placements out. No clock, no I/O.
+
+:class:`Scheduler` has the names, the checks, the log and the explanations. Below it a *core*
+decides in numbers: :class:`~drfh.scheduler.plain.PlainCore` is the definition, an indexed one
+does the same fast.
+"""
+
+from __future__ import annotations
+
+from drfh.scheduler.scheduler import Scheduler
+from drfh.scheduler.tasks import Placed
+from drfh.scheduler.why import Why
+
+__all__ = ["Placed", "Scheduler", "Why"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from drfh.kernels.online import place as steps
 from drfh.kernels.online import state as st
-from drfh.kernels.online.blocks import blocks_build
+from drfh.kernels.online.blocks import blocks_build, server_keys
 from drfh.kernels.online.stairs import stairs_build
 from drfh.kernels.online.turns import enqueue, turns_build, unlink
 from drfh.scheduler.core import GONE, NEVER, QUEUED, RUNNING, CoreState, Ints
@@ -26,10 +26,8 @@ _ROOM_FOR_RESULTS = 4096
 # Array → (what it has a row for, number type, what new rows hold). Shapes beyond the first axis
 # are found in _widths.
 _ROWS: dict[str, tuple[str, Any, float]] = {
-    "room": ("server", np.int64, 0), "free": ("server", np.int64, 0),
-    "dirty": ("server", np.uint8, 0), "dirty_list": ("server", np.int64, 0),
-    "first_on": ("server", np.int32, -1), "last_on": ("server", np.int32, -1),
-    "key": ("server", np.float64, 0), "weight": ("user", np.float64, 1),
+    "room": ("server", np.int64, 0), "server": ("server", np.int64, 0),
+    "dirty_list": ("server", np.int64, 0), "weight": ("user", np.float64, 1),
     "usage": ("user", np.int64, 0), "level": ("user", np.float64, 0),
     "running": ("user", np.int64, 0), "queued": ("user", np.int64, 0),
     "first_queue": ("user", np.int32, -1), "ready_first": ("leaf", np.int32, -1),
@@ -41,17 +39,14 @@ _ROWS: dict[str, tuple[str, Any, float]] = {
     "queue_user": ("queue", np.int32, 0), "queue_shape": ("queue", np.int32, 0),
     "queue_head": ("queue", np.int32, -1), "queue_tail": ("queue", np.int32, -1),
     "queue_state": ("queue", np.uint8, 0), "next_queue": ("queue", np.int32, -1),
-    "task_user": ("task", np.int32, 0), "task_shape": ("task", np.int32, 0),
-    "task_state": ("task", np.uint8, 0), "task_server": ("task", np.int32, -1),
-    "task_order": ("task", np.int64, 0), "before": ("task", np.int32, -1),
-    "after": ("task", np.int32, -1), "spare": ("block", np.int32, 0),
+    "task": ("task", np.int64, 0), "spare": ("block", np.int32, 0),
     "block_key": ("block", np.float64, 0), "block_server": ("block", np.int32, 0),
     "block_length": ("block", np.int64, 0), "block_free": ("entry", np.int64, 0),
     "directory": ("block", np.int32, 0), "directory_key": ("block", np.float64, 0),
-    "directory_first": ("block", np.int64, 0), "directory_bound": ("block", np.float64, 0),
-    "directory_most": ("block", np.int64, 0), "directory_low": ("block", np.float64, 0),
-    "directory_high": ("block", np.float64, 0), "stairs": ("stair", np.int64, -1),
-    "stairs_rest": ("stair", np.int64, -1),
+    "block_bound": ("block", np.float64, 0), "block_least": ("block", np.int64, 0),
+    "block_first": ("block", np.int64, 0), "block_most": ("block", np.int64, 0),
+    "block_low": ("block", np.float64, 0), "block_high": ("block", np.float64, 0),
+    "stairs": ("stair", np.int64, -1), "stairs_rest": ("stair", np.int64, -1),
 }  # fmt: skip
 
 
@@ -76,12 +71,11 @@ class IndexedCore:
         self.rules = rules
         m, columns = len(rules.resources), rules.columns
         self._widths: dict[str, tuple[int, ...]] = {
-            "room": (columns,), "free": (columns,), "usage": (columns,), "need": (columns,),
-            "waiting_need": (columns,), "part": (m,), "ratio": (m,),
-            "block_key": (st.BLOCK,), "block_server": (st.BLOCK,),
-            "block_free": (m,), "directory_most": (m,), "directory_low": (m,),
-            "directory_high": (m,), "stairs": (st.STEPS,),
-            "stairs_rest": (max(0, len(rules.fit) - 2),),
+            "room": (columns,), "server": (st.FREE + columns,), "usage": (columns,),
+            "need": (columns,), "waiting_need": (columns,), "part": (m,), "ratio": (m,),
+            "task": (8,), "block_key": (st.BLOCK,), "block_server": (st.BLOCK,),
+            "block_free": (m,), "block_most": (m,), "block_low": (m,), "block_high": (m,),
+            "stairs": (st.STEPS,), "stairs_rest": (max(0, len(rules.fit) - 2),),
         }  # fmt: skip
         self._room: dict[str, int] = {}
         self._size = np.zeros((0, m), dtype=np.int64)
@@ -99,8 +93,10 @@ class IndexedCore:
         self.brain.head[: st.RULES] = self._rule()
         for name, array in arrays.items():
             self.brain.set(name, array)
+        self._stepped = 0  # shapes that the staircases know
         self._scaled = False  # columns and totals are those of the servers
         self._results = np.zeros((2, _ROOM_FOR_RESULTS), dtype=np.int64)
+        self._grow_users(1)  # so that there is a tree of turns before the first user comes
 
     def _rule(self) -> Ints:
         rules, m = self.rules, len(self.rules.resources)
@@ -135,11 +131,13 @@ class IndexedCore:
                 old = getattr(self.brain, name)
                 new = np.full((room, *old.shape[1:]), start, dtype=number)
                 new[: len(old)] = old
+                if name == "server":
+                    new[len(old) :, st.FIRST_ON] = new[len(old) :, st.LAST_ON] = -1
                 self.brain.set(name, new)
 
     def reserve(self, *, users: int = 0, tasks: int = 0, shapes: int = 0, queues: int = 0) -> None:
         """Make room in one go for what is known to come."""
-        count = self.brain.count
+        count = self.brain.head
         self._grow_users(int(count[st.USERS]) + users)
         self._grow("task", int(count[st.TASKS]) + tasks)
         self._grow("shape", len(self._base) + shapes)
@@ -196,20 +194,14 @@ class IndexedCore:
     def _set_allowed(self, allowed: Any) -> None:
         self.brain.set("allowed", np.ascontiguousarray(allowed))
 
-    def _changed_servers(self, servers: Sequence[int] | range) -> None:
-        b = self.brain
-        rows = self._size[servers.start : servers.stop] if isinstance(servers, range) else None
-        # Columns that depend on the whole cluster are counted again when they are needed.
-        m = len(self.rules.resources)
-        if rows is not None:
-            b.free[servers.start : servers.stop, :m] += rows
-            b.room[servers.start : servers.stop, :m] = rows
-        else:
-            for server in servers:
-                b.free[server, :m] += self._size[server] - b.room[server, :m]
-                b.room[server, :m] = self._size[server]
+    def _changed_servers(self, servers: Sequence[int]) -> None:
+        b, m = self.brain, len(self.rules.resources)
+        at = np.array(servers, dtype=np.int64)
+        b.free[at, :m] += self._size[at] - b.room[at, :m]
+        b.room[at, :m] = self._size[at]
         for server in servers:
             steps.mark_dirty(b.head, server)
+        # Columns that depend on the whole cluster are counted again when they are needed.
         self._scaled = False
 
     def add_restriction(self, allowed: Sequence[bool]) -> int:
@@ -228,6 +220,10 @@ class IndexedCore:
         self.brain.restriction[first : len(self._base)] = restriction
         if self._scaled:
             self._scale_shapes(np.arange(first, len(self._base)))
+            # A staircase is good for the tasks it was made for.
+            by_stairs = self.brain.head[st.INDEX] == st.BY_STAIRS
+            if by_stairs and len(self._base) > 2 * self._stepped + 8:
+                self._build_index()
         return first
 
     # Totals and columns
@@ -257,10 +253,10 @@ class IndexedCore:
         b.room[:k] = self.rules.server_rows(self._size)
         b.free[:k, m] = b.room[:k, m]
         b.usage[:, m] = 0
-        running = np.flatnonzero(b.task_state[: b.head[st.TASKS]] == RUNNING)
-        held = b.need[b.task_shape[running], m]
-        np.subtract.at(b.free[:, m], b.task_server[running], held)
-        np.add.at(b.usage[:, m], b.task_user[running], held)
+        running = np.flatnonzero(b.task[: b.head[st.TASKS], st.TASK_STATE] == RUNNING)
+        held = b.need[b.task[running, st.TASK_SHAPE], m]
+        np.subtract.at(b.free[:, m], b.task[running, st.TASK_SERVER], held)
+        np.add.at(b.usage[:, m], b.task[running, st.TASK_USER], held)
 
     def _scale_shapes(self, shapes: Ints) -> None:
         b, rules = self.brain, self.rules
@@ -300,43 +296,47 @@ class IndexedCore:
         now = b.never[: len(before)]
         n = int(b.head[st.TASKS])
         for shape in np.flatnonzero(now != before).tolist():
-            mine = b.task_shape[:n] == shape
+            mine = b.task[:n, st.TASK_SHAPE] == shape
             if now[shape]:
-                for task in np.flatnonzero(mine & (b.task_state[:n] == QUEUED)).tolist():
+                for task in np.flatnonzero(mine & (b.task[:n, st.TASK_STATE] == QUEUED)).tolist():
                     unlink(b.head, task)
-                    b.task_state[task] = NEVER
+                    b.task[task, st.TASK_STATE] = NEVER
             else:
-                for task in np.flatnonzero(mine & (b.task_state[:n] == NEVER)).tolist():
+                for task in np.flatnonzero(mine & (b.task[:n, st.TASK_STATE] == NEVER)).tolist():
                     self._make_queue_room()
                     enqueue(self.brain.head, task)
 
     def _build_index(self) -> None:
         b, k = self.brain, len(self._size)
-        b.dirty[:k] = 0
+        b.server[:k, st.IS_DIRTY] = 0
         if b.head[st.INDEX] == st.BY_BLOCKS:
             blocks = k // 4 + 16
             self._grow("block", blocks)
             self._grow("entry", self._room["block"] * st.BLOCK)
             b = self.brain
-            total, ref, other = b.total, b.head[st.REFERENCE], b.head[st.OTHER]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                base = b.free[:k, ref] / total[ref]
-                key = (b.free[:k, other] / total[other]) / base if total[other] > 0 else 0.0 * base
-            b.key[:k] = np.where((total[ref] > 0) & (b.free[:k, ref] > 0), key, np.inf)
-            blocks_build(b.head, np.argsort(b.key[:k], kind="stable"))
+            keys = server_keys(b.head)
+            blocks_build(b.head, np.argsort(keys, kind="stable"), keys)
         elif b.head[st.INDEX] == st.BY_STAIRS:
             leaves = 1 << max((k + st.LEAF - 1) // st.LEAF - 1, 0).bit_length()
             b.head[st.STAIR_LEAVES] = leaves
             self._grow("stair", 2 * leaves)
             b = self.brain
-            most = int(b.room[:k, self.rules.fit.start].max(initial=1))
-            b.steps[0] = 0
-            # Finer where it matters: tasks are small and free amounts are too.
-            b.steps[1:] = np.ceil(most * 2.0 ** (np.arange(-st.STEPS + 2, 1) / 2))
-            if len(self.rules.fit) == 1:
-                b.steps[1:] = st.LARGEST
+            b.steps[:] = self._steps()
+            self._stepped = len(self._base)
             stairs_build(b.head)
-        b.dirty[b.dirty_list[: b.head[st.DIRTY]]] = 1
+        b.server[b.dirty_list[: b.head[st.DIRTY]], st.IS_DIRTY] = 1
+
+    def _steps(self) -> Ints:
+        """Return the amounts of a staircase: quantiles of what tasks need of the first column."""
+        steps = np.full(st.STEPS, st.LARGEST, dtype=np.int64)
+        steps[0] = 0
+        if len(self.rules.fit) > 1:
+            needs = np.unique(self.brain.need[: len(self._base), self.rules.fit.start])
+            needs = needs[needs > 0]
+            if len(needs) >= st.STEPS:
+                needs = needs[np.linspace(0, len(needs) - 1, st.STEPS - 1).astype(np.int64)]
+            steps[1 : len(needs) + 1] = needs
+        return steps
 
     # Tasks
 
@@ -357,11 +357,11 @@ class IndexedCore:
         self._scale()
         self._make_queue_room()
         b = self.brain
-        if b.task_state[task] == QUEUED:
+        if b.task[task, st.TASK_STATE] == QUEUED:
             unlink(b.head, task)
-        b.task_shape[task] = shape
+        b.task[task, st.TASK_SHAPE] = shape
         enqueue(b.head, task)
-        steps.changed(b.head, int(b.task_user[task]))
+        steps.changed(b.head, int(b.task[task, st.TASK_USER]))
 
     def place(self, limit: int = -1) -> tuple[Ints, Ints]:
         self._scale()
@@ -393,8 +393,8 @@ class IndexedCore:
         self._grow("task", task + 1)
         b = self.brain
         b.head[st.TASKS] += 1
-        b.task_user[task], b.task_shape[task] = user, shape
-        b.task_order[task] = b.head[st.NEXT_ORDER]
+        b.task[task, st.TASK_USER], b.task[task, st.TASK_SHAPE] = user, shape
+        b.task[task, st.TASK_ORDER] = b.head[st.NEXT_ORDER]
         b.head[st.NEXT_ORDER] += 1
         self._run(task, server)
         return task
@@ -402,40 +402,40 @@ class IndexedCore:
     def _run(self, task: int, server: int) -> None:
         b = self.brain
         steps.put_on(b.head, task, server)
-        if not b.dirty[server]:
+        if not b.server[server, st.IS_DIRTY]:
             steps.index_update(b.head, server)
-        steps.changed(b.head, int(b.task_user[task]))
+        steps.changed(b.head, int(b.task[task, st.TASK_USER]))
 
     # Looking
 
     def state(self, task: int) -> int:
         self._scale()
-        return int(self.brain.task_state[task])
+        return int(self.brain.task[task, st.TASK_STATE])
 
     def user_of(self, task: int) -> int:
-        return int(self.brain.task_user[task])
+        return int(self.brain.task[task, st.TASK_USER])
 
     def shape_of(self, task: int) -> int:
-        return int(self.brain.task_shape[task])
+        return int(self.brain.task[task, st.TASK_SHAPE])
 
     def server_of(self, task: int) -> int:
-        return int(self.brain.task_server[task])
+        return int(self.brain.task[task, st.TASK_SERVER])
 
     def running_on(self, server: int) -> list[int]:
         b = self.brain
         tasks: list[int] = []
-        task = int(b.first_on[server])
+        task = int(b.server[server, st.FIRST_ON])
         while task >= 0:
             tasks.append(task)
-            task = int(b.after[task])
+            task = int(b.task[task, st.TASK_AFTER])
         return tasks
 
     def queue_of(self, user: int) -> list[int]:
         self._scale()
         b, n = self.brain, int(self.brain.head[st.TASKS])
-        waits = (b.task_state[:n] == QUEUED) | (b.task_state[:n] == NEVER)
-        tasks = np.flatnonzero(waits & (b.task_user[:n] == user))
-        ordered: list[int] = tasks[np.argsort(b.task_order[tasks], kind="stable")].tolist()
+        waits = (b.task[:n, st.TASK_STATE] == QUEUED) | (b.task[:n, st.TASK_STATE] == NEVER)
+        tasks = np.flatnonzero(waits & (b.task[:n, st.TASK_USER] == user))
+        ordered: list[int] = tasks[np.argsort(b.task[tasks, st.TASK_ORDER], kind="stable")].tolist()
         return ordered
 
     def level(self, user: int) -> float:
@@ -449,8 +449,10 @@ class IndexedCore:
     def counts(self, user: int) -> tuple[int, int, int]:
         self._scale()
         b, n = self.brain, int(self.brain.head[st.TASKS])
-        aside = np.count_nonzero((b.task_state[:n] == NEVER) & (b.task_user[:n] == user))
-        return int(b.running[user]), int(b.queued[user]), int(aside)
+        aside = np.count_nonzero(
+            (b.task[:n, st.TASK_STATE] == NEVER) & (b.task[:n, st.TASK_USER] == user)
+        )
+        return int(b.running[user]), int(b.queued[user]), int(aside.sum())
 
     def capacity(self, server: int) -> list[int]:
         size: list[int] = self._size[server].tolist()
@@ -482,7 +484,8 @@ class IndexedCore:
         self._scale()
         b, k = self.brain, len(self._size)
         n, users = int(b.head[st.TASKS]), int(b.head[st.USERS])
-        tasks = np.flatnonzero(b.task_state[:n] != GONE)
+        tasks = np.flatnonzero(b.task[:n, st.TASK_STATE] != GONE)
+        rows = b.task[tasks]
         stamp = np.full(n, -1, dtype=np.int64)
         placed = [task for server in range(k) for task in self.running_on(server)]
         stamp[placed] = np.arange(len(placed))
@@ -491,8 +494,8 @@ class IndexedCore:
             capacity=self._size.tolist(), need=self._base.tolist(),
             restriction=b.restriction[: len(self._base)].tolist(),
             allowed=(b.allowed[1:] != 0).tolist(), tasks=tasks.tolist(),
-            user=b.task_user[tasks].tolist(), shape=b.task_shape[tasks].tolist(),
-            server=b.task_server[tasks].tolist(), order=b.task_order[tasks].tolist(),
+            user=rows[:, st.TASK_USER].tolist(), shape=rows[:, st.TASK_SHAPE].tolist(),
+            server=rows[:, st.TASK_SERVER].tolist(), order=rows[:, st.TASK_ORDER].tolist(),
             stamp=stamp[tasks].tolist(), next_order=int(b.head[st.NEXT_ORDER]),
             next_stamp=len(placed), draws=int(b.draws[0]),
         )  # fmt: skip
@@ -510,15 +513,15 @@ class IndexedCore:
         self._scale()
         b = self.brain
         b.head[st.TASKS] = n
-        b.task_user[:n], b.task_shape[:n] = state.user, state.shape
-        b.task_order[:n] = state.order
+        b.task[:n, st.TASK_USER], b.task[:n, st.TASK_SHAPE] = state.user, state.shape
+        b.task[:n, st.TASK_ORDER], b.task[:n, st.TASK_SERVER] = state.order, -1
         runs = sorted((stamp, task) for task, stamp in enumerate(state.stamp) if stamp >= 0)
         for _, task in runs:
             self._run(task, state.server[task])
         for task in range(n):
-            if b.task_state[task] != RUNNING:
+            if b.task[task, st.TASK_STATE] != RUNNING:
                 self._make_queue_room()
                 enqueue(self.brain.head, task)
-                steps.changed(self.brain.head, int(self.brain.task_user[task]))
+                steps.changed(self.brain.head, int(self.brain.task[task, st.TASK_USER]))
         self.brain.head[st.NEXT_ORDER] = state.next_order
         self.brain.draws[0] = state.draws

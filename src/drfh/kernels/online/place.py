@@ -9,21 +9,14 @@ of the round.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from drfh.kernels.online.blocks import blocks_search, blocks_update
 from drfh.kernels.online.scan import draw, holds, scan, score
 from drfh.kernels.online.stairs import stairs_search, stairs_update
 from drfh.kernels.online.state import (
-    AT_AFTER,
-    AT_BEFORE,
     AT_BLOCKED,
-    AT_DIRTY,
     AT_DIRTY_LIST,
-    AT_FIRST_ON,
     AT_FIRST_QUEUE,
-    AT_FREE,
-    AT_LAST_ON,
     AT_NEED,
     AT_NEXT_QUEUE,
     AT_QUEUE_HEAD,
@@ -33,11 +26,8 @@ from drfh.kernels.online.state import (
     AT_QUEUED,
     AT_READY_FIRST,
     AT_RUNNING,
-    AT_TASK_ORDER,
-    AT_TASK_SERVER,
-    AT_TASK_SHAPE,
-    AT_TASK_STATE,
-    AT_TASK_USER,
+    AT_SERVER,
+    AT_TASK,
     AT_USAGE,
     AT_WAITING_FIRST,
     BY_BLOCKS,
@@ -45,9 +35,13 @@ from drfh.kernels.online.state import (
     CHOICE,
     DIRTY,
     EPOCH,
+    FIRST_ON,
+    FREE,
     GONE,
     INDEX,
+    IS_DIRTY,
     LARGEST,
+    LAST_ON,
     NEXT_ORDER,
     QUEUED,
     RANDOM,
@@ -57,6 +51,13 @@ from drfh.kernels.online.state import (
     RUNNING_NOW,
     SERVERS,
     STRICT,
+    TASK_AFTER,
+    TASK_BEFORE,
+    TASK_ORDER,
+    TASK_SERVER,
+    TASK_SHAPE,
+    TASK_STATE,
+    TASK_USER,
     TASKS,
     USERS,
     WAITING,
@@ -64,6 +65,7 @@ from drfh.kernels.online.state import (
     flags1,
     ints1,
     ints2,
+    kernel,
     small1,
 )
 from drfh.kernels.online.turns import (
@@ -81,7 +83,7 @@ from drfh.kernels.online.turns import (
 __all__ = ["cancel", "finish", "mark_dirty", "place", "put_back", "put_on", "submit", "wake_all"]
 
 
-@njit(cache=True)
+@kernel
 def index_update(b: Ints, server: int) -> None:
     """Bring the index up to date with one server."""
     if b[INDEX] == BY_BLOCKS:
@@ -90,32 +92,32 @@ def index_update(b: Ints, server: int) -> None:
         stairs_update(b, server)
 
 
-@njit(cache=True)
+@kernel
 def mark_dirty(b: Ints, server: int) -> None:
     """Note that the room on a server grew."""
-    b_dirty = flags1(b, AT_DIRTY)
+    b_server = ints2(b, AT_SERVER)
     b_dirty_list = ints1(b, AT_DIRTY_LIST)
-    if not b_dirty[server]:
-        b_dirty[server] = 1
+    if not b_server[server, IS_DIRTY]:
+        b_server[server, IS_DIRTY] = 1
         b_dirty_list[b[DIRTY]] = server
         b[DIRTY] += 1
 
 
-@njit(cache=True)
+@kernel
 def settle(b: Ints) -> None:
     """Take the dirty servers back into the index."""
-    b_dirty = flags1(b, AT_DIRTY)
+    b_server = ints2(b, AT_SERVER)
     b_dirty_list = ints1(b, AT_DIRTY_LIST)
     number = b[DIRTY]
     for i in range(number):
-        b_dirty[b_dirty_list[i]] = 0
+        b_server[b_dirty_list[i], IS_DIRTY] = 0
     for i in range(number):
         index_update(b, b_dirty_list[i])
     b[DIRTY] = 0
     b[EPOCH] += 1
 
 
-@njit(cache=True)
+@kernel
 def wake(b: Ints, user: int) -> None:
     """Forget that heads of a user fit nowhere."""
     b_first_queue = small1(b, AT_FIRST_QUEUE)
@@ -129,7 +131,7 @@ def wake(b: Ints, user: int) -> None:
     touch(b, user)
 
 
-@njit(cache=True)
+@kernel
 def wake_all(b: Ints) -> None:
     """Forget who fits nowhere."""
     b_waiting_first = small1(b, AT_WAITING_FIRST)
@@ -138,94 +140,82 @@ def wake_all(b: Ints) -> None:
         wake(b, b_waiting_first[1])
 
 
-@njit(cache=True)
+@kernel
 def put_on(b: Ints, task: int, server: int) -> None:
     """Start a task on a server. The index, the level and the tree are left to the caller."""
-    b_task_user = small1(b, AT_TASK_USER)
-    b_task_shape = small1(b, AT_TASK_SHAPE)
+    b_task = ints2(b, AT_TASK)
+    b_server = ints2(b, AT_SERVER)
     b_need = ints2(b, AT_NEED)
-    b_free = ints2(b, AT_FREE)
     b_usage = ints2(b, AT_USAGE)
     b_running = ints1(b, AT_RUNNING)
-    b_task_state = flags1(b, AT_TASK_STATE)
-    b_task_server = small1(b, AT_TASK_SERVER)
-    b_last_on = small1(b, AT_LAST_ON)
-    b_before = small1(b, AT_BEFORE)
-    b_after = small1(b, AT_AFTER)
-    b_first_on = small1(b, AT_FIRST_ON)
-    user, shape = b_task_user[task], b_task_shape[task]
+    user, shape = b_task[task, TASK_USER], b_task[task, TASK_SHAPE]
     for r in range(b_need.shape[1]):
-        b_free[server, r] -= b_need[shape, r]
+        b_server[server, FREE + r] -= b_need[shape, r]
         b_usage[user, r] += b_need[shape, r]
     b_running[user] += 1
     b[RUNNING_NOW] += 1
-    b_task_state[task] = RUNNING
-    b_task_server[task] = server
-    last = b_last_on[server]
-    b_before[task] = last
-    b_after[task] = -1
+    b_task[task, TASK_STATE] = RUNNING
+    b_task[task, TASK_SERVER] = server
+    last = b_server[server, LAST_ON]
+    b_task[task, TASK_BEFORE] = last
+    b_task[task, TASK_AFTER] = -1
     if last >= 0:
-        b_after[last] = task
+        b_task[last, TASK_AFTER] = task
     else:
-        b_first_on[server] = task
-    b_last_on[server] = task
+        b_server[server, FIRST_ON] = task
+    b_server[server, LAST_ON] = task
 
 
-@njit(cache=True)
+@kernel
 def take_off(b: Ints, task: int) -> None:
     """End the run of a task; its server is dirty then."""
-    b_task_user = small1(b, AT_TASK_USER)
-    b_task_shape = small1(b, AT_TASK_SHAPE)
-    b_task_server = small1(b, AT_TASK_SERVER)
+    b_task = ints2(b, AT_TASK)
+    b_server = ints2(b, AT_SERVER)
     b_need = ints2(b, AT_NEED)
-    b_free = ints2(b, AT_FREE)
     b_usage = ints2(b, AT_USAGE)
     b_running = ints1(b, AT_RUNNING)
-    b_before = small1(b, AT_BEFORE)
-    b_after = small1(b, AT_AFTER)
-    b_first_on = small1(b, AT_FIRST_ON)
-    b_last_on = small1(b, AT_LAST_ON)
-    user, shape, server = b_task_user[task], b_task_shape[task], b_task_server[task]
+    user, shape, server = (
+        b_task[task, TASK_USER],
+        b_task[task, TASK_SHAPE],
+        b_task[task, TASK_SERVER],
+    )
     for r in range(b_need.shape[1]):
-        b_free[server, r] += b_need[shape, r]
+        b_server[server, FREE + r] += b_need[shape, r]
         b_usage[user, r] -= b_need[shape, r]
     b_running[user] -= 1
     b[RUNNING_NOW] -= 1
-    b_task_server[task] = -1
-    ahead, behind = b_before[task], b_after[task]
+    b_task[task, TASK_SERVER] = -1
+    ahead, behind = b_task[task, TASK_BEFORE], b_task[task, TASK_AFTER]
     if ahead >= 0:
-        b_after[ahead] = behind
+        b_task[ahead, TASK_AFTER] = behind
     else:
-        b_first_on[server] = behind
+        b_server[server, FIRST_ON] = behind
     if behind >= 0:
-        b_before[behind] = ahead
+        b_task[behind, TASK_BEFORE] = ahead
     else:
-        b_last_on[server] = ahead
+        b_server[server, LAST_ON] = ahead
     mark_dirty(b, server)
 
 
-@njit(cache=True)
+@kernel
 def changed(b: Ints, user: int) -> None:
     """Follow a change of what a user holds, or of its queue."""
     set_level(b, user)
     touch(b, user)
 
 
-@njit(cache=True)
+@kernel
 def submit(b: Ints, user: int, shape: int, number: int) -> int:
     """Queue so many tasks and return the first."""
-    b_task_user = small1(b, AT_TASK_USER)
-    b_task_shape = small1(b, AT_TASK_SHAPE)
-    b_task_server = small1(b, AT_TASK_SERVER)
-    b_task_order = ints1(b, AT_TASK_ORDER)
+    b_task = ints2(b, AT_TASK)
     first = b[TASKS]
     b[TASKS] += number
     stale = False
     for task in range(first, first + number):
-        b_task_user[task] = user
-        b_task_shape[task] = shape
-        b_task_server[task] = -1
-        b_task_order[task] = b[NEXT_ORDER]
+        b_task[task, TASK_USER] = user
+        b_task[task, TASK_SHAPE] = shape
+        b_task[task, TASK_SERVER] = -1
+        b_task[task, TASK_ORDER] = b[NEXT_ORDER]
         b[NEXT_ORDER] += 1
         if enqueue(b, task):
             stale = True
@@ -234,43 +224,40 @@ def submit(b: Ints, user: int, shape: int, number: int) -> int:
     return first
 
 
-@njit(cache=True)
+@kernel
 def cancel(b: Ints, task: int) -> None:
     """Drop a task that does not run."""
-    b_task_state = flags1(b, AT_TASK_STATE)
-    b_task_user = small1(b, AT_TASK_USER)
-    if b_task_state[task] == QUEUED and unlink(b, task):
-        changed(b, b_task_user[task])
-    b_task_state[task] = GONE
+    b_task = ints2(b, AT_TASK)
+    if b_task[task, TASK_STATE] == QUEUED and unlink(b, task):
+        changed(b, b_task[task, TASK_USER])
+    b_task[task, TASK_STATE] = GONE
 
 
-@njit(cache=True)
+@kernel
 def finish(b: Ints, task: int) -> None:
     """End a task."""
-    b_task_state = flags1(b, AT_TASK_STATE)
-    b_task_user = small1(b, AT_TASK_USER)
+    b_task = ints2(b, AT_TASK)
     b_queued = ints1(b, AT_QUEUED)
     take_off(b, task)
-    b_task_state[task] = GONE
-    user = b_task_user[task]
+    b_task[task, TASK_STATE] = GONE
+    user = b_task[task, TASK_USER]
     set_level(b, user)
     if b_queued[user] > 0:
         touch(b, user)
 
 
-@njit(cache=True)
+@kernel
 def put_back(b: Ints, task: int) -> None:
     """Take a task off its server, to the head of its user's queue."""
-    b_task_order = ints1(b, AT_TASK_ORDER)
-    b_task_user = small1(b, AT_TASK_USER)
+    b_task = ints2(b, AT_TASK)
     take_off(b, task)
-    if b_task_order[task] >= 0:
-        b_task_order[task] -= RETURNED
+    if b_task[task, TASK_ORDER] >= 0:
+        b_task[task, TASK_ORDER] -= RETURNED
     enqueue(b, task)
-    changed(b, b_task_user[task])
+    changed(b, b_task[task, TASK_USER])
 
 
-@njit(cache=True)
+@kernel
 def search(b: Ints, shape: int) -> int:
     """Return the server that the policy chooses for a task, or -1."""
     how = b[INDEX]
@@ -285,7 +272,7 @@ def search(b: Ints, shape: int) -> int:
     return among_dirty(b, shape, best, best_score)
 
 
-@njit(cache=True)
+@kernel
 def among_dirty(b: Ints, shape: int, best: int, best_score: float) -> int:
     """Return the better of the best clean server (-1: none) and the dirty ones."""
     b_dirty_list = ints1(b, AT_DIRTY_LIST)
@@ -298,7 +285,7 @@ def among_dirty(b: Ints, shape: int, best: int, best_score: float) -> int:
     return best
 
 
-@njit(cache=True)
+@kernel
 def pick_any(b: Ints, shape: int, dirty_only: bool) -> int:
     """Return a random server that holds a task, or -1; nothing is drawn if there is none."""
     b_dirty_list = ints1(b, AT_DIRTY_LIST)
@@ -319,7 +306,7 @@ def pick_any(b: Ints, shape: int, dirty_only: bool) -> int:
     return -1
 
 
-@njit(cache=True)
+@kernel
 def search_dirty(b: Ints, shape: int) -> int:
     """Return the server for a task that fits no clean one, or -1."""
     if b[CHOICE] == RANDOM:
@@ -327,7 +314,7 @@ def search_dirty(b: Ints, shape: int) -> int:
     return among_dirty(b, shape, -1, np.inf)
 
 
-@njit(cache=True)
+@kernel
 def fits_dirty(b: Ints, queue: int) -> bool:
     """Return whether the head of a waiting queue fits on a dirty server."""
     b_dirty_list = ints1(b, AT_DIRTY_LIST)
@@ -337,15 +324,15 @@ def fits_dirty(b: Ints, queue: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@kernel
 def next_of(b: Ints, user: int) -> tuple[int, int]:
     """Return (queue, server) of the user's oldest task that fits, or (-1, -1).
 
     Ready queues whose head does not fit start to wait.
     """
+    b_task = ints2(b, AT_TASK)
     b_first_queue = small1(b, AT_FIRST_QUEUE)
     b_queue_state = flags1(b, AT_QUEUE_STATE)
-    b_task_order = ints1(b, AT_TASK_ORDER)
     b_queue_head = small1(b, AT_QUEUE_HEAD)
     b_next_queue = small1(b, AT_NEXT_QUEUE)
     b_queue_shape = small1(b, AT_QUEUE_SHAPE)
@@ -356,7 +343,7 @@ def next_of(b: Ints, user: int) -> tuple[int, int]:
         while queue >= 0:
             state = b_queue_state[queue]
             if state in (READY, WAITING):
-                order = b_task_order[b_queue_head[queue]]
+                order = b_task[b_queue_head[queue], TASK_ORDER]
                 if order < oldest and (state == READY or fits_dirty(b, queue)):
                     chosen, oldest = queue, order
             queue = b_next_queue[queue]
@@ -372,22 +359,22 @@ def next_of(b: Ints, user: int) -> tuple[int, int]:
         start_waiting(b, chosen)
 
 
-@njit(cache=True)
+@kernel
 def start_head(b: Ints, queue: int, server: int) -> int:
     """Start the head of a queue and return the task."""
+    b_server = ints2(b, AT_SERVER)
     b_queue_head = small1(b, AT_QUEUE_HEAD)
-    b_dirty = flags1(b, AT_DIRTY)
     b_queue_user = small1(b, AT_QUEUE_USER)
     task = b_queue_head[queue]
     unlink(b, task)
     put_on(b, task, server)
-    if not b_dirty[server]:
+    if not b_server[server, IS_DIRTY]:
         index_update(b, server)
     changed(b, b_queue_user[queue])
     return task
 
 
-@njit(cache=True)
+@kernel
 def place_strict(b: Ints, tasks: np.ndarray, servers: np.ndarray, limit: int) -> int:
     """Place until the user whose turn it is has nothing that fits. Nobody waits between rounds."""
     b_waiting_first = small1(b, AT_WAITING_FIRST)
@@ -410,7 +397,7 @@ def place_strict(b: Ints, tasks: np.ndarray, servers: np.ndarray, limit: int) ->
     return placed
 
 
-@njit(cache=True)
+@kernel
 def place(b: Ints, tasks: np.ndarray, servers: np.ndarray, limit: int) -> int:
     """Start tasks until nothing fits any more, or `limit`; return how many.
 
@@ -433,7 +420,6 @@ def place(b: Ints, tasks: np.ndarray, servers: np.ndarray, limit: int) -> int:
             for i in range(b[DIRTY]):
                 user = first_waiting_for(b, b_dirty_list[i], user)
         if user < 0:
-            settle(b)
             break
         queue, server = next_of(b, user)
         if queue < 0:
@@ -442,4 +428,7 @@ def place(b: Ints, tasks: np.ndarray, servers: np.ndarray, limit: int) -> int:
         tasks[placed] = start_head(b, queue, server)
         servers[placed] = server
         placed += 1
+    # Dirty servers matter to those who wait. After `limit` they may not have been asked yet.
+    if placed < limit or b_waiting_first[1] < 0:
+        settle(b)
     return placed

@@ -6,18 +6,17 @@ Scores repeat ``drfh.policies.scores`` operation by operation.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from drfh.kernels.online.blocks import distance
 from drfh.kernels.online.state import (
     ALIGNMENT,
     AT_ALLOWED,
     AT_DRAWS,
-    AT_FREE,
     AT_NEED,
     AT_PART,
     AT_RESTRICTION,
     AT_ROOM,
+    AT_SERVER,
     AT_TOTAL,
     BEST_FIT,
     CHOICE,
@@ -26,6 +25,7 @@ from drfh.kernels.online.state import (
     FIRST_FIT,
     FIT_FROM,
     FIT_TO,
+    FREE,
     HILBERT,
     RESOURCES,
     SERVERS,
@@ -36,6 +36,7 @@ from drfh.kernels.online.state import (
     floats1,
     floats2,
     ints2,
+    kernel,
     small1,
     words1,
 )
@@ -43,21 +44,21 @@ from drfh.kernels.online.state import (
 __all__ = ["draw", "holds", "scan", "score"]
 
 
-@njit(cache=True)
+@kernel
 def holds(b: Ints, shape: int, server: int) -> bool:
     """Return whether a server has room for a task that may use it."""
-    b_free = ints2(b, AT_FREE)
+    b_server = ints2(b, AT_SERVER)
     b_need = ints2(b, AT_NEED)
     b_restriction = small1(b, AT_RESTRICTION)
     b_allowed = flags2(b, AT_ALLOWED)
     for r in range(b[FIT_FROM], b[FIT_TO]):
-        if b_free[server, r] < b_need[shape, r]:
+        if b_server[server, FREE + r] < b_need[shape, r]:
             return False
     return b_restriction[shape] == 0 or b_allowed[b_restriction[shape], server] != 0
 
 
-@njit(cache=True)
-def draw(b: Ints, among: int) -> int:
+@kernel
+def draw(b: Ints, among: int) -> np.int64:
     """Return the next number below `among` (splitmix64, as in drfh.scheduler.core)."""
     b_draws = words1(b, AT_DRAWS)
     b_draws[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -68,12 +69,12 @@ def draw(b: Ints, among: int) -> int:
     return np.int64(((mixed >> np.uint64(32)) * np.uint64(among)) >> np.uint64(32))
 
 
-@njit(cache=True)
+@kernel
 def score(b: Ints, shape: int, server: int) -> float:
     """Return the score of a server by the policy's choice; the lowest wins."""
+    b_server = ints2(b, AT_SERVER)
     b_room = ints2(b, AT_ROOM)
     b_need = ints2(b, AT_NEED)
-    b_free = ints2(b, AT_FREE)
     b_part = floats2(b, AT_PART)
     b_total = floats1(b, AT_TOTAL)
     choice = b[CHOICE]
@@ -87,12 +88,12 @@ def score(b: Ints, shape: int, server: int) -> float:
         for r in range(m):
             size = float(b_room[server, r])
             if size > 0:
-                product += (b_need[shape, r] / size) * (b_free[server, r] / size)
+                product += (b_need[shape, r] / size) * (b_server[server, FREE + r] / size)
         return -product
     product = tasks = frees = 0.0
     for r in range(m):
         need = b_part[shape, r]
-        left = b_free[server, r] / b_total[r] if b_total[r] > 0 else 0.0
+        left = b_server[server, FREE + r] / b_total[r] if b_total[r] > 0 else 0.0
         if choice == COSINE:
             product += need * left
             tasks += need * need
@@ -112,14 +113,14 @@ def score(b: Ints, shape: int, server: int) -> float:
             return np.inf
         gap = 0.0
         for r in range(m):
-            left = b_free[server, r] / b_total[r] if b_total[r] > 0 else 0.0
+            left = b_server[server, FREE + r] / b_total[r] if b_total[r] > 0 else 0.0
             gap += abs(b_part[shape, r] / tasks - left / frees)
         return gap
     if choice == HILBERT:
         most, least = 0.0, np.inf
         for r in range(m):
             need = b_part[shape, r]
-            left = b_free[server, r] / b_total[r] if b_total[r] > 0 else 0.0
+            left = b_server[server, FREE + r] / b_total[r] if b_total[r] > 0 else 0.0
             if need <= 0 and left <= 0:
                 continue
             if need <= 0 or left <= 0:
@@ -130,7 +131,7 @@ def score(b: Ints, shape: int, server: int) -> float:
     return -frees if choice == SPREAD else frees
 
 
-@njit(cache=True)
+@kernel
 def scan(b: Ints, shape: int) -> int:
     """Return the server with the lowest score that holds a task, ties to the lowest number."""
     best, best_score = -1, np.inf

@@ -7,41 +7,39 @@ where separate maxima would promise two halves. Further columns have plain maxim
 
 from __future__ import annotations
 
-from numba import njit
-
 from drfh.kernels.online.state import (
     AT_ALLOWED,
-    AT_DIRTY,
-    AT_FREE,
     AT_NEED,
     AT_RESTRICTION,
+    AT_SERVER,
     AT_STAIRS,
     AT_STAIRS_REST,
     AT_STEPS,
     FIT_FROM,
     FIT_TO,
+    FREE,
+    IS_DIRTY,
     LEAF,
     SERVERS,
     STAIR_LEAVES,
     STEPS,
     Ints,
-    flags1,
     flags2,
     ints1,
     ints2,
+    kernel,
     small1,
 )
 
 __all__ = ["stairs_build", "stairs_search", "stairs_update"]
 
 
-@njit(cache=True)
+@kernel
 def fill_leaf(b: Ints, leaf: int) -> None:
     """Read the servers of a leaf."""
+    b_server = ints2(b, AT_SERVER)
     b_stairs = ints2(b, AT_STAIRS)
     b_stairs_rest = ints2(b, AT_STAIRS_REST)
-    b_dirty = flags1(b, AT_DIRTY)
-    b_free = ints2(b, AT_FREE)
     b_steps = ints1(b, AT_STEPS)
     node = b[STAIR_LEAVES] + leaf
     one, last = b[FIT_FROM], b[FIT_TO]
@@ -51,19 +49,19 @@ def fill_leaf(b: Ints, leaf: int) -> None:
     for r in range(one + 2, last):
         b_stairs_rest[node, r - one - 2] = -1
     for server in range(leaf * LEAF, min(leaf * LEAF + LEAF, b[SERVERS])):
-        if b_dirty[server]:
+        if b_server[server, IS_DIRTY]:
             continue
         for j in range(STEPS):
-            if b_free[server, one] < b_steps[j]:
+            if b_server[server, FREE + one] < b_steps[j]:
                 break
-            if b_free[server, two] > b_stairs[node, j]:
-                b_stairs[node, j] = b_free[server, two]
+            if b_server[server, FREE + two] > b_stairs[node, j]:
+                b_stairs[node, j] = b_server[server, FREE + two]
         for r in range(one + 2, last):
-            if b_free[server, r] > b_stairs_rest[node, r - one - 2]:
-                b_stairs_rest[node, r - one - 2] = b_free[server, r]
+            if b_server[server, FREE + r] > b_stairs_rest[node, r - one - 2]:
+                b_stairs_rest[node, r - one - 2] = b_server[server, FREE + r]
 
 
-@njit(cache=True)
+@kernel
 def fill_node(b: Ints, node: int) -> None:
     """Join the two nodes below."""
     b_stairs = ints2(b, AT_STAIRS)
@@ -74,7 +72,7 @@ def fill_node(b: Ints, node: int) -> None:
         b_stairs_rest[node, r] = max(b_stairs_rest[2 * node, r], b_stairs_rest[2 * node + 1, r])
 
 
-@njit(cache=True)
+@kernel
 def stairs_build(b: Ints) -> None:
     """Build the tree anew."""
     leaves = b[STAIR_LEAVES]
@@ -84,7 +82,7 @@ def stairs_build(b: Ints) -> None:
         fill_node(b, node)
 
 
-@njit(cache=True)
+@kernel
 def stairs_update(b: Ints, server: int) -> None:
     """Bring the tree up to date with one server."""
     b_stairs = ints2(b, AT_STAIRS)
@@ -108,16 +106,15 @@ def stairs_update(b: Ints, server: int) -> None:
         node //= 2
 
 
-@njit(cache=True)
+@kernel
 def stairs_search(b: Ints, shape: int) -> int:
     """Return the first clean server that holds a task, or -1."""
+    b_server = ints2(b, AT_SERVER)
     b_steps = ints1(b, AT_STEPS)
     b_need = ints2(b, AT_NEED)
     b_restriction = small1(b, AT_RESTRICTION)
     b_stairs = ints2(b, AT_STAIRS)
     b_stairs_rest = ints2(b, AT_STAIRS_REST)
-    b_dirty = flags1(b, AT_DIRTY)
-    b_free = ints2(b, AT_FREE)
     b_allowed = flags2(b, AT_ALLOWED)
     one, last = b[FIT_FROM], b[FIT_TO]
     two = min(one + 1, last - 1)
@@ -138,9 +135,9 @@ def stairs_search(b: Ints, shape: int) -> int:
                 continue
             start = (node - leaves) * LEAF
             for server in range(start, min(start + LEAF, b[SERVERS])):
-                holds = not b_dirty[server]
+                holds = not b_server[server, IS_DIRTY]
                 for r in range(one, last):
-                    if b_free[server, r] < b_need[shape, r]:
+                    if b_server[server, FREE + r] < b_need[shape, r]:
                         holds = False
                         break
                 if holds and (restriction == 0 or b_allowed[restriction, server]):

@@ -7,7 +7,8 @@ arguments would cost more than the work: numba would pass, and compile, five hun
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import carray, njit, types
@@ -20,6 +21,14 @@ Ints = NDArray[np.int64]
 Small = NDArray[np.int32]
 Flags = NDArray[np.uint8]
 Floats = NDArray[np.float64]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function when it is first called, and keep the machine code on disk."""
+    return cast("Function", njit(cache=True)(function))
+
 
 # Server choices.
 FIRST_FIT, BEST_FIT, RANDOM, COSINE, SIMPLEX, HILBERT, ALIGNMENT, DOT, TIGHTEST, SPREAD = range(10)
@@ -42,49 +51,54 @@ EMPTY, READY, WAITING = range(3)
 # Fixed numbers, at the start of the header.
 (
     CHOICE, STRICT, BACKFILL, MODE, FIT_FROM, FIT_TO, LEVEL_FROM, LEVEL_TO, RESOURCES, REFERENCE,
-    OTHER, INDEX, RULES,
-) = range(13)  # fmt: skip
+    OTHER, INDEX, COLUMNS, RULES,
+) = range(14)  # fmt: skip
 
 # Counters, in `count`.
 (
     USERS, SERVERS, TASKS, QUEUES, NEXT_ORDER, DIRTY, EPOCH, LEAVES, DIRECTORY, SPARE, STAIR_LEAVES,
-    RUNNING_NOW, QUEUED_NOW, COUNTERS,
-) = range(13, 27)  # fmt: skip
+    RUNNING_NOW, QUEUED_NOW, SPLIT, COUNTERS,
+) = range(14, 29)  # fmt: skip
+
+# Columns of a server's row; what is free follows.
+IS_DIRTY, FIRST_ON, LAST_ON, SLOT, FREE = range(5)
+
+# Columns of a task's row: one line of the processor's cache. The last one is the simulator's.
+(
+    TASK_USER, TASK_SHAPE, TASK_STATE, TASK_SERVER, TASK_ORDER, TASK_BEFORE, TASK_AFTER, TASK_RUN,
+) = range(8)  # fmt: skip
 
 BLOCK = 64  # servers in a block of the Best-Fit index
-STEPS = 16  # levels of a staircase of the First-Fit index
+STEPS = 32  # levels of a staircase of the First-Fit index
 LEAF = 4  # servers under a leaf of the First-Fit tree
 RETURNED = 2**52
 LARGEST = 2**62
 
 # Where the address, the rows and the columns of each array stand in the header.
 (
-    AT_DRAWS, AT_FULL, AT_TOTAL, AT_ROOM, AT_FREE, AT_DIRTY, AT_DIRTY_LIST, AT_FIRST_ON,
-    AT_LAST_ON, AT_WEIGHT, AT_USAGE, AT_LEVEL, AT_RUNNING, AT_QUEUED, AT_FIRST_QUEUE,
-    AT_READY_FIRST, AT_WAITING_FIRST, AT_WAITING_NEED, AT_STACK, AT_NEED, AT_PART, AT_RATIO,
-    AT_REFERENCE, AT_RESTRICTION, AT_NEVER, AT_BLOCKED, AT_WAITERS, AT_ALLOWED, AT_QUEUE_USER,
-    AT_QUEUE_SHAPE, AT_QUEUE_HEAD, AT_QUEUE_TAIL, AT_QUEUE_STATE, AT_NEXT_QUEUE, AT_TASK_USER,
-    AT_TASK_SHAPE, AT_TASK_STATE, AT_TASK_SERVER, AT_TASK_ORDER, AT_BEFORE, AT_AFTER, AT_KEY,
-    AT_BLOCK_KEY, AT_BLOCK_SERVER, AT_BLOCK_LENGTH, AT_BLOCK_FREE, AT_SPARE, AT_DIRECTORY,
-    AT_DIRECTORY_KEY, AT_DIRECTORY_FIRST, AT_DIRECTORY_BOUND, AT_DIRECTORY_MOST,
-    AT_DIRECTORY_LOW, AT_DIRECTORY_HIGH, AT_STEPS, AT_STAIRS, AT_STAIRS_REST,
-) = range(COUNTERS, COUNTERS + 171, 3)  # fmt: skip
+    AT_DRAWS, AT_FULL, AT_TOTAL, AT_ROOM, AT_SERVER, AT_DIRTY_LIST, AT_WEIGHT, AT_USAGE,
+    AT_LEVEL, AT_RUNNING, AT_QUEUED, AT_FIRST_QUEUE, AT_READY_FIRST, AT_WAITING_FIRST,
+    AT_WAITING_NEED, AT_STACK, AT_NEED, AT_PART, AT_RATIO, AT_REFERENCE, AT_RESTRICTION,
+    AT_NEVER, AT_BLOCKED, AT_WAITERS, AT_ALLOWED, AT_QUEUE_USER, AT_QUEUE_SHAPE, AT_QUEUE_HEAD,
+    AT_QUEUE_TAIL, AT_QUEUE_STATE, AT_NEXT_QUEUE, AT_TASK, AT_BLOCK_KEY, AT_BLOCK_SERVER,
+    AT_BLOCK_LENGTH, AT_BLOCK_FREE, AT_SPARE, AT_DIRECTORY, AT_DIRECTORY_KEY, AT_BLOCK_BOUND,
+    AT_BLOCK_LEAST, AT_BLOCK_FIRST, AT_BLOCK_MOST, AT_BLOCK_LOW, AT_BLOCK_HIGH, AT_STEPS,
+    AT_STAIRS, AT_STAIRS_REST,
+) = range(COUNTERS, COUNTERS + 144, 3)  # fmt: skip
 
 ARRAYS = (
-    "draws", "full", "total", "room", "free", "dirty", "dirty_list", "first_on", "last_on",
-    "weight", "usage", "level", "running", "queued", "first_queue", "ready_first",
-    "waiting_first", "waiting_need", "stack", "need", "part", "ratio", "reference",
-    "restriction", "never", "blocked", "waiters", "allowed", "queue_user", "queue_shape",
-    "queue_head", "queue_tail", "queue_state", "next_queue", "task_user", "task_shape",
-    "task_state", "task_server", "task_order", "before", "after", "key", "block_key",
-    "block_server", "block_length", "block_free", "spare", "directory", "directory_key",
-    "directory_first", "directory_bound", "directory_most", "directory_low", "directory_high",
-    "steps", "stairs", "stairs_rest",
+    "draws", "full", "total", "room", "server", "dirty_list", "weight", "usage", "level",
+    "running", "queued", "first_queue", "ready_first", "waiting_first", "waiting_need", "stack",
+    "need", "part", "ratio", "reference", "restriction", "never", "blocked", "waiters",
+    "allowed", "queue_user", "queue_shape", "queue_head", "queue_tail", "queue_state",
+    "next_queue", "task", "block_key", "block_server", "block_length", "block_free", "spare",
+    "directory", "directory_key", "block_bound", "block_least", "block_first", "block_most",
+    "block_low", "block_high", "steps", "stairs", "stairs_rest",
 )  # fmt: skip
 HEADER = COUNTERS + 3 * len(ARRAYS)
 
 
-@intrinsic
+@intrinsic  # type: ignore[untyped-decorator]
 def _pointer(context: Any, address: Any, like: Any) -> Any:
     """Read an address as a pointer to numbers of the type of `like`."""
 
@@ -94,55 +108,55 @@ def _pointer(context: Any, address: Any, like: Any) -> Any:
     return types.CPointer(like)(address, like), generate
 
 
-@njit(cache=True)
+@kernel
 def ints1(b: Ints, at: int) -> Ints:
     """Return an array of the state."""
     return carray(_pointer(b[at], np.int64(0)), (b[at + 1],))
 
 
-@njit(cache=True)
+@kernel
 def ints2(b: Ints, at: int) -> Ints:
     """Return an array of the state with two axes."""
     return carray(_pointer(b[at], np.int64(0)), (b[at + 1], b[at + 2]))
 
 
-@njit(cache=True)
+@kernel
 def small1(b: Ints, at: int) -> Small:
     """Return an array of the state."""
     return carray(_pointer(b[at], np.int32(0)), (b[at + 1],))
 
 
-@njit(cache=True)
+@kernel
 def small2(b: Ints, at: int) -> Small:
     """Return an array of the state with two axes."""
     return carray(_pointer(b[at], np.int32(0)), (b[at + 1], b[at + 2]))
 
 
-@njit(cache=True)
+@kernel
 def flags1(b: Ints, at: int) -> Flags:
     """Return an array of the state."""
     return carray(_pointer(b[at], np.uint8(0)), (b[at + 1],))
 
 
-@njit(cache=True)
+@kernel
 def flags2(b: Ints, at: int) -> Flags:
     """Return an array of the state with two axes."""
     return carray(_pointer(b[at], np.uint8(0)), (b[at + 1], b[at + 2]))
 
 
-@njit(cache=True)
+@kernel
 def floats1(b: Ints, at: int) -> Floats:
     """Return an array of the state."""
     return carray(_pointer(b[at], np.float64(0)), (b[at + 1],))
 
 
-@njit(cache=True)
+@kernel
 def floats2(b: Ints, at: int) -> Floats:
     """Return an array of the state with two axes."""
     return carray(_pointer(b[at], np.float64(0)), (b[at + 1], b[at + 2]))
 
 
-@njit(cache=True)
+@kernel
 def words1(b: Ints, at: int) -> NDArray[np.uint64]:
     """Return an array of the state."""
     return carray(_pointer(b[at], np.uint64(0)), (b[at + 1],))
@@ -155,7 +169,7 @@ class Brain:
         self.head = np.zeros(HEADER, dtype=np.int64)
 
     def set(self, name: str, array: NDArray[Any]) -> None:
-        """Take an array; its shape beyond two axes is flattened."""
+        """Take an array of one or two axes."""
         assert array.flags.c_contiguous, name
         setattr(self, name, array)  # keeps it alive as long as the header has its address
         at = COUNTERS + 3 * ARRAYS.index(name)
@@ -163,15 +177,17 @@ class Brain:
         self.head[at + 1] = array.shape[0]
         self.head[at + 2] = array.shape[1] if array.ndim > 1 else 1
 
+    @property
+    def free(self) -> Ints:
+        """What is free, servers × columns."""
+        return self.server[:, FREE:]
+
     draws: NDArray[np.uint64]
     full: Floats  # what a full use of each column is, for levels
     total: Floats  # of each resource
     room: Ints  # servers × columns
-    free: Ints
-    dirty: Flags
+    server: Ints  # IS_DIRTY …, then what is free by column
     dirty_list: Ints
-    first_on: Small  # tasks that run there, in the order of placing
-    last_on: Small
     weight: Floats
     usage: Ints  # users × columns
     level: Floats
@@ -197,14 +213,7 @@ class Brain:
     queue_tail: Small
     queue_state: Flags
     next_queue: Small
-    task_user: Small
-    task_shape: Small
-    task_state: Flags
-    task_server: Small
-    task_order: Ints
-    before: Small  # neighbours in a queue, or on a server
-    after: Small
-    key: Floats  # of each server
+    task: Ints  # TASK_USER …
     block_key: Floats
     block_server: Small
     block_length: Ints
@@ -212,11 +221,12 @@ class Brain:
     spare: Small  # blocks not in use
     directory: Small
     directory_key: Floats
-    directory_first: Ints  # lowest server number in the block, or less
-    directory_bound: Floats  # scratch
-    directory_most: Ints  # largest free amount of each resource in the block
-    directory_low: Floats  # ratios to the reference, three and more resources
-    directory_high: Floats
+    block_bound: Floats  # (key, number) from which a block begins
+    block_least: Ints
+    block_first: Ints  # lowest server number in it, or less
+    block_most: Ints  # largest free amount of each resource
+    block_low: Floats  # ratios to the reference, three and more resources
+    block_high: Floats
     steps: Ints
     stairs: Ints
     stairs_rest: Ints

@@ -7,15 +7,10 @@ the least that the heads of waiting queues below need of each column.
 
 from __future__ import annotations
 
-from numba import njit
-
 from drfh.kernels.online.state import (
-    AT_AFTER,
     AT_ALLOWED,
-    AT_BEFORE,
     AT_BLOCKED,
     AT_FIRST_QUEUE,
-    AT_FREE,
     AT_FULL,
     AT_LEVEL,
     AT_NEED,
@@ -29,11 +24,9 @@ from drfh.kernels.online.state import (
     AT_QUEUED,
     AT_READY_FIRST,
     AT_RESTRICTION,
+    AT_SERVER,
     AT_STACK,
-    AT_TASK_ORDER,
-    AT_TASK_SHAPE,
-    AT_TASK_STATE,
-    AT_TASK_USER,
+    AT_TASK,
     AT_USAGE,
     AT_WAITERS,
     AT_WAITING_FIRST,
@@ -44,6 +37,7 @@ from drfh.kernels.online.state import (
     EPOCH,
     FIT_FROM,
     FIT_TO,
+    FREE,
     LARGEST,
     LEAVES,
     LEVEL_FROM,
@@ -57,6 +51,12 @@ from drfh.kernels.online.state import (
     READY,
     STRICT,
     SUM,
+    TASK_AFTER,
+    TASK_BEFORE,
+    TASK_ORDER,
+    TASK_SHAPE,
+    TASK_STATE,
+    TASK_USER,
     USERS,
     WAITING,
     Ints,
@@ -65,18 +65,19 @@ from drfh.kernels.online.state import (
     floats1,
     ints1,
     ints2,
+    kernel,
     small1,
 )
 
 __all__ = ["enqueue", "first_waiting_for", "set_level", "touch", "turns_build", "unlink"]
 
 
-@njit(cache=True)
+@kernel
 def set_level(b: Ints, user: int) -> None:
     """Compute the level of a user, in the plain twin's order of operations."""
+    b_task = ints2(b, AT_TASK)
     b_first_queue = small1(b, AT_FIRST_QUEUE)
     b_queue_head = small1(b, AT_QUEUE_HEAD)
-    b_task_order = ints1(b, AT_TASK_ORDER)
     b_next_queue = small1(b, AT_NEXT_QUEUE)
     b_level = floats1(b, AT_LEVEL)
     b_full = floats1(b, AT_FULL)
@@ -88,8 +89,8 @@ def set_level(b: Ints, user: int) -> None:
         queue = b_first_queue[user]
         while queue >= 0:
             head = b_queue_head[queue]
-            if head >= 0 and b_task_order[head] < oldest:
-                oldest = b_task_order[head]
+            if head >= 0 and b_task[head, TASK_ORDER] < oldest:
+                oldest = b_task[head, TASK_ORDER]
             queue = b_next_queue[queue]
         b_level[user] = float(oldest) if oldest < LARGEST else 0.0
         return
@@ -103,7 +104,7 @@ def set_level(b: Ints, user: int) -> None:
     b_level[user] = level / b_weight[user]
 
 
-@njit(cache=True)
+@kernel
 def earlier(b: Ints, one: int, two: int) -> int:
     """Return which of two users (-1: nobody) comes first."""
     b_level = floats1(b, AT_LEVEL)
@@ -116,7 +117,7 @@ def earlier(b: Ints, one: int, two: int) -> int:
     return two
 
 
-@njit(cache=True)
+@kernel
 def fill_leaf(b: Ints, user: int) -> None:
     """Read the queues of a user into its leaf."""
     b_ready_first = small1(b, AT_READY_FIRST)
@@ -145,7 +146,7 @@ def fill_leaf(b: Ints, user: int) -> None:
         queue = b_next_queue[queue]
 
 
-@njit(cache=True)
+@kernel
 def fill_node(b: Ints, node: int) -> None:
     """Join the two nodes below."""
     b_ready_first = small1(b, AT_READY_FIRST)
@@ -158,7 +159,7 @@ def fill_node(b: Ints, node: int) -> None:
         b_waiting_need[node, r] = min(b_waiting_need[left, r], b_waiting_need[right, r])
 
 
-@njit(cache=True)
+@kernel
 def touch(b: Ints, user: int) -> None:
     """Bring the tree up to date with one user."""
     fill_leaf(b, user)
@@ -168,7 +169,7 @@ def touch(b: Ints, user: int) -> None:
         node //= 2
 
 
-@njit(cache=True)
+@kernel
 def turns_build(b: Ints) -> None:
     """Compute all levels and build the tree anew."""
     b_ready_first = small1(b, AT_READY_FIRST)
@@ -187,13 +188,13 @@ def turns_build(b: Ints) -> None:
         fill_node(b, node)
 
 
-@njit(cache=True)
+@kernel
 def first_waiting_for(b: Ints, server: int, bound: int) -> int:
     """Return the first of `bound` and the waiting users of whom a head fits on a server."""
+    b_server = ints2(b, AT_SERVER)
     b_stack = small1(b, AT_STACK)
     b_waiting_first = small1(b, AT_WAITING_FIRST)
     b_waiting_need = ints2(b, AT_WAITING_NEED)
-    b_free = ints2(b, AT_FREE)
     b_first_queue = small1(b, AT_FIRST_QUEUE)
     b_queue_state = flags1(b, AT_QUEUE_STATE)
     b_next_queue = small1(b, AT_NEXT_QUEUE)
@@ -209,7 +210,7 @@ def first_waiting_for(b: Ints, server: int, bound: int) -> int:
             continue
         small = True
         for r in range(b[FIT_FROM], b[FIT_TO]):
-            if b_waiting_need[node, r] > b_free[server, r]:
+            if b_waiting_need[node, r] > b_server[server, FREE + r]:
                 small = False
                 break
         if not small:
@@ -232,22 +233,22 @@ def first_waiting_for(b: Ints, server: int, bound: int) -> int:
     return best
 
 
-@njit(cache=True)
+@kernel
 def head_fits(b: Ints, queue: int, server: int) -> bool:
     """Return whether the head of a queue fits on a server."""
+    b_server = ints2(b, AT_SERVER)
     b_queue_shape = small1(b, AT_QUEUE_SHAPE)
     b_need = ints2(b, AT_NEED)
-    b_free = ints2(b, AT_FREE)
     b_restriction = small1(b, AT_RESTRICTION)
     b_allowed = flags2(b, AT_ALLOWED)
     shape = b_queue_shape[queue]
     for r in range(b[FIT_FROM], b[FIT_TO]):
-        if b_need[shape, r] > b_free[server, r]:
+        if b_need[shape, r] > b_server[server, FREE + r]:
             return False
     return b_restriction[shape] == 0 or b_allowed[b_restriction[shape], server] != 0
 
 
-@njit(cache=True)
+@kernel
 def leave_waiting(b: Ints, queue: int) -> None:
     """Make a queue ready, or empty; the caller says which."""
     b_queue_state = flags1(b, AT_QUEUE_STATE)
@@ -258,7 +259,7 @@ def leave_waiting(b: Ints, queue: int) -> None:
     b_queue_state[queue] = READY
 
 
-@njit(cache=True)
+@kernel
 def start_waiting(b: Ints, queue: int) -> None:
     """Note that the head of a queue fits no clean server."""
     b_queue_shape = small1(b, AT_QUEUE_SHAPE)
@@ -271,12 +272,12 @@ def start_waiting(b: Ints, queue: int) -> None:
     b_blocked[shape] = b[EPOCH]
 
 
-@njit(cache=True)
+@kernel
 def new_head(b: Ints, queue: int) -> None:
     """Decide the state of a queue whose head is another one now."""
+    b_task = ints2(b, AT_TASK)
     b_queue_head = small1(b, AT_QUEUE_HEAD)
     b_queue_state = flags1(b, AT_QUEUE_STATE)
-    b_task_shape = small1(b, AT_TASK_SHAPE)
     b_queue_shape = small1(b, AT_QUEUE_SHAPE)
     b_waiters = ints1(b, AT_WAITERS)
     b_blocked = ints1(b, AT_BLOCKED)
@@ -285,14 +286,14 @@ def new_head(b: Ints, queue: int) -> None:
     if head < 0:
         b_queue_state[queue] = EMPTY
         return
-    shape = b_task_shape[head]
+    shape = b_task[head, TASK_SHAPE]
     b_queue_shape[queue] = shape
     # Others wait with the same shape: it is known to fit no clean server.
     if not b[STRICT] and (b_waiters[shape] > 0 or b_blocked[shape] == b[EPOCH]):
         start_waiting(b, queue)
 
 
-@njit(cache=True)
+@kernel
 def queue_for(b: Ints, user: int, shape: int) -> int:
     """Return the queue of a user for a shape; a new one where there is none."""
     b_first_queue = small1(b, AT_FIRST_QUEUE)
@@ -320,48 +321,44 @@ def queue_for(b: Ints, user: int, shape: int) -> int:
     return queue
 
 
-@njit(cache=True)
+@kernel
 def insert(b: Ints, queue: int, task: int) -> bool:
     """Put a task where its order belongs; return whether it is the head now."""
-    b_task_order = ints1(b, AT_TASK_ORDER)
+    b_task = ints2(b, AT_TASK)
     b_queue_tail = small1(b, AT_QUEUE_TAIL)
     b_queue_head = small1(b, AT_QUEUE_HEAD)
-    b_after = small1(b, AT_AFTER)
-    b_before = small1(b, AT_BEFORE)
-    order = b_task_order[task]
+    order = b_task[task, TASK_ORDER]
     behind = b_queue_tail[queue]
-    if behind >= 0 and b_task_order[behind] > order:
+    if behind >= 0 and b_task[behind, TASK_ORDER] > order:
         # It comes back: nearly always to the head.
         ahead = b_queue_head[queue]
-        while b_task_order[ahead] < order:
-            ahead = b_after[ahead]
-        behind = b_before[ahead]
-        b_before[ahead] = task
-        b_after[task] = ahead
+        while b_task[ahead, TASK_ORDER] < order:
+            ahead = b_task[ahead, TASK_AFTER]
+        behind = b_task[ahead, TASK_BEFORE]
+        b_task[ahead, TASK_BEFORE] = task
+        b_task[task, TASK_AFTER] = ahead
     else:
-        b_after[task] = -1
+        b_task[task, TASK_AFTER] = -1
         b_queue_tail[queue] = task
-    b_before[task] = behind
+    b_task[task, TASK_BEFORE] = behind
     if behind >= 0:
-        b_after[behind] = task
+        b_task[behind, TASK_AFTER] = task
         return False
     b_queue_head[queue] = task
     return True
 
 
-@njit(cache=True)
+@kernel
 def enqueue(b: Ints, task: int) -> bool:
     """Queue a task, or set it aside; return whether its user has to be touched."""
-    b_task_user = small1(b, AT_TASK_USER)
-    b_task_shape = small1(b, AT_TASK_SHAPE)
+    b_task = ints2(b, AT_TASK)
     b_never = flags1(b, AT_NEVER)
-    b_task_state = flags1(b, AT_TASK_STATE)
     b_queued = ints1(b, AT_QUEUED)
-    user, shape = b_task_user[task], b_task_shape[task]
+    user, shape = b_task[task, TASK_USER], b_task[task, TASK_SHAPE]
     if b_never[shape]:
-        b_task_state[task] = NEVER
+        b_task[task, TASK_STATE] = NEVER
         return False
-    b_task_state[task] = QUEUED
+    b_task[task, TASK_STATE] = QUEUED
     b_queued[user] += 1
     b[QUEUED_NOW] += 1
     queue = queue_for(b, user, shape)
@@ -371,27 +368,24 @@ def enqueue(b: Ints, task: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@kernel
 def unlink(b: Ints, task: int) -> bool:
     """Take a queued task out of its queue; return whether it was the head."""
-    b_task_user = small1(b, AT_TASK_USER)
+    b_task = ints2(b, AT_TASK)
     b_queued = ints1(b, AT_QUEUED)
-    b_task_shape = small1(b, AT_TASK_SHAPE)
-    b_before = small1(b, AT_BEFORE)
-    b_after = small1(b, AT_AFTER)
     b_queue_tail = small1(b, AT_QUEUE_TAIL)
     b_queue_head = small1(b, AT_QUEUE_HEAD)
-    user = b_task_user[task]
+    user = b_task[task, TASK_USER]
     b_queued[user] -= 1
     b[QUEUED_NOW] -= 1
-    queue = queue_for(b, user, b_task_shape[task])
-    ahead, behind = b_before[task], b_after[task]
+    queue = queue_for(b, user, b_task[task, TASK_SHAPE])
+    ahead, behind = b_task[task, TASK_BEFORE], b_task[task, TASK_AFTER]
     if behind >= 0:
-        b_before[behind] = ahead
+        b_task[behind, TASK_BEFORE] = ahead
     else:
         b_queue_tail[queue] = ahead
     if ahead >= 0:
-        b_after[ahead] = behind
+        b_task[ahead, TASK_AFTER] = behind
         return False
     b_queue_head[queue] = behind
     new_head(b, queue)
