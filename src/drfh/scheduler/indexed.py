@@ -7,7 +7,7 @@ makes room, keeps totals and columns up to date, and hands over to ``kernels/onl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,16 @@ _ROWS: dict[str, tuple[str, Any, float]] = {
     "block_low": ("block", np.float64, 0), "block_high": ("block", np.float64, 0),
     "stairs": ("stair", np.int64, -1), "stairs_rest": ("stair", np.int64, -1),
 }  # fmt: skip
+
+
+class Seen(NamedTuple):
+    """What users hold and how many tasks they have, and the servers."""
+
+    usage: Ints
+    running: Ints
+    queued: Ints
+    never: Ints
+    capacity: Ints
 
 
 class IndexedCore:
@@ -477,6 +487,23 @@ class IndexedCore:
         b, fit = self.brain, slice(self.rules.fit.start, self.rules.fit.stop)
         holds = bool((room[server, fit] >= b.need[shape, fit]).all())
         return holds and bool(b.allowed[b.restriction[shape], server])
+
+    def ready(self) -> Ints:
+        """Return the header for a kernel, with all columns counted."""
+        self._scale()
+        return self.brain.head
+
+    def arrays(self) -> Seen:
+        """Return what can be seen of all users and servers at once."""
+        self._scale()
+        b, m = self.brain, len(self.rules.resources)
+        n, users = int(b.head[st.TASKS]), int(b.head[st.USERS])
+        aside = b.task[:n, st.TASK_STATE] == NEVER
+        never = np.bincount(b.task[:n, st.TASK_USER][aside], minlength=users)
+        return Seen(
+            b.usage[:users, :m].copy(), b.running[:users].copy(), b.queued[:users].copy(),
+            never, self._size,
+        )  # fmt: skip
 
     # Saving
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drfh.scheduler.core import Core
+from drfh.scheduler.plain import PlainCore
 from drfh.simulation.plan import Plan
 
 __all__ = ["Driver", "PlainDriver", "make_driver"]
@@ -26,12 +27,6 @@ class Driver(Protocol):
 
     Attributes
     ----------
-    now : float
-        Time of the last instant that something happened in.
-    arrived : int
-        How many batches of the plan have arrived.
-    placements : int
-        How many tasks were started, each as often as it was.
     job_start, job_finish : float array, jobs
         First start of a task; end of the last task. NaN before that.
     job_done : int array, jobs
@@ -52,9 +47,6 @@ class Driver(Protocol):
         If logged: where the last start was; -1 if there was none.
     """
 
-    now: float
-    arrived: int
-    placements: int
     job_start: Floats
     job_finish: Floats
     job_done: Ints
@@ -68,6 +60,18 @@ class Driver(Protocol):
     task_start: Floats | None
     task_end: Floats | None
     task_server: Ints | None
+
+    @property
+    def now(self) -> float:
+        """Time of the last instant that something happened in."""
+
+    @property
+    def arrived(self) -> int:
+        """How many batches of the plan have arrived."""
+
+    @property
+    def placements(self) -> int:
+        """How many tasks were started, each as often as it was."""
 
     def next_time(self) -> float:
         """Return when the next task arrives or ends; infinity if none does."""
@@ -266,4 +270,10 @@ class PlainDriver:
 
 def make_driver(core: Core, plan: Plan, *, log: bool = False) -> Driver:
     """Return the driver that is fastest with a brain."""
-    return PlainDriver(core, plan, log=log)
+    if isinstance(core, PlainCore):
+        return PlainDriver(core, plan, log=log)
+    from drfh.scheduler.indexed import IndexedCore
+    from drfh.simulation.compiled import CompiledDriver
+
+    assert isinstance(core, IndexedCore)
+    return CompiledDriver(core, plan, log=log)

@@ -15,7 +15,18 @@ from numba import carray, njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-__all__ = ["Brain", "flags1", "flags2", "floats1", "floats2", "ints1", "ints2", "small1", "small2"]
+__all__ = [
+    "Brain",
+    "Header",
+    "flags1",
+    "flags2",
+    "floats1",
+    "floats2",
+    "ints1",
+    "ints2",
+    "small1",
+    "small2",
+]
 
 Ints = NDArray[np.int64]
 Small = NDArray[np.int32]
@@ -95,7 +106,6 @@ ARRAYS = (
     "directory", "directory_key", "block_bound", "block_least", "block_first", "block_most",
     "block_low", "block_high", "steps", "stairs", "stairs_rest",
 )  # fmt: skip
-HEADER = COUNTERS + 3 * len(ARRAYS)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -162,20 +172,36 @@ def words1(b: Ints, at: int) -> NDArray[np.uint64]:
     return carray(_pointer(b[at], np.uint64(0)), (b[at + 1],))
 
 
-class Brain:
-    """All arrays by name, and the header that leads to them. Rows beyond the counters are room."""
+class Header:
+    """Arrays by name, and the integers that lead to them.
 
-    def __init__(self) -> None:
-        self.head = np.zeros(HEADER, dtype=np.int64)
+    Parameters
+    ----------
+    registers
+        How many integers come before the addresses.
+    names
+        The arrays, in the order of their ``AT_`` numbers.
+    """
+
+    def __init__(self, registers: int, names: tuple[str, ...]) -> None:
+        self.head = np.zeros(registers + 3 * len(names), dtype=np.int64)
+        self._at = {name: registers + 3 * position for position, name in enumerate(names)}
 
     def set(self, name: str, array: NDArray[Any]) -> None:
         """Take an array of one or two axes."""
         assert array.flags.c_contiguous, name
         setattr(self, name, array)  # keeps it alive as long as the header has its address
-        at = COUNTERS + 3 * ARRAYS.index(name)
+        at = self._at[name]
         self.head[at] = array.ctypes.data
         self.head[at + 1] = array.shape[0]
         self.head[at + 2] = array.shape[1] if array.ndim > 1 else 1
+
+
+class Brain(Header):
+    """All of the indexed brain. Rows beyond the counters are room to grow."""
+
+    def __init__(self) -> None:
+        super().__init__(COUNTERS, ARRAYS)
 
     @property
     def free(self) -> Ints:
