@@ -121,7 +121,7 @@ class IndexedCore:
         rule[st.OTHER] = next((r for r in range(m) if r != rules.reference), 0)
         rule[st.INDEX] = st.BY_SCAN
         # With one resource H is 0 everywhere: Best-Fit is First-Fit.
-        if choice == st.FIRST_FIT or (choice == st.BEST_FIT and m == 1):
+        if choice == st.FIRST_FIT or (choice == st.BEST_FIT and rules.fit == range(1)):
             rule[st.INDEX] = st.BY_STAIRS
         elif choice == st.BEST_FIT and rules.fit == range(m):
             rule[st.INDEX] = st.BY_BLOCKS

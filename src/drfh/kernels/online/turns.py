@@ -147,16 +147,26 @@ def fill_leaf(b: Ints, user: int) -> None:
 
 
 @kernel
-def fill_node(b: Ints, node: int) -> None:
-    """Join the two nodes below."""
+def fill_node(b: Ints, node: int, user: int) -> bool:
+    """Join the two nodes below; return whether that can matter above, when `user` changed."""
     b_ready_first = small1(b, AT_READY_FIRST)
     b_waiting_first = small1(b, AT_WAITING_FIRST)
     b_waiting_need = ints2(b, AT_WAITING_NEED)
     left, right = 2 * node, 2 * node + 1
-    b_ready_first[node] = earlier(b, b_ready_first[left], b_ready_first[right])
-    b_waiting_first[node] = earlier(b, b_waiting_first[left], b_waiting_first[right])
+    ready = earlier(b, b_ready_first[left], b_ready_first[right])
+    waiting = earlier(b, b_waiting_first[left], b_waiting_first[right])
+    # Who comes first may be the same as before and still have another level.
+    matters = (
+        ready != b_ready_first[node] or ready == user
+        or waiting != b_waiting_first[node] or waiting == user
+    )  # fmt: skip
+    b_ready_first[node], b_waiting_first[node] = ready, waiting
     for r in range(b[FIT_FROM], b[FIT_TO]):
-        b_waiting_need[node, r] = min(b_waiting_need[left, r], b_waiting_need[right, r])
+        least = min(b_waiting_need[left, r], b_waiting_need[right, r])
+        if least != b_waiting_need[node, r]:
+            b_waiting_need[node, r] = least
+            matters = True
+    return matters
 
 
 @kernel
@@ -164,8 +174,7 @@ def touch(b: Ints, user: int) -> None:
     """Bring the tree up to date with one user."""
     fill_leaf(b, user)
     node = (b[LEAVES] + user) // 2
-    while node >= 1:
-        fill_node(b, node)
+    while node >= 1 and fill_node(b, node, user):
         node //= 2
 
 
@@ -185,7 +194,7 @@ def turns_build(b: Ints) -> None:
             for r in range(b_waiting_need.shape[1]):
                 b_waiting_need[node, r] = LARGEST
     for node in range(b[LEAVES] - 1, 0, -1):
-        fill_node(b, node)
+        fill_node(b, node, -1)
 
 
 @kernel
