@@ -124,7 +124,7 @@ def _print_summaries(out: Any, names: Sequence[str], results: Sequence[Result]) 
         Column("of", [f"{f['tasks']['submitted']:,}" for f in facts]),
         Column("mean waiting", spans([f["mean_waiting"] for f in facts]), wraps=True),
         Column("median job", _quantiles(facts, "median"), wraps=True),
-        Column("95 % of jobs", _quantiles(facts, "p95"), wraps=True),
+        Column("p95 job", _quantiles(facts, "p95"), wraps=True),
     ]
     full = [
         Column(resource, [percent(f["utilisation"][resource]) for f in facts])
