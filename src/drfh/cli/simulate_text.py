@@ -193,7 +193,7 @@ def _print_notes(name: str, result: Result) -> None:
         worst = result.samples.sort("fair.distance", descending=True, maintain_order=True)
         first = worst.row(0, named=True)
         info = result.info
-        cost = f"{info['fair_solved']:,} exact allocations took {info['fair_seconds']:.2f} s"
+        cost = f"{some(info['fair_solved'], 'exact allocation')} took {info['fair_seconds']:.2f} s"
         if first["fair.distance"] > 0:
             who, when = first["fair.worst"], seconds(first["time"])
             say(f"{head}furthest from fair: {who} at {when}, {percent(first['fair.distance'])} "
