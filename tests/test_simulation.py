@@ -22,6 +22,7 @@ from drfh.policies import POLICIES, Policy
 from drfh.simulation import Progress, Result
 from drfh.simulation.plan import build
 from drfh.simulation.sampling import Samples, look
+from tests.naive_simulator import Naive
 
 ONE = Cluster([Server({"cpu": 1}, name="a")])
 TIMINGS = ("seconds",)
@@ -198,6 +199,14 @@ def test_a_server_that_comes_back_with_other_labels_has_other_guests() -> None:
     assert result.summary()["tasks"]["never"] == 1
 
 
+def test_a_name_may_be_a_server_first_and_a_group_later() -> None:
+    pair = AddServers(4, Server({"cpu": 1}, name="a", count=2))
+    jobs = [cpu("ann", 1, tasks=2, arrival=5, servers="a"), cpu("ann", 1, servers="a")]
+    result = run(ONE, jobs, RemoveServers(3, "a"), pair, log=True)
+    assert result.tasks is not None
+    assert result.tasks["server"].to_list() == ["a/0", "a/1", "a"]
+
+
 # Restrictions and policies
 
 
@@ -372,6 +381,31 @@ def test_integrals_are_those_of_the_task_log(case: tuple[Cluster, Workload]) -> 
         for left, right in pairwise(times.tolist()):
             held = need[here & (start <= left) & (end >= right)].sum(axis=0)
             assert (held <= size).all()
+
+
+@given(workloads())
+def test_a_second_simulator_agrees(case: tuple[Cluster, Workload]) -> None:
+    cluster, workload = case
+    columns = [np.zeros(len(workload.demand)) if name not in workload.resources
+               else workload.demand[:, workload.resources.index(name)]
+               for name in cluster.resources]  # fmt: skip
+    alone = Workload.from_arrays(
+        ["ann"], cluster.resources, np.column_stack(columns),
+        user=np.zeros_like(workload.batch_user), arrival=workload.batch_arrival,
+        shape=workload.batch_shape, duration=workload.duration, count=workload.batch_count,
+        events=workload.events,
+    )  # fmt: skip
+    result = drfh.simulate(cluster, alone, "fifo", until=9, log=True)
+    naive = Naive(cluster, alone, 9.0)
+    assert result.tasks is not None
+    for name in ("start", "end"):
+        times = result.tasks[name].to_list()
+        found = {task: at for task, at in enumerate(times) if at is not None}
+        assert found == {naive.order[t]: at for t, at in getattr(naive, name).items()}
+    assert result.summary()["tasks"]["evictions"] == naive.evictions
+    used = (naive.used / np.where(naive.room > 0, naive.room, 1)).tolist()
+    assert list(result.summary()["utilisation"].values()) == pytest.approx(used)
+    assert result.users["mean_share"].to_list() == pytest.approx([naive.share / 9])
 
 
 @given(workloads(), st.sampled_from([*POLICIES, "slots:3", "tsf+cosine+backfill"]))

@@ -124,7 +124,7 @@ def _print_summaries(out: Any, names: Sequence[str], results: Sequence[Result]) 
         Column("of", [f"{f['tasks']['submitted']:,}" for f in facts]),
         Column("mean waiting", spans([f["mean_waiting"] for f in facts]), wraps=True),
         Column("median job", _quantiles(facts, "median"), wraps=True),
-        Column("95 % of jobs", _quantiles(facts, "p95"), wraps=True),
+        Column("p95 job", _quantiles(facts, "p95"), wraps=True),
     ]
     full = [
         Column(resource, [percent(f["utilisation"][resource]) for f in facts])
@@ -193,7 +193,7 @@ def _print_notes(name: str, result: Result) -> None:
         worst = result.samples.sort("fair.distance", descending=True, maintain_order=True)
         first = worst.row(0, named=True)
         info = result.info
-        cost = f"{info['fair_solved']:,} exact allocations took {info['fair_seconds']:.2f} s"
+        cost = f"{some(info['fair_solved'], 'exact allocation')} took {info['fair_seconds']:.2f} s"
         if first["fair.distance"] > 0:
             who, when = first["fair.worst"], seconds(first["time"])
             say(f"{head}furthest from fair: {who} at {when}, {percent(first['fair.distance'])} "

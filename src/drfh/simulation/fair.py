@@ -96,7 +96,6 @@ class FairLevels:
             started = time.perf_counter()
             self._last = key, self._solve(active)
             self.seconds += time.perf_counter() - started
-            self.solved += 1
         return self._last[1]
 
     def _solve(self, active: Ints) -> Floats:
@@ -133,6 +132,7 @@ class FairLevels:
         )
         if self.solved == 0:
             prepare(problem, 100)
+        self.solved += 1
         tasks_of = drfh(problem).placement.user_tasks
         level[who] = tasks_of * problem.task_share / problem.weight
         return level

@@ -52,6 +52,7 @@ class Finished:
     evicted: Ints
     look: Look
     engine: str
+    sample_seconds: float
     fair_seconds: float | None
     fair_solved: int
     seconds: float
@@ -243,7 +244,11 @@ def summary(
         "jain": jain(level),
         "fair": fair,
         "placements": driver.placements,
-        "seconds": {"total": run.seconds, "fair": run.fair_seconds},
+        "seconds": {
+            "total": run.seconds,
+            "samples": run.sample_seconds,
+            "fair": run.fair_seconds,
+        },
     }
 
 
@@ -296,6 +301,7 @@ def _info(run: Finished) -> dict[str, Any]:
         "seed": run.seed,
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
         "wall_seconds": run.seconds,
+        "sample_seconds": run.sample_seconds,
         "fair_seconds": run.fair_seconds,
         "fair_solved": run.fair_solved,
     }

@@ -255,13 +255,14 @@ def make_plan(cluster: Cluster, workload: Workload, units: Units) -> tuple[Plan,
 
 def _restrictions(workload: Workload, fleet: Fleet) -> tuple[Bools, Ints, Ints]:
     """Return the different restrictions, that of each user and that of each shape."""
+    changes = bool(workload.events)
     rows = [np.ones(len(fleet.members), dtype=bool)]
     number: dict[object, int] = {None: 0}
     of_user = np.zeros(len(workload.users), dtype=np.int64)
     for position, user in enumerate(workload.users):
         if user.servers not in number:
             number[user.servers] = len(rows)
-            rows.append(resolve_allowed(fleet, user.servers or (), user.name))
+            rows.append(resolve_allowed(fleet, user.servers or (), user.name, changes=changes))
         of_user[position] = number[user.servers]
     of_job = np.zeros(len(workload.restrictions), dtype=np.int64)
     used = set(workload.restriction.tolist())
@@ -271,7 +272,7 @@ def _restrictions(workload: Workload, fleet: Fleet) -> tuple[Bools, Ints, Ints]:
                 number[terms] = len(rows)
                 asks = np.flatnonzero((workload.restriction == position)[workload.batch_shape])
                 owner = workload.job_name(int(workload.batch_job[asks[0]])) if len(asks) else "jobs"
-                rows.append(resolve_allowed(fleet, terms, owner))
+                rows.append(resolve_allowed(fleet, terms, owner, changes=changes))
             of_job[position] = number[terms]
     return np.array(rows, dtype=bool), of_user, of_job[workload.restriction]
 

@@ -118,7 +118,7 @@ def simulate(
     levels = FairLevels(core, plan, workload.users, units.resources) if fair else None
     told = _Teller(progress, plan, until)
     evicted = np.zeros(len(plan.weight), dtype=np.int64)
-    last_change, coming = 0.0, 0
+    last_change, coming, sampling = 0.0, 0, 0.0
     while True:
         change = plan.changes[coming].time if coming < len(plan.changes) else math.inf
         change = change if change <= horizon else math.inf
@@ -145,7 +145,9 @@ def simulate(
             break  # a sample now would be of a time after the end
         if samples.next_time == stop:
             _check_number(samples)
+            before = time.perf_counter()
             samples.take(look(core, plan), None if levels is None else levels.at(driver.active))
+            sampling += time.perf_counter() - before
         told.tell(stop, driver)
         if stop >= horizon:
             break
@@ -157,6 +159,7 @@ def simulate(
             workload=workload, plan=plan, fleet=fleet, units=units, driver=driver, samples=samples,
             policy=chosen, seed=int(seed), source=source, until=until, horizon=end, evicted=evicted,
             look=look(core, plan), engine="plain" if isinstance(core, PlainCore) else "indexed",
+            sample_seconds=sampling,
             fair_seconds=None if levels is None else levels.seconds,
             fair_solved=0 if levels is None else levels.solved,
             seconds=time.perf_counter() - started,

@@ -127,16 +127,18 @@ def _names_up(name: str, up: dict[str, int], groups: dict[int, str]) -> list[str
     return [server for server, position in up.items() if groups[position] == name]
 
 
-def resolve_allowed(fleet: Fleet, restriction: Restriction, owner: str) -> Bools:
+def resolve_allowed(
+    fleet: Fleet, restriction: Restriction, owner: str, *, changes: bool = False
+) -> Bools:
     """Return for each server that is ever up whether a restriction allows it."""
     field = f"servers of {owner}"
     terms = restriction if isinstance(restriction, tuple) else (restriction,)
     known = tuple(_as_here(term, fleet) if isinstance(term, str) else term for term in terms)
-    may = np.array(fleet.allowed(known, field), dtype=bool)
-    for position, member in enumerate(fleet.members):
-        if fleet.position.get(member.name) != position:  # another one took its name later
-            may[position] = fleet.allows(known, position, field)
-    return may
+    if not changes:
+        return np.array(fleet.allowed(known, field), dtype=bool)
+    # One by one: a name may have been that of a server, and later of a group or another server.
+    every = range(len(fleet.members))
+    return np.array([fleet.allows(known, position, field) for position in every], dtype=bool)
 
 
 def _as_here(name: str, fleet: Fleet) -> str:
