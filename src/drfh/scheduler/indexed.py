@@ -30,6 +30,7 @@ _ROWS: dict[str, tuple[str, Any, float]] = {
     "dirty_list": ("server", np.int64, 0), "weight": ("user", np.float64, 1),
     "usage": ("user", np.int64, 0), "level": ("user", np.float64, 0),
     "running": ("user", np.int64, 0), "queued": ("user", np.int64, 0),
+    "aside": ("user", np.int64, 0),
     "first_queue": ("user", np.int32, -1), "ready_first": ("leaf", np.int32, -1),
     "waiting_first": ("leaf", np.int32, -1), "waiting_need": ("leaf", np.int64, st.LARGEST),
     "need": ("shape", np.int64, 0), "part": ("shape", np.float64, 0),
@@ -119,6 +120,7 @@ class IndexedCore:
         rule[st.LEVEL_FROM], rule[st.LEVEL_TO] = rules.level.start, rules.level.stop
         rule[st.RESOURCES], rule[st.REFERENCE] = m, rules.reference
         rule[st.OTHER] = next((r for r in range(m) if r != rules.reference), 0)
+        rule[st.LISTS] = 1
         rule[st.INDEX] = st.BY_SCAN
         # With one resource H is 0 everywhere: Best-Fit is First-Fit.
         if choice == st.FIRST_FIT or (choice == st.BEST_FIT and rules.fit == range(1)):
@@ -311,10 +313,12 @@ class IndexedCore:
                 for task in np.flatnonzero(mine & (b.task[:n, st.TASK_STATE] == QUEUED)).tolist():
                     unlink(b.head, task)
                     b.task[task, st.TASK_STATE] = NEVER
+                    b.aside[b.task[task, st.TASK_USER]] += 1
             else:
                 for task in np.flatnonzero(mine & (b.task[:n, st.TASK_STATE] == NEVER)).tolist():
                     self._make_queue_room()
-                    enqueue(self.brain.head, task)
+                    unlink(b.head, task)
+                    enqueue(b.head, task)
 
     def _build_index(self) -> None:
         b, k = self.brain, len(self._size)
@@ -367,8 +371,7 @@ class IndexedCore:
         self._scale()
         self._make_queue_room()
         b = self.brain
-        if b.task[task, st.TASK_STATE] == QUEUED:
-            unlink(b.head, task)
+        unlink(b.head, task)
         b.task[task, st.TASK_SHAPE] = shape
         enqueue(b.head, task)
         steps.changed(b.head, int(b.task[task, st.TASK_USER]))
@@ -458,11 +461,8 @@ class IndexedCore:
 
     def counts(self, user: int) -> tuple[int, int, int]:
         self._scale()
-        b, n = self.brain, int(self.brain.head[st.TASKS])
-        aside = np.count_nonzero(
-            (b.task[:n, st.TASK_STATE] == NEVER) & (b.task[:n, st.TASK_USER] == user)
-        )
-        return int(b.running[user]), int(b.queued[user]), int(aside.sum())
+        b = self.brain
+        return int(b.running[user]), int(b.queued[user]), int(b.aside[user])
 
     def capacity(self, server: int) -> list[int]:
         size: list[int] = self._size[server].tolist()
@@ -488,6 +488,10 @@ class IndexedCore:
         holds = bool((room[server, fit] >= b.need[shape, fit]).all())
         return holds and bool(b.allowed[b.restriction[shape], server])
 
+    def forget_places(self) -> None:
+        """Keep no list of the tasks on each server: for a life in which no server changes."""
+        self.brain.head[st.LISTS] = 0
+
     def ready(self) -> Ints:
         """Return the header for a kernel, with all columns counted."""
         self._scale()
@@ -497,13 +501,10 @@ class IndexedCore:
         """Return what can be seen of all users and servers at once."""
         self._scale()
         b, m = self.brain, len(self.rules.resources)
-        n, users = int(b.head[st.TASKS]), int(b.head[st.USERS])
-        aside = b.task[:n, st.TASK_STATE] == NEVER
-        never = np.bincount(b.task[:n, st.TASK_USER][aside], minlength=users)
-        return Seen(
-            b.usage[:users, :m].copy(), b.running[:users].copy(), b.queued[:users].copy(),
-            never, self._size,
-        )  # fmt: skip
+        users = int(b.head[st.USERS])
+        held = b.usage[:users, :m].copy()
+        running, queued, aside = (a[:users].copy() for a in (b.running, b.queued, b.aside))
+        return Seen(held, running, queued, aside, self._size)
 
     # Saving
 

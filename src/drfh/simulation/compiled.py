@@ -39,6 +39,8 @@ class CompiledDriver:
         jobs, users, tasks = len(plan.job_size), len(plan.weight), len(plan.duration)
         resources = plan.need.shape[1]
         self.core = core
+        if not plan.changes:
+            core.forget_places()
         core.reserve(tasks=tasks, queues=len(plan.pair_user))
         self._clock = Header(clock.REGISTERS, clock.ARRAYS)
         self._head = self._clock.head
@@ -61,8 +63,7 @@ class CompiledDriver:
             "batch_job": plan.job, "batch_count": plan.count, "batch_pair": plan.pair,
             "arrival": plan.arrival, "duration": plan.duration, "batch": plan.batch,
             "job_size": plan.job_size, "end_time": np.empty(tasks + 1),
-            "end_start": np.empty(tasks + 1, dtype=np.int64),
-            "end_task": np.empty(tasks + 1, dtype=np.int64), "job_start": self.job_start,
+            "end_tag": np.empty(tasks + 1, dtype=np.int64), "job_start": self.job_start,
             "job_finish": self.job_finish, "job_done": self.job_done,
             "user_done": self.user_done, "user_started": self.user_started,
             "user_wait": self.user_wait, "user_share": self.user_share, "used": self.used,
@@ -115,7 +116,7 @@ class CompiledDriver:
         """Forget when these tasks would have ended: they were put back and start from scratch."""
         self.core.brain.task[list(tasks), TASK_RUN] = -1
         # Their ends stay in the heap until their time comes, beside those of the new runs.
-        for name in ("end_time", "end_start", "end_task"):
+        for name in ("end_time", "end_tag"):
             old = getattr(self._clock, name)
             new = np.empty(len(old) + len(tasks), dtype=old.dtype)
             new[: self._head[clock.ENDS]] = old[: self._head[clock.ENDS]]

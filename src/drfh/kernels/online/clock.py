@@ -1,7 +1,7 @@
 """The simulator's clock: what arrives and what ends, the brain in between, and what is counted.
 
 The plain twin is ``drfh.simulation.driver.PlainDriver``: every number must be the same. Ends stand
-in a heap of four children a node, ordered by (time, start).
+in a heap of four children a node, ordered by (time, number of the start).
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ __all__ = ["ARRAYS", "REGISTERS", "advance", "flush", "next_time", "release", "s
 # Counters. The clock itself is in the array `time`.
 ARRIVED, PLACEMENTS, ENDS, STARTS, LOGS, REGISTERS = range(6)
 
+# The tag of an end: number of the start × this + task. A workload has at most 10⁸ tasks.
+MOST_TASKS = 2**27
+
 # Entries of the array `time`: the last instant, and up to when the pool is counted.
 NOW, POOL_SINCE = range(2)
 
 (
     AT_TIME, AT_BATCH_USER, AT_BATCH_SHAPE, AT_BATCH_JOB, AT_BATCH_COUNT, AT_BATCH_PAIR, AT_ARRIVAL,
-    AT_DURATION, AT_BATCH, AT_JOB_SIZE, AT_END_TIME, AT_END_START, AT_END_TASK, AT_JOB_START,
+    AT_DURATION, AT_BATCH, AT_JOB_SIZE, AT_END_TIME, AT_END_TAG, AT_JOB_START,
     AT_JOB_FINISH, AT_JOB_DONE, AT_USER_DONE, AT_USER_STARTED, AT_USER_WAIT, AT_USER_SHARE, AT_USED,
     AT_ROOM, AT_ACTIVE, AT_SINCE, AT_SHARE, AT_POOL_USED, AT_NEED, AT_TASK_START, AT_TASK_END,
     AT_TASK_SERVER, AT_TASKS, AT_SERVERS,
-) = range(REGISTERS, REGISTERS + 96, 3)  # fmt: skip
+) = range(REGISTERS, REGISTERS + 93, 3)  # fmt: skip
 ARRAYS = (
     "time", "batch_user", "batch_shape", "batch_job", "batch_count", "batch_pair", "arrival",
-    "duration", "batch", "job_size", "end_time", "end_start", "end_task", "job_start",
+    "duration", "batch", "job_size", "end_time", "end_tag", "job_start",
     "job_finish", "job_done", "user_done", "user_started", "user_wait", "user_share", "used",
     "room", "active", "since", "share", "pool_used", "need", "task_start", "task_end",
     "task_server", "tasks", "servers",
@@ -50,30 +53,27 @@ ARRAYS = (
 
 
 @kernel
-def push(c: Ints, time: float, start: int, task: int) -> None:
-    """Note when a task will end."""
-    c_time, c_start = floats1(c, AT_END_TIME), ints1(c, AT_END_START)
-    c_task = ints1(c, AT_END_TASK)
+def push(c: Ints, time: float, tag: int) -> None:
+    """Note an end. Tags grow, so a later one never comes before an earlier one of its time."""
+    c_time, c_tag = floats1(c, AT_END_TIME), ints1(c, AT_END_TAG)
     at = c[ENDS]
     c[ENDS] += 1
     while at > 0:
         above = (at - 1) // 4
-        # A later start never comes before an earlier one of the same time.
         if c_time[above] <= time:
             break
-        c_time[at], c_start[at], c_task[at] = c_time[above], c_start[above], c_task[above]
+        c_time[at], c_tag[at] = c_time[above], c_tag[above]
         at = above
-    c_time[at], c_start[at], c_task[at] = time, start, task
+    c_time[at], c_tag[at] = time, tag
 
 
 @kernel
 def pop(c: Ints) -> None:
     """Drop the first end."""
-    c_time, c_start = floats1(c, AT_END_TIME), ints1(c, AT_END_START)
-    c_task = ints1(c, AT_END_TASK)
+    c_time, c_tag = floats1(c, AT_END_TIME), ints1(c, AT_END_TAG)
     c[ENDS] -= 1
     last = c[ENDS]
-    time, start, task = c_time[last], c_start[last], c_task[last]
+    time, tag = c_time[last], c_tag[last]
     at = 0
     while True:
         first = 4 * at + 1
@@ -82,23 +82,22 @@ def pop(c: Ints) -> None:
         least = first
         for child in range(first + 1, min(first + 4, last)):
             if c_time[child] < c_time[least] or (
-                c_time[child] == c_time[least] and c_start[child] < c_start[least]
+                c_time[child] == c_time[least] and c_tag[child] < c_tag[least]
             ):
                 least = child
-        if time < c_time[least] or (time == c_time[least] and start < c_start[least]):
+        if time < c_time[least] or (time == c_time[least] and tag < c_tag[least]):
             break
-        c_time[at], c_start[at], c_task[at] = c_time[least], c_start[least], c_task[least]
+        c_time[at], c_tag[at] = c_time[least], c_tag[least]
         at = least
-    c_time[at], c_start[at], c_task[at] = time, start, task
+    c_time[at], c_tag[at] = time, tag
 
 
 @kernel
 def next_end(c: Ints, b: Ints) -> float:
     """Return when the next task ends; runs that were cut short are dropped on the way."""
-    c_time, c_start = floats1(c, AT_END_TIME), ints1(c, AT_END_START)
-    c_task = ints1(c, AT_END_TASK)
+    c_time, c_tag = floats1(c, AT_END_TIME), ints1(c, AT_END_TAG)
     b_task = ints2(b, AT_TASK)
-    while c[ENDS] > 0 and b_task[c_task[0], TASK_RUN] != c_start[0]:
+    while c[ENDS] > 0 and b_task[c_tag[0] % MOST_TASKS, TASK_RUN] != c_tag[0] // MOST_TASKS:
         pop(c)
     return c_time[0] if c[ENDS] > 0 else np.inf
 
@@ -171,7 +170,7 @@ def start(c: Ints, b: Ints, task: int, server: int, time: float) -> float:
     c[STARTS] += 1  # from 1 on: 0 is a task that never started
     b_task[task, TASK_RUN] = c[STARTS]
     if end < np.inf:
-        push(c, end, c[STARTS], task)
+        push(c, end, c[STARTS] * MOST_TASKS + task)
     c[PLACEMENTS] += 1
     if is_first:
         c_user_started[user] += 1
@@ -210,9 +209,9 @@ def end(c: Ints, b: Ints, task: int, time: float) -> None:
 @kernel
 def release(c: Ints, b: Ints, time: float) -> None:
     """End the tasks that end at `time`, in order of their start."""
-    c_clock, c_task = floats1(c, AT_TIME), ints1(c, AT_END_TASK)
+    c_clock, c_tag = floats1(c, AT_TIME), ints1(c, AT_END_TAG)
     while next_end(c, b) <= time:
-        task = c_task[0]
+        task = c_tag[0] % MOST_TASKS
         pop(c)
         end(c, b, task, time)
     c_clock[NOW] = time

@@ -42,8 +42,8 @@ from drfh.kernels.online.state import (
     IS_DIRTY,
     LARGEST,
     LAST_ON,
+    LISTS,
     NEXT_ORDER,
-    QUEUED,
     RANDOM,
     READY,
     RETURNED,
@@ -156,6 +156,8 @@ def put_on(b: Ints, task: int, server: int) -> None:
     b[RUNNING_NOW] += 1
     b_task[task, TASK_STATE] = RUNNING
     b_task[task, TASK_SERVER] = server
+    if not b[LISTS]:
+        return
     last = b_server[server, LAST_ON]
     b_task[task, TASK_BEFORE] = last
     b_task[task, TASK_AFTER] = -1
@@ -185,15 +187,16 @@ def take_off(b: Ints, task: int) -> None:
     b_running[user] -= 1
     b[RUNNING_NOW] -= 1
     b_task[task, TASK_SERVER] = -1
-    ahead, behind = b_task[task, TASK_BEFORE], b_task[task, TASK_AFTER]
-    if ahead >= 0:
-        b_task[ahead, TASK_AFTER] = behind
-    else:
-        b_server[server, FIRST_ON] = behind
-    if behind >= 0:
-        b_task[behind, TASK_BEFORE] = ahead
-    else:
-        b_server[server, LAST_ON] = ahead
+    if b[LISTS]:
+        ahead, behind = b_task[task, TASK_BEFORE], b_task[task, TASK_AFTER]
+        if ahead >= 0:
+            b_task[ahead, TASK_AFTER] = behind
+        else:
+            b_server[server, FIRST_ON] = behind
+        if behind >= 0:
+            b_task[behind, TASK_BEFORE] = ahead
+        else:
+            b_server[server, LAST_ON] = ahead
     mark_dirty(b, server)
 
 
@@ -228,7 +231,7 @@ def submit(b: Ints, user: int, shape: int, number: int) -> int:
 def cancel(b: Ints, task: int) -> None:
     """Drop a task that does not run."""
     b_task = ints2(b, AT_TASK)
-    if b_task[task, TASK_STATE] == QUEUED and unlink(b, task):
+    if unlink(b, task):
         changed(b, b_task[task, TASK_USER])
     b_task[task, TASK_STATE] = GONE
 

@@ -7,7 +7,10 @@ arguments would cost more than the work: numba would pass, and compile, five hun
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -36,9 +39,23 @@ Floats = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+@cache
+def _stamp() -> str:
+    """Return a mark of all sources here."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+
+
 def kernel(function: Function) -> Function:
-    """Compile a function when it is first called, and keep the machine code on disk."""
-    return cast("Function", njit(cache=True)(function))
+    """Compile a function when it is first called, and keep the machine code on disk.
+
+    Numba looks only at the file of a function to tell whether its machine code is still good. These
+    call each other and share the numbers below, so code made before any of their files changed
+    must go.
+    """
+    compiled = njit(cache=True)(function)
+    compiled._cache._cache_file._source_stamp = _stamp()
+    return cast("Function", compiled)
 
 
 # Server choices.
@@ -62,7 +79,7 @@ EMPTY, READY, WAITING = range(3)
 # Fixed numbers, at the start of the header.
 (
     CHOICE, STRICT, BACKFILL, MODE, FIT_FROM, FIT_TO, LEVEL_FROM, LEVEL_TO, RESOURCES, REFERENCE,
-    OTHER, INDEX, COLUMNS, RULES,
+    OTHER, INDEX, LISTS, RULES,
 ) = range(14)  # fmt: skip
 
 # Counters, in `count`.
@@ -88,19 +105,19 @@ LARGEST = 2**62
 # Where the address, the rows and the columns of each array stand in the header.
 (
     AT_DRAWS, AT_FULL, AT_TOTAL, AT_ROOM, AT_SERVER, AT_DIRTY_LIST, AT_WEIGHT, AT_USAGE,
-    AT_LEVEL, AT_RUNNING, AT_QUEUED, AT_FIRST_QUEUE, AT_READY_FIRST, AT_WAITING_FIRST,
+    AT_LEVEL, AT_RUNNING, AT_QUEUED, AT_ASIDE, AT_FIRST_QUEUE, AT_READY_FIRST, AT_WAITING_FIRST,
     AT_WAITING_NEED, AT_STACK, AT_NEED, AT_PART, AT_RATIO, AT_REFERENCE, AT_RESTRICTION,
     AT_NEVER, AT_BLOCKED, AT_WAITERS, AT_ALLOWED, AT_QUEUE_USER, AT_QUEUE_SHAPE, AT_QUEUE_HEAD,
     AT_QUEUE_TAIL, AT_QUEUE_STATE, AT_NEXT_QUEUE, AT_TASK, AT_BLOCK_KEY, AT_BLOCK_SERVER,
     AT_BLOCK_LENGTH, AT_BLOCK_FREE, AT_SPARE, AT_DIRECTORY, AT_DIRECTORY_KEY, AT_BLOCK_BOUND,
     AT_BLOCK_LEAST, AT_BLOCK_FIRST, AT_BLOCK_MOST, AT_BLOCK_LOW, AT_BLOCK_HIGH, AT_STEPS,
     AT_STAIRS, AT_STAIRS_REST,
-) = range(COUNTERS, COUNTERS + 144, 3)  # fmt: skip
+) = range(COUNTERS, COUNTERS + 147, 3)  # fmt: skip
 
 ARRAYS = (
     "draws", "full", "total", "room", "server", "dirty_list", "weight", "usage", "level",
-    "running", "queued", "first_queue", "ready_first", "waiting_first", "waiting_need", "stack",
-    "need", "part", "ratio", "reference", "restriction", "never", "blocked", "waiters",
+    "running", "queued", "aside", "first_queue", "ready_first", "waiting_first", "waiting_need",
+    "stack", "need", "part", "ratio", "reference", "restriction", "never", "blocked", "waiters",
     "allowed", "queue_user", "queue_shape", "queue_head", "queue_tail", "queue_state",
     "next_queue", "task", "block_key", "block_server", "block_length", "block_free", "spare",
     "directory", "directory_key", "block_bound", "block_least", "block_first", "block_most",
@@ -219,6 +236,7 @@ class Brain(Header):
     level: Floats
     running: Ints
     queued: Ints
+    aside: Ints  # tasks that no server can hold
     first_queue: Small
     ready_first: Small
     waiting_first: Small

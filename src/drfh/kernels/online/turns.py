@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from drfh.kernels.online.state import (
     AT_ALLOWED,
+    AT_ASIDE,
     AT_BLOCKED,
     AT_FIRST_QUEUE,
     AT_FULL,
@@ -360,12 +361,14 @@ def insert(b: Ints, queue: int, task: int) -> bool:
 @kernel
 def enqueue(b: Ints, task: int) -> bool:
     """Queue a task, or set it aside; return whether its user has to be touched."""
+    b_aside = ints1(b, AT_ASIDE)
     b_task = ints2(b, AT_TASK)
     b_never = flags1(b, AT_NEVER)
     b_queued = ints1(b, AT_QUEUED)
     user, shape = b_task[task, TASK_USER], b_task[task, TASK_SHAPE]
     if b_never[shape]:
         b_task[task, TASK_STATE] = NEVER
+        b_aside[user] += 1
         return False
     b_task[task, TASK_STATE] = QUEUED
     b_queued[user] += 1
@@ -379,12 +382,16 @@ def enqueue(b: Ints, task: int) -> bool:
 
 @kernel
 def unlink(b: Ints, task: int) -> bool:
-    """Take a queued task out of its queue; return whether it was the head."""
+    """Take a task out of its queue, or from where it was set aside; return if it was the head."""
+    b_aside = ints1(b, AT_ASIDE)
     b_task = ints2(b, AT_TASK)
     b_queued = ints1(b, AT_QUEUED)
     b_queue_tail = small1(b, AT_QUEUE_TAIL)
     b_queue_head = small1(b, AT_QUEUE_HEAD)
     user = b_task[task, TASK_USER]
+    if b_task[task, TASK_STATE] == NEVER:
+        b_aside[user] -= 1
+        return False
     b_queued[user] -= 1
     b[QUEUED_NOW] -= 1
     queue = queue_for(b, user, b_task[task, TASK_SHAPE])
