@@ -29,6 +29,7 @@ __all__ = [
 
 _ENDLESS = 2**62
 _MOST_TASKS = 200_000_000
+_WORTH_AN_INDEX = 2e7  # steps of a scan: some tens of milliseconds in machine code
 _ROOM = 1 << 16  # tasks between two reports of progress
 
 
@@ -127,11 +128,54 @@ def filling_order(
     need, room, total = _in_units(problem)
     m = need.shape[1]
     share = need / np.where(total > 0, total, 1.0)
-    ref = np.where(need[:, chosen] > 0, chosen, np.argmax(need > 0, axis=1)).astype(np.int64)
-    ratio = share / share[np.arange(len(need)), ref][:, None]
     left = np.where(np.isinf(problem.limit), _ENDLESS, np.floor(problem.limit + 1e-9))
     left = np.minimum(left, _ENDLESS).astype(np.int64)
     _check_size(problem, share, left)
+    # A scan looks at all users and at no more servers than are in use.
+    tasks = min(1 / float(share.max(axis=1).min()), float(left.astype(np.float64).sum()))
+    steps = tasks * m * (len(need) + len(problem.blocks))
+    if steps > _WORTH_AN_INDEX:
+        yield from _with_index(problem, need, room, left, chosen, ahead=ahead)
+    else:
+        yield from _by_scan(problem, need, room, total, left, chosen, ahead=ahead, steps=steps)
+
+
+def _with_index(
+    problem: Problem, need: Ints, room: Ints, left: Ints, reference: int, *, ahead: bool
+) -> Iterator[tuple[Ints, Ints]]:
+    from drfh.scheduler.filling import fill_indexed  # loads numba
+
+    count = problem.blocks.count
+    usable = problem.usable_on(np.arange(len(problem.blocks)))
+    rows, which = np.ones((1, len(count)), dtype=bool), np.zeros(len(need), dtype=np.int64)
+    if usable is not None:
+        rows, which = np.unique(usable, axis=0, return_inverse=True)
+    yield from fill_indexed(
+        need,
+        np.repeat(room, count, axis=0),
+        np.repeat(rows, count, axis=1),
+        which.reshape(-1),
+        problem.weight.tolist(),
+        left,
+        reference=reference,
+        ahead=ahead,
+    )
+
+
+def _by_scan(
+    problem: Problem,
+    need: Ints,
+    room: Ints,
+    total: Floats,
+    left: Ints,
+    reference: int,
+    *,
+    ahead: bool,
+    steps: float,
+) -> Iterator[tuple[Ints, Ints]]:
+    share = need / np.where(total > 0, total, 1.0)
+    ref = np.where(need[:, reference] > 0, reference, np.argmax(need > 0, axis=1)).astype(np.int64)
+    ratio = share / share[np.arange(len(need)), ref][:, None]
     blocks = problem.blocks
     size = int(blocks.count.sum())
     first = np.concatenate(([0], np.cumsum(blocks.count)[:-1])).astype(np.int64)
@@ -145,8 +189,7 @@ def filling_order(
         np.zeros(len(first), dtype=np.int64), np.empty(size + 1, dtype=np.int64),
         np.empty(size + 1, dtype=np.int64), np.zeros(1, dtype=np.int64), user, server,
     ]  # fmt: skip
-    guess = min(float((1 / share.max(axis=1)).max()), float(left.astype(np.float64).sum()))
-    kernel = fast(fill_best_fit, steps=guess * m * (len(need) + len(first)))
+    kernel = fast(fill_best_fit, steps=steps)
     written = _ROOM
     while written == _ROOM:
         written = kernel(*state)

@@ -47,6 +47,7 @@ _ROWS: dict[str, tuple[str, Any, float]] = {
     "block_bound": ("block", np.float64, 0), "block_least": ("block", np.int64, 0),
     "block_first": ("block", np.int64, 0), "block_most": ("block", np.int64, 0),
     "block_low": ("block", np.float64, 0), "block_high": ("block", np.float64, 0),
+    "block_scratch": ("block", np.float64, 0),
     "stairs": ("stair", np.int64, -1), "stairs_rest": ("stair", np.int64, -1),
 }  # fmt: skip
 

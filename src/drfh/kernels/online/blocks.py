@@ -23,6 +23,7 @@ from drfh.kernels.online.state import (
     AT_BLOCK_LENGTH,
     AT_BLOCK_LOW,
     AT_BLOCK_MOST,
+    AT_BLOCK_SCRATCH,
     AT_BLOCK_SERVER,
     AT_DIRECTORY,
     AT_DIRECTORY_KEY,
@@ -193,7 +194,8 @@ def blocks_build(b: Ints, order: Ints, keys: np.ndarray) -> None:
     b_block_bound = floats1(b, AT_BLOCK_BOUND)
     b_block_least = ints1(b, AT_BLOCK_LEAST)
     n = len(order)
-    b[SPLIT] = BLOCK if n > 20_000 else BLOCK // 2
+    # Large directories are slow to search and to shift, large blocks slow to open.
+    b[SPLIT] = BLOCK if n > 20_000 or b[RESOURCES] > 2 else BLOCK // 2
     size = b[SPLIT] * 3 // 4
     blocks = max((n + size - 1) // size, 1)
     b[DIRECTORY] = blocks
@@ -329,10 +331,25 @@ def take_out(b: Ints, server: int) -> None:
     m = b[RESOURCES]
     slot = b_server[server, SLOT]
     block = slot // BLOCK
-    stale = m > 2
+    stale = False
     for r in range(m):
         if b_block_free[slot, r] >= b_block_most[block, r]:
             stale = True
+    if m > 2 and not stale:
+        b_total = floats1(b, AT_TOTAL)
+        b_block_low = floats2(b, AT_BLOCK_LOW)
+        b_block_high = floats2(b, AT_BLOCK_HIGH)
+        ref = b[REFERENCE]
+        base = b_block_free[slot, ref] / b_total[ref] if b_total[ref] > 0 else 0.0
+        for r in range(m):
+            left = b_block_free[slot, r] / b_total[r] if b_total[r] > 0 else 0.0
+            ratio = left / base if base > 0 else np.inf
+            # Alike servers share their bounds: only an end that the others do not reach matters,
+            # and to leave a bound too wide costs time, not truth.
+            if b_block_low[block, r] < b_block_high[block, r] and (
+                ratio <= b_block_low[block, r] or ratio >= b_block_high[block, r]
+            ):
+                stale = True
     length = b_block_length[block] - 1
     b_block_length[block] = length
     at = slot - block * BLOCK
@@ -501,24 +518,25 @@ def search_bounded(b: Ints, shape: int) -> tuple[int, float]:
     """Return the clean server with the least H that holds a task: the best block first."""
     b_directory = small1(b, AT_DIRECTORY)
     b_block_first = ints1(b, AT_BLOCK_FIRST)
+    b_bound = floats1(b, AT_BLOCK_SCRATCH)
     start, least = -1, np.inf
     for position in range(b[DIRECTORY]):
         block = b_directory[position]
-        if can_hold(b, block, shape):
-            bound = lower_bound(b, block, shape)
-            if bound < least:
-                start, least = block, bound
+        bound = lower_bound(b, block, shape) if can_hold(b, block, shape) else np.inf
+        b_bound[position] = bound
+        if bound < least:
+            start, least = position, bound
     best, best_h = -1, np.inf
     if start < 0:
         return best, best_h
-    best, best_h = most_alike(b, start, shape, best, best_h)
+    best, best_h = most_alike(b, b_directory[start], shape, best, best_h)
+    b_bound[start] = np.inf
     for position in range(b[DIRECTORY]):
-        block = b_directory[position]
-        if block == start or not can_hold(b, block, shape):
-            continue
-        bound = lower_bound(b, block, shape)
         # On a tie the lowest number is wanted.
-        if bound < best_h or (bound == best_h and b_block_first[block] < best):
+        if b_bound[position] > best_h or b_bound[position] == np.inf:
+            continue
+        block = b_directory[position]
+        if b_bound[position] < best_h or b_block_first[block] < best:
             best, best_h = most_alike(b, block, shape, best, best_h)
     return best, best_h
 

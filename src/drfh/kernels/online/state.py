@@ -110,9 +110,9 @@ LARGEST = 2**62
     AT_NEVER, AT_BLOCKED, AT_WAITERS, AT_ALLOWED, AT_QUEUE_USER, AT_QUEUE_SHAPE, AT_QUEUE_HEAD,
     AT_QUEUE_TAIL, AT_QUEUE_STATE, AT_NEXT_QUEUE, AT_TASK, AT_BLOCK_KEY, AT_BLOCK_SERVER,
     AT_BLOCK_LENGTH, AT_BLOCK_FREE, AT_SPARE, AT_DIRECTORY, AT_DIRECTORY_KEY, AT_BLOCK_BOUND,
-    AT_BLOCK_LEAST, AT_BLOCK_FIRST, AT_BLOCK_MOST, AT_BLOCK_LOW, AT_BLOCK_HIGH, AT_STEPS,
-    AT_STAIRS, AT_STAIRS_REST,
-) = range(COUNTERS, COUNTERS + 147, 3)  # fmt: skip
+    AT_BLOCK_LEAST, AT_BLOCK_FIRST, AT_BLOCK_MOST, AT_BLOCK_LOW, AT_BLOCK_HIGH,
+    AT_BLOCK_SCRATCH, AT_STEPS, AT_STAIRS, AT_STAIRS_REST,
+) = range(COUNTERS, COUNTERS + 150, 3)  # fmt: skip
 
 ARRAYS = (
     "draws", "full", "total", "room", "server", "dirty_list", "weight", "usage", "level",
@@ -121,7 +121,7 @@ ARRAYS = (
     "allowed", "queue_user", "queue_shape", "queue_head", "queue_tail", "queue_state",
     "next_queue", "task", "block_key", "block_server", "block_length", "block_free", "spare",
     "directory", "directory_key", "block_bound", "block_least", "block_first", "block_most",
-    "block_low", "block_high", "steps", "stairs", "stairs_rest",
+    "block_low", "block_high", "block_scratch", "steps", "stairs", "stairs_rest",
 )  # fmt: skip
 
 
@@ -271,6 +271,7 @@ class Brain(Header):
     block_most: Ints  # largest free amount of each resource
     block_low: Floats  # ratios to the reference, three and more resources
     block_high: Floats
+    block_scratch: Floats  # lower bounds of one search
     steps: Ints
     stairs: Ints
     stairs_rest: Ints
