@@ -25,7 +25,10 @@ __all__ = ["simulate"]
 _OUTPUT = "Output"
 _MOST_SEEDS = 1_000
 # Tasks × servers of all runs that are done sooner than a process has started.
-_SMALL_WORK = 500_000
+# About a second of work, as long as a process needs to start: a microsecond a task, and what a
+# policy without an index looks at.
+_SMALL_WORK = 1_000_000
+_SERVERS_A_TASK = 200
 
 
 def simulate(
@@ -239,7 +242,8 @@ def _carry_out(
     from drfh.simulation.result import RUN_FILE
 
     processes = jobs or min(len(runs), os.cpu_count() or 1)
-    if jobs is None and len(runs) * workload.task_count * cluster.size < _SMALL_WORK:
+    work = len(runs) * workload.task_count * (1 + cluster.size / _SERVERS_A_TASK)
+    if jobs is None and work < _SMALL_WORK:
         processes = 1
     with ExitStack() as stack:
         drafts = [
