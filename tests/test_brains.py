@@ -49,7 +49,7 @@ def agree(life: Life, steps: int) -> None:
 
 
 @settings(max_examples=200)
-@given(lives(servers=30, users=12), st.integers(20, 120))
+@given(lives(servers=40, users=12, fewest=4), st.integers(50, 150))
 def test_brains_agree(life: Life, steps: int) -> None:
     agree(life, steps)
 
