@@ -15,15 +15,40 @@ TURNS = ["drfh", "fifo", "tsf", "asset", "max-min:r0", "slots:4", "slots:7:cpu",
          "slots:6:overcommit", "slots:3:fitcheck"]  # fmt: skip
 CHOICES = ["best-fit", "first-fit", "cosine", "simplex", "hilbert", "alignment", "dot", "tightest",
            "spread", "random"]  # fmt: skip
+NUMBERS = ["few", "equal", "many", "huge"]
+
+# What happens, and how often.
+EVENTS = {
+    "submit": 22, "place": 20, "finish": 18, "flood": 2, "user": 5, "shape": 7, "weight": 3,
+    "server": 2, "resize": 2, "down": 2, "up": 1, "cancel": 3, "back": 3, "adopt": 3, "update": 3,
+    "restriction": 1, "limit": 4, "swap": 1,
+}  # fmt: skip
 
 
 @dataclass
 class Life:
-    """One random life, decided by a seed: small numbers, so that there are many ties."""
+    """One random life, decided by a seed.
+
+    Parameters
+    ----------
+    seed, policy, resources
+        What decides it.
+    servers, users
+        How many there are at the start, at most.
+    numbers
+        ``few``: small amounts, so that there are many ties; ``equal``: servers of one size;
+        ``many``: hardly two alike; ``huge``: close to 2⁴³, so that ratios are equal only rounded.
+    swaps
+        Whether states are exchanged between brains now and then.
+    """
 
     seed: int
     policy: str
     resources: int
+    servers: int = 12
+    users: int = 1
+    numbers: str = "few"
+    swaps: bool = False
 
     def rules(self) -> Rules:
         names = tuple(f"r{i}" for i in range(self.resources))
@@ -45,14 +70,47 @@ def same(one: Core, two: Core, users: int, servers: int, tasks: int) -> None:
     assert [one.state(t) for t in range(tasks)] == [two.state(t) for t in range(tasks)]
 
 
+class _Amounts:
+    """Sizes of servers and needs of tasks."""
+
+    def __init__(self, life: Life, rng: np.random.Generator) -> None:
+        self.numbers, self.m, self.rng = life.numbers, life.resources, rng
+        kinds = 1 if self.numbers == "equal" else 6
+        self.sizes = rng.choice([2, 4, 8, 12], size=(kinds, self.m))
+        self.sizes = self.sizes * (rng.random((kinds, self.m)) > 0.15)
+        self.sizes[:, 0] = np.maximum(self.sizes[:, 0], 2)
+        # So that about so many tasks fit on a server.
+        self.base = {"many": 1000, "huge": 2**43 // (max(life.servers, 1) * 12)}
+
+    def size(self) -> list[int]:
+        row = self.sizes[self.rng.integers(len(self.sizes))]
+        base = self.base.get(self.numbers)
+        if base is not None:
+            row = row * base + self.rng.integers(0, 7 if self.numbers == "huge" else base, self.m)
+        return [int(amount) for amount in row]
+
+    def need(self) -> list[int]:
+        rng, m = self.rng, self.m
+        row = rng.integers(0, 5, size=m) * (rng.random(m) > 0.25)
+        if rng.random() < 0.08:
+            row = row * 5
+        base = self.base.get(self.numbers)
+        if base is not None:
+            more = rng.integers(-3, 4, m) if self.numbers == "huge" else rng.integers(0, base, m)
+            row = np.where(row > 0, row * base + more, 0)
+        if not row.any():
+            row[rng.integers(m)] = 1
+        return [int(amount) for amount in row]
+
+
 def live(life: Life, cores: list[Any], steps: int, *, look: bool = True) -> int:
     """Send the same random events through all cores; every placement must agree, in order."""
     rng = np.random.default_rng(life.seed)
-    m = life.resources
-    sizes = rng.choice([2, 4, 8, 12], size=(6, m)) * (rng.random((6, m)) > 0.15)
-    sizes[:, 0] = np.maximum(sizes[:, 0], 2)
+    amounts = _Amounts(life, rng)
     servers, users, shapes, restrictions, tasks = 0, 0, 0, 0, 0
     placed = 0
+    kinds = list(EVENTS)
+    odds = np.array([EVENTS[kind] for kind in kinds]) / sum(EVENTS.values())
 
     def each(call: str, *arguments: Any) -> Any:
         results = [getattr(core, call)(*arguments) for core in cores]
@@ -69,38 +127,46 @@ def live(life: Life, cores: list[Any], steps: int, *, look: bool = True) -> int:
 
     def add_server() -> None:
         nonlocal servers
-        allowed = [bool(rng.random() < 0.6) for _ in range(restrictions)]
-        each("add_server", sizes[rng.integers(6)].tolist(), allowed)
+        share = rng.choice([0.05, 0.6])
+        allowed = [bool(rng.random() < share) for _ in range(restrictions)]
+        each("add_server", amounts.size(), allowed)
         servers += 1
 
-    for _ in range(int(rng.integers(1, 12))):
+    def add_user() -> None:
+        nonlocal users
+        each("add_user", float(rng.choice([0.5, 1.0, 1.0, 1.0, 3.0])))
+        users += 1
+
+    def swap() -> None:
+        nonlocal tasks
+        states = [core.dump() for core in cores]
+        for core, other in zip(cores, states[1:] + states[:1], strict=True):
+            core.__init__(core.rules)
+            core.load(other)
+        tasks = len(states[0].tasks)
+
+    for _ in range(int(rng.integers(1, life.servers + 1))):
         add_server()
+    for _ in range(int(rng.integers(1, life.users + 1))):
+        add_user()
     for _ in range(steps):
-        kind = rng.choice(
-            ["submit", "place", "finish", "user", "shape", "weight", "server", "resize", "down",
-             "cancel", "back", "adopt", "update", "restriction", "limit"],
-            p=[0.22, 0.2, 0.2, 0.05, 0.07, 0.03, 0.02, 0.02, 0.02, 0.03, 0.03, 0.03, 0.03, 0.01,
-               0.04],
-        )  # fmt: skip
-        if kind == "user" or users == 0:
-            each("add_user", float(rng.choice([0.5, 1.0, 1.0, 1.0, 3.0])))
-            users += 1
+        kind = str(rng.choice(kinds, p=odds))
+        if kind == "user":
+            add_user()
         elif kind == "restriction":
-            each("add_restriction", [bool(rng.random() < 0.5) for _ in range(servers)])
+            share = rng.choice([0.02, 0.5])
+            each("add_restriction", [bool(rng.random() < share) for _ in range(servers)])
             restrictions += 1
         elif kind == "shape" or shapes == 0:
-            need = rng.integers(0, 5, size=m) * (rng.random(m) > 0.25)
-            if rng.random() < 0.08:
-                need = need * 5
-            if not need.any():
-                need[rng.integers(m)] = 1
             within = int(rng.integers(restrictions + 1)) if rng.random() < 0.3 else 0
-            each("add_shape", need.tolist(), within)
+            each("add_shape", amounts.need(), within)
             shapes += 1
-        elif kind == "submit":
-            number = int(rng.choice([1, 1, 2, 5, 9]))
-            each("submit", int(rng.integers(users)), int(rng.integers(shapes)), number)
-            tasks += number
+        elif kind in ("submit", "flood"):
+            # A flood keeps everybody waiting, as long as there are not too many servers.
+            for _ in range(1 if kind == "submit" else users):
+                number = int(rng.choice([1, 1, 2, 5, 9, servers // 4 + 1]))
+                each("submit", int(rng.integers(users)), int(rng.integers(shapes)), number)
+                tasks += number
         elif kind in ("place", "limit"):
             limit = int(rng.integers(3)) if kind == "limit" else -1
             found = [core.place(limit) for core in cores]
@@ -112,22 +178,25 @@ def live(life: Life, cores: list[Any], steps: int, *, look: bool = True) -> int:
             each("set_weight", int(rng.integers(users)), float(rng.choice([0.5, 1.0, 2.0])))
         elif kind == "server":
             add_server()
-        elif kind in ("resize", "down"):
+        elif kind in ("resize", "down", "up"):
             server = int(rng.integers(servers))
-            size = sizes[rng.integers(6)].tolist() if kind == "resize" else [0] * m
+            if kind == "up":
+                down = [s for s in range(servers) if not any(cores[0].capacity(s))]
+                server = int(rng.choice(down)) if down else server
+            size = [0] * life.resources if kind == "down" else amounts.size()
             if kind == "down":
                 for task in cores[0].running_on(server):
                     each("put_back", task)
             each("set_capacity", server, size)
             while kind == "resize" and cores[0].overfull(server) and cores[0].running_on(server):
                 each("put_back", cores[0].running_on(server)[-1])
-        elif kind == "adopt" and shapes:
+        elif kind == "adopt":
             each("adopt", int(rng.integers(users)), int(rng.integers(shapes)),
                  int(rng.integers(servers)))  # fmt: skip
             tasks += 1
         elif kind in ("finish", "back"):
             running = of_state(RUNNING)
-            number = min(len(running), int(rng.choice([1, 1, 2, 6])))
+            number = min(len(running), int(rng.choice([1, 1, 2, 6, len(running) // 2 + 1])))
             for task in rng.choice(running, size=number, replace=False).tolist() if running else ():
                 each("finish" if kind == "finish" else "put_back", task)
         elif kind in ("cancel", "update"):
@@ -138,7 +207,9 @@ def live(life: Life, cores: list[Any], steps: int, *, look: bool = True) -> int:
                     each("cancel", task)
                 else:
                     each("update", task, int(rng.integers(shapes)))
-        if rng.random() < 0.2:
+        elif kind == "swap" and life.swaps:
+            swap()
+        if rng.random() < (0.2 if servers < 20 else 0.02):
             compare()
     compare()
     assert GONE not in {cores[0].state(t) for t in of_state(RUNNING)}

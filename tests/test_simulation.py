@@ -179,6 +179,17 @@ def test_servers_may_bring_a_resource_that_was_not_there() -> None:
     assert result.samples["utilisation.gpu"].to_list() == [0, 1]
 
 
+@pytest.mark.parametrize("engine", ["plain", "indexed"])
+def test_servers_may_outgrow_the_units_of_the_start(engine: Any) -> None:
+    cluster = Cluster([Server({"cpu": 8}, name="a")])
+    job = Job("ann", demand={"cpu": 2e6}, duration=8, tasks=5, arrival=2)
+    events = [AddServers(2, Server({"cpu": 7_999_992}, name="new"))]
+    result = drfh.simulate(cluster, Workload(["ann"], [job], events), log=True, engine=engine)
+    assert result.tasks is not None
+    assert result.tasks["start"].to_list() == [2, 2, 2, 10, 10]
+    assert result.users["mean_share"].to_list() == [40 * 2e6 / 8e6 / 18]
+
+
 def test_a_group_leaves_without_those_that_left_before() -> None:
     cluster = Cluster([Server({"cpu": 1}, name="a", count=3), Server({"cpu": 1}, name="b")])
     jobs = [cpu("ann", 10, tasks=4)]

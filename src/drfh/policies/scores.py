@@ -32,7 +32,8 @@ def best_fit(task: Shares, free: Shares, reference: int = 0) -> float:
     """Return the paper's H: how far the server's free proportions are from the task's.
 
     H = Σ_r |D_r/D_ref − v_r/v_ref| (Wang, Li, Liang, INFOCOM 2014, section V). It depends on the
-    reference resource; a task that does not need it uses the first one that it does need.
+    reference resource; a task that does not need it uses the first one that it does need. Infinite
+    where nothing of that is free, or nothing that the task needs is in the pool (overcommit).
 
     Examples
     --------
@@ -40,8 +41,8 @@ def best_fit(task: Shares, free: Shares, reference: int = 0) -> float:
     (4.833, 0.033)
     """
     if task[reference] <= 0:
-        reference = next(r for r, need in enumerate(task) if need > 0)
-    if free[reference] <= 0:
+        reference = next((r for r, need in enumerate(task) if need > 0), reference)
+    if task[reference] <= 0 or free[reference] <= 0:
         return math.inf
     distance = 0.0
     for need, left in zip(task, free, strict=True):
@@ -78,7 +79,7 @@ def simplex(task: Shares, free: Shares) -> float:
     for need, left in zip(task, free, strict=True):
         tasks += need
         frees += left
-    if frees <= 0:
+    if tasks <= 0 or frees <= 0:
         return math.inf
     distance = 0.0
     for need, left in zip(task, free, strict=True):

@@ -54,9 +54,12 @@ class Slots:
         used = [cpu] if self.count == "cpu" else np.flatnonzero(largest > 0).tolist()
         if not used or not largest[used].all():
             return np.zeros(len(capacity), dtype=np.int64)
-        # In integers: floor(N · c) must not lose a slot to rounding.
-        parts: NDArray[np.int64] = capacity[:, used] * self.number // largest[used]
-        fewest: NDArray[np.int64] = parts.min(axis=1)
+        # In integers: floor(N · c) must not lose a slot to rounding, nor N · c all its bits.
+        exact = capacity[:, used]
+        if int(largest.max()) * self.number >= 2**63:
+            exact = exact.astype(object)
+        parts = exact * self.number // largest[used]
+        fewest: NDArray[np.int64] = parts.min(axis=1).astype(np.int64)
         return fewest
 
     def of_task(self, need: NDArray[np.int64], capacity: NDArray[np.int64]) -> int:

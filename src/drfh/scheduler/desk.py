@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from drfh.errors import InputError, UnknownNameError
+from drfh.errors import DrfhError, InputError, UnknownNameError
 from drfh.policies import Policy
 from drfh.scheduler.core import NEVER, QUEUED, RUNNING, Core, CoreState
 from drfh.scheduler.fleet import Fleet
@@ -164,8 +164,7 @@ class Desk:
             restriction = self._restrictions.add(pair, row)
         shape = self._shapes.get((need, restriction))
         if shape is None:
-            with self._unharmed():
-                shape = self._core.add_shape(need, restriction)
+            shape = self._core.add_shape(need, restriction)
             self._name_shape(need, restriction)
         return shape
 
@@ -194,18 +193,31 @@ class Desk:
         self._past[name] = "cancelled"
 
     @contextmanager
-    def _unharmed(self) -> Iterator[None]:
-        """Undo what the core did where a function of the policy fails half-way."""
-        if not self._rules.policy.own:
+    def _unharmed(self, *, asks: bool = True) -> Iterator[None]:
+        """Undo all steps where a function of the policy, which `asks` is about, fails half-way."""
+        core = self._core
+        if not asks or not self._rules.policy.own or not isinstance(core, PlainCore):
             yield
             return
-        before = self._core.dump()
+        before, known, shapes = core.copy(), self._restrictions.known, len(self._needs)
         try:
             yield
         except Exception as error:
-            self._take_over(before)
+            self._core = before
+            self._restrictions.forget(known)
+            for need in self._needs[shapes:]:
+                del self._shapes[need]
+            del self._needs[shapes:], self._demands[shapes:]
+            self._known_demands.clear()
+            if isinstance(error, DrfhError):
+                raise
             rule = f"must have functions that accept everything ({type(error).__name__}: {error})"
             raise InputError("policy", rule) from error
+
+    @property
+    def _asks_about_tasks(self) -> bool:
+        """Whether the policy has a check of its own, which looks at tasks as they come."""
+        return self._rules.policy.fits is not None
 
     def _keep(
         self, record: dict[str, Any], terms: Terms | None = None, known: int | None = None

@@ -255,9 +255,10 @@ class IndexedCore:
         if rules.extra:
             self._recount()
         self._regroup(before)
-        if rules.extra:
-            steps.wake_all(b.head)
         turns_build(b.head)
+        if rules.extra:
+            # Now that the tree knows them all: heads that came forward above may wait too.
+            steps.wake_all(b.head)
         self._build_index()
 
     def _recount(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from drfh.scheduler.core import Ints
+from drfh.scheduler.plain import PlainCore
 
 if TYPE_CHECKING:
     from drfh.scheduler.looking import Looking
@@ -44,17 +45,21 @@ class Missing:
 
 
 class Survey:
-    """A look at all servers for one shape of task."""
+    """A look at all servers for one task."""
 
-    def __init__(self, desk: Looking, shape: int) -> None:
+    def __init__(self, desk: Looking, task: int) -> None:
         core, rules = desk._core, desk._rules
+        shape = core.shape_of(task)
         base, restriction = desk._needs[shape]
         allows = desk._restrictions.allows
         self._desk = desk
         self.restrictions = desk._restrictions.pair(restriction)
         self.restricted = restriction > 0
         self.servers = [s for s, up in enumerate(desk._up) if up and allows(restriction, s)]
-        self.fitting = sum(core.fits(shape, server) for server in self.servers)
+        if isinstance(core, PlainCore):  # whose policy may look at whose task it is
+            self.fitting = sum(core.takes(task, server) for server in self.servers)
+        else:
+            self.fitting = sum(core.fits(shape, server) for server in self.servers)
         sizes: Ints = np.array(
             [core.capacity(s) for s in range(len(desk._server_names))], dtype=np.int64
         )

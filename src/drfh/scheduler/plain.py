@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 
 import numpy as np
 
@@ -61,6 +62,8 @@ class PlainCore:
         self._need: list[list[int]] = []  # by column
         self._restriction: list[int] = []
         self._never: list[bool] = []
+        # Tasks that a policy's own check would take nowhere: it may look at whose they are.
+        self._aside: set[int] = set()
         self._allowed: list[list[bool]] = [[]]
         self._task_user: list[int] = []
         self._task_shape: list[int] = []
@@ -137,6 +140,9 @@ class PlainCore:
                     free[r] -= amount
                     usage[r] += amount
         self._never = [self._is_never(shape) for shape in range(len(self._base))]
+        for queue in self._queue:
+            for _, task in queue:
+                self._ask(task)
 
     # Tasks
 
@@ -154,6 +160,7 @@ class PlainCore:
         for _ in range(count):
             task = self._new_task(user, shape, QUEUED)
             self._queue[user].append((self._task_order[task], task))
+            self._ask(task)
         return first
 
     def cancel(self, task: int) -> None:
@@ -162,6 +169,7 @@ class PlainCore:
 
     def update(self, task: int, shape: int) -> None:
         self._task_shape[task] = shape
+        self._ask(task)
 
     def finish(self, task: int) -> None:
         self._take_off(task)
@@ -173,6 +181,7 @@ class PlainCore:
         if self._task_order[task] >= 0:
             self._task_order[task] -= RETURNED
         insort(self._queue[self._task_user[task]], (self._task_order[task], task))
+        self._ask(task)
 
     def adopt(self, user: int, shape: int, server: int) -> int:
         task = self._new_task(user, shape, RUNNING)
@@ -291,7 +300,7 @@ class PlainCore:
 
     def _ready(self, user: int) -> Iterator[int]:
         """Yield the queued tasks that some server could hold, in order."""
-        return (t for _, t in self._queue[user] if not self._never[self._task_shape[t]])
+        return (t for _, t in self._queue[user] if not self._is_aside(t))
 
     def _next_of(self, user: int) -> tuple[int, int] | None:
         inside = self.rules.policy.inside
@@ -313,7 +322,7 @@ class PlainCore:
 
     def _server_for(self, task: int) -> int | None:
         shape = self._task_shape[task]
-        fitting = [server for server in range(len(self._size)) if self._takes(task, server)]
+        fitting = [server for server in range(len(self._size)) if self.takes(task, server)]
         if not fitting:
             return None
         choice = self.rules.choice
@@ -336,7 +345,8 @@ class PlainCore:
             return best_fit(need, free, self.rules.reference)
         return SCORES[choice](need, free)
 
-    def _takes(self, task: int, server: int) -> bool:
+    def takes(self, task: int, server: int) -> bool:
+        """Return whether a task may go on a server now."""
         shape = self._task_shape[task]
         return self._allowed[self._restriction[shape]][server] and self._holds(
             shape, server, self._free[server], self._task_view(task) if self._own_fits else None
@@ -357,7 +367,22 @@ class PlainCore:
     def _is_never(self, shape: int) -> bool:
         if self.rules.refuses(np.array(self._base[shape], dtype=np.int64), self._sizes()):
             return True
+        if self._own_fits:
+            return False  # asked task by task
         return not any(self.could_hold(shape, server) for server in range(len(self._size)))
+
+    def _is_aside(self, task: int) -> bool:
+        return self._never[self._task_shape[task]] or task in self._aside
+
+    def _ask(self, task: int) -> None:
+        """Ask a policy's own check about a queued task on every server as if it were empty."""
+        if not self._own_fits:
+            return
+        shape, view = self._task_shape[task], self._task_view(task)
+        may = self._allowed[self._restriction[shape]]
+        servers = (server for server, yes in enumerate(may) if yes)
+        taken = any(self._holds(shape, server, self._room[server], view) for server in servers)
+        (self._aside.discard if taken else self._aside.add)(task)
 
     def _stops(self, user: int) -> bool:
         blocked = self.rules.policy.blocked
@@ -366,7 +391,7 @@ class PlainCore:
     # Looking
 
     def state(self, task: int) -> int:
-        never = self._task_state[task] == QUEUED and self._never[self._task_shape[task]]
+        never = self._task_state[task] == QUEUED and self._is_aside(task)
         return NEVER if never else self._task_state[task]
 
     def user_of(self, task: int) -> int:
@@ -445,6 +470,17 @@ class PlainCore:
 
     # Saving
 
+    def copy(self) -> PlainCore:
+        """Return another brain in the same state, without asking the policy's functions."""
+        twin = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, set):
+                setattr(twin, name, set(value))
+            elif isinstance(value, list):
+                rows = [v.copy() if isinstance(v, (list, dict)) else v for v in value]
+                setattr(twin, name, rows)
+        return twin
+
     def dump(self) -> CoreState:
         tasks = [t for t, state in enumerate(self._task_state) if state != GONE]
         stamps = {task: stamp for on in self._on for task, stamp in on.items()}
@@ -481,6 +517,7 @@ class PlainCore:
         for task, order in enumerate(state.order):
             if self._task_state[task] == QUEUED:
                 insort(self._queue[state.user[task]], (order, task))
+                self._ask(task)
         self._next_order, self._next_stamp = state.next_order, state.next_stamp
         self._draws = state.draws
 

@@ -115,6 +115,21 @@ class Restrictions:
         number = self._pair_numbers[pair] = len(self.pairs)
         return number
 
+    @property
+    def known(self) -> tuple[int, int]:
+        """How many predicates and pairs there are, for :meth:`forget`."""
+        return len(self._predicates), len(self.pairs)
+
+    def forget(self, known: tuple[int, int]) -> None:
+        """Drop the predicates and pairs that came after there were so many."""
+        predicates, pairs = known
+        for predicate in self._predicates[predicates:]:
+            del self._numbers[predicate]
+        for pair in self.pairs[pairs:]:
+            del self._pair_numbers[pair]
+        del self._predicates[predicates:], self.answers[predicates:]
+        del self.pairs[pairs:], self.rows[pairs:]
+
     def pair(self, number: int) -> tuple[Terms | None, Terms | None]:
         """Return the restrictions of a user and of a task that make up `number`."""
         return self.pairs[number - 1] if number else (None, None)

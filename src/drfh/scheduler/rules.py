@@ -23,6 +23,7 @@ Ints = NDArray[np.int64]
 
 #: What a user of ``tsf`` holds when it has all that it could run alone.
 ALONE = 2**50
+_MOST_ALONE = 2**53  # of one task: one that counts more than ALONE fits nowhere
 
 Mode = Literal["max", "sum", "oldest", "tree", "own"]
 
@@ -146,4 +147,4 @@ class Rules:
         wanted = need > 0
         parts = capacity[:, wanted] / need[wanted]
         tasks = float(np.cumsum(parts.min(axis=1))[-1]) if len(parts) else 0.0
-        return max(1, round(ALONE / tasks)) if tasks > 0 else 0
+        return max(1, round(min(ALONE / tasks, _MOST_ALONE))) if tasks > 0 else 0

@@ -85,8 +85,9 @@ or '16Gi', got -1
         owner = self._user(user)
         names = self._new_names(task, count)
         known = len(self._restrictions.answers)
-        shape, terms = self._shape(owner, demand, servers)
-        first = self._core.submit(owner, shape, len(names))
+        with self._unharmed(asks=self._asks_about_tasks):
+            shape, terms = self._shape(owner, demand, servers)
+            first = self._core.submit(owner, shape, len(names))
         self._remember_tasks(names, user, first)
         if self._keeps_log:
             record: dict[str, Any] = {
@@ -141,10 +142,11 @@ or '16Gi', got -1
         if demand is not None:
             need = tuple(self._units.demand(demand))
         own = self._restrictions.pair(restriction)[1]
-        if servers is not KEEP:
-            own = self._restrictions.read(servers, f"servers of {task}")
-        shape = self._shape_of(need, (self._user_terms[self._core.user_of(number)], own))
-        self._core.update(number, shape)
+        with self._unharmed(asks=self._asks_about_tasks):
+            if servers is not KEEP:
+                own = self._restrictions.read(servers, f"servers of {task}")
+            shape = self._shape_of(need, (self._user_terms[self._core.user_of(number)], own))
+            self._core.update(number, shape)
         record = {"call": "update", "task": task, "demand": self._demands[shape], "servers": None}
         self._keep(record, own, known)
 
@@ -256,7 +258,9 @@ or '16Gi', got -1
         >>> scheduler.state("t1"), scheduler.evictions
         ('queued', 0)
         """
-        self._core.put_back(self._running_task(task))
+        number = self._running_task(task)
+        with self._unharmed(asks=self._asks_about_tasks):
+            self._core.put_back(number)
         self._keep({"call": "unplace", "task": task})
 
     def _new_names(self, task: str, count: int) -> tuple[str, ...]:

@@ -19,10 +19,11 @@ from drfh.cluster import Cluster
 from drfh.errors import InputError, UnknownNameError
 from drfh.resources import parse_amounts
 
-__all__ = ["Units"]
+__all__ = ["LARGEST_AMOUNT", "Units"]
 
 _LARGEST_POOL = 2**43
-_LARGEST_AMOUNT = 2**50  # of one task or one server: sums of them stay exact in float64
+#: Of one task or one server, in units: sums of them stay exact in float64.
+LARGEST_AMOUNT = 2**50
 _FINEST_DIGITS = 12
 
 
@@ -51,7 +52,7 @@ class Units:
     def rows(self, amounts: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return amounts (… × resources) in whole units, to the nearest."""
         whole = np.rint(amounts / np.array(self.sizes))
-        rows: NDArray[np.int64] = np.minimum(whole, _LARGEST_AMOUNT).astype(np.int64)
+        rows: NDArray[np.int64] = np.minimum(whole, LARGEST_AMOUNT).astype(np.int64)
         return rows
 
     def amounts(self, row: Any) -> dict[str, float]:

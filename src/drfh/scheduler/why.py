@@ -88,7 +88,7 @@ def explain_task(desk: Looking, task: str) -> Why:
     if core.state(number) == RUNNING:
         server = desk._server_names[core.server_of(number)]
         return Why(task, owner, state, f"{task} of {owner} runs on {server}.")
-    survey = Survey(desk, core.shape_of(number))
+    survey = Survey(desk, number)
     if core.state(number) == NEVER:
         text = f"{task} of {owner} never runs: {_never(desk, survey)}."
         return Why(task, owner, "never", text, survey.missing)

@@ -17,7 +17,7 @@ from drfh.cluster import Cluster, Server
 from drfh.jobs import AddServers, RemoveServers, ServerEvent, Workload, everything_up
 from drfh.scheduler.core import Core
 from drfh.scheduler.fleet import Fleet
-from drfh.scheduler.units import Units
+from drfh.scheduler.units import LARGEST_AMOUNT, Units
 from drfh.workload import Restriction
 
 __all__ = [
@@ -54,11 +54,17 @@ def units_of(cluster: Cluster, events: Sequence[ServerEvent]) -> Units:
     units = Units.of(cluster)
     if not events:
         return units
-    later = Units.of(everything_up(cluster, events))
+    every = everything_up(cluster, events)
+    later = Units.of(every)
     size = dict(zip(later.resources, later.sizes, strict=True))
+    largest = dict(zip(every.resources, every.totals.tolist(), strict=True))
     own = zip(units.resources, units.sizes, cluster.totals.tolist(), strict=True)
-    # The same integers as a scheduler on this cluster has.
-    size |= {name: unit for name, unit, total in own if total > 0}
+    # The same integers as a scheduler on this cluster has, unless the pool outgrows them.
+    size |= {
+        name: unit
+        for name, unit, total in own
+        if total > 0 and largest.get(name, 0.0) / unit < LARGEST_AMOUNT
+    }
     names = (*units.resources, *(name for name in later.resources if name not in units.resources))
     return Units(names, tuple(size[name] for name in names))
 

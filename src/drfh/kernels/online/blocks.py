@@ -103,7 +103,7 @@ def distance(b: Ints, shape: int, server: int) -> float:
     b_server = ints2(b, AT_SERVER)
     b_ratio = floats2(b, AT_RATIO)
     ref = b_reference[shape]
-    if b_total[ref] <= 0 or b_server[server, FREE + ref] <= 0:
+    if b_ratio[shape, ref] <= 0 or b_server[server, FREE + ref] <= 0:
         return np.inf
     base = b_server[server, FREE + ref] / b_total[ref]
     h = 0.0

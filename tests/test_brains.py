@@ -1,0 +1,194 @@
+"""The two brains are one: random lives, in which every placement and all that is seen agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drfh import Cluster, Scheduler, Server
+from drfh.errors import InputError
+from drfh.policies import Policy
+from drfh.policies.scores import best_fit, simplex
+from drfh.policies.slots import Slots
+from drfh.scheduler.core import NEVER
+from drfh.scheduler.indexed import IndexedCore
+from drfh.scheduler.plain import PlainCore
+from drfh.scheduler.rules import Rules
+from tests.brains import CHOICES, NUMBERS, TURNS, Life, live
+
+FEW = st.integers(0, 2**32 - 1)
+BRAINS: list[Any] = [PlainCore, IndexedCore]
+
+
+def policies() -> st.SearchStrategy[str]:
+    """Every combination of parts; those with an index more often."""
+    indexed = st.sampled_from(["best-fit", "first-fit"])
+    return st.builds(
+        "turn={}+{}+{}+inside={}".format,
+        st.one_of(st.just("drfh"), st.sampled_from(TURNS)),
+        st.one_of(indexed, st.sampled_from(CHOICES)),
+        st.sampled_from(["skip", "skip", "strict"]),
+        st.sampled_from(["fifo", "backfill"]),
+    )
+
+
+def lives(servers: int, users: int, fewest: int = 1) -> st.SearchStrategy[Life]:
+    return st.builds(
+        Life, FEW, policies(), st.sampled_from([1, 2, 2, 2, 3, 4, 5]),
+        servers=st.integers(fewest, servers), users=st.integers(1, users),
+        numbers=st.sampled_from(NUMBERS), swaps=st.booleans(),
+    )  # fmt: skip
+
+
+def agree(life: Life, steps: int) -> None:
+    live(life, [PlainCore(life.rules()), IndexedCore(life.rules())], steps)
+
+
+@settings(max_examples=200)
+@given(lives(servers=40, users=12, fewest=4), st.integers(50, 150))
+def test_brains_agree(life: Life, steps: int) -> None:
+    agree(life, steps)
+
+
+@settings(max_examples=25)
+@given(lives(servers=250, users=60, fewest=100), st.integers(80, 150))
+def test_brains_agree_on_large_clusters(life: Life, steps: int) -> None:
+    agree(life, steps)
+
+
+@pytest.mark.parametrize("numbers", NUMBERS)
+@pytest.mark.parametrize("choice", ["best-fit", "first-fit"])
+def test_an_index_is_right_after_many_changes(choice: str, numbers: str) -> None:
+    """Few users and many servers: blocks split and join, and large releases start anew."""
+    life = Life(7, f"drfh+{choice}", 2, servers=200, users=3, numbers=numbers)
+    agree(life, 150)
+
+
+@pytest.mark.slow
+@settings(max_examples=600)
+@given(lives(servers=60, users=40), st.integers(50, 1500))
+def test_brains_agree_in_long_lives(life: Life, steps: int) -> None:
+    agree(life, steps)
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(lives(servers=400, users=200, fewest=200), st.integers(100, 500))
+def test_brains_agree_on_very_large_clusters(life: Life, steps: int) -> None:
+    agree(life, steps)
+
+
+# What went wrong once
+
+
+@pytest.mark.parametrize("brain", BRAINS)
+def test_a_head_that_comes_forward_when_slots_change(brain: Any) -> None:
+    core = brain(Rules(Policy.parse("slots:4"), ("cpu",), (1.0,)))
+    core.add_server([7])
+    core.add_server([16])
+    for _ in range(3):
+        core.add_user(1.0)
+    large, small = core.add_shape([16]), core.add_shape([3])
+    leaves = core.adopt(2, large, 1)
+    core.adopt(2, small, 0)
+    core.submit(1, small)
+    assert not core.place()[0].size  # a server of 7 has one slot beside one of 16
+    core.submit(0, large)
+    waits = core.submit(0, small)
+    core.put_back(leaves)
+    core.set_capacity(1, [0])
+    # Nothing holds the large one now, a server of 7 has four slots and a small task takes two.
+    assert [found.tolist() for found in core.place()] == [[waits], [0]]
+
+
+@pytest.mark.parametrize("brain", BRAINS)
+@pytest.mark.parametrize("choice", CHOICES)
+def test_overcommit_takes_what_the_pool_has_nothing_of(choice: str, brain: Any) -> None:
+    core = brain(
+        Rules(Policy.parse(f"slots:4:cpu:overcommit+{choice}"), ("cpu", "gpu"), (1.0,) * 2)
+    )
+    core.add_server([4, 0])
+    core.add_user(1.0)
+    core.submit(0, core.add_shape([0, 1]))
+    assert [found.tolist() for found in core.place()] == [[0], [0]]
+
+
+def test_scores_of_a_task_that_needs_nothing_there_is() -> None:
+    assert best_fit((0, 0), (1, 1)) == simplex((0, 0), (1, 1)) == np.inf
+
+
+@pytest.mark.parametrize("brain", BRAINS)
+def test_tsf_with_a_task_that_would_hardly_run_alone(brain: Any) -> None:
+    core = brain(Rules(Policy.parse("tsf"), ("cpu", "memory"), (1.0,) * 2))
+    core.add_server([2**42, 1])
+    core.add_server([1, 2**42])
+    core.add_user(1.0)
+    task = core.submit(0, core.add_shape([2**41, 2**41]))
+    assert core.state(task) == NEVER
+    core.adopt(0, 0, 0)
+    assert core.level(0) == 8.0
+
+
+def test_slots_of_servers_too_large_for_a_product() -> None:
+    capacity = np.array([[2**50], [2**49], [1]])
+    assert Slots(2**16).of_servers(capacity, 0).tolist() == [2**16, 2**15, 0]
+
+
+def test_own_checks_look_at_whose_task_it_is() -> None:
+    def fits(task: Any, server: Any) -> bool:
+        return bool(task.user == "ann" and server.free["cpu"] >= task.demand["cpu"])
+
+    scheduler = Scheduler(Cluster([Server({"cpu": 4}, name="a")]), Policy(fits=fits))
+    scheduler.add_user("ann")
+    scheduler.add_user("bob")
+    scheduler.submit("a", "ann", {"cpu": 3}, count=2)
+    scheduler.submit("b", "bob", {"cpu": 3})
+    assert scheduler.tasks() == {"a/0": "queued", "a/1": "queued", "b": "never"}
+    assert scheduler.why("a/0").text == (
+        "a/0 of ann can start when its turn comes: 1 server has room."
+    )
+    assert [placed.task for placed in scheduler.place()] == ["a/0"]
+    assert "takes it on none of the 1 server now" in scheduler.why("a/1").text
+    assert Scheduler.restore(scheduler.snapshot(), policy=scheduler.policy).tasks() == {
+        "a/0": "running", "a/1": "queued", "b": "never",
+    }  # fmt: skip
+
+
+def test_nothing_is_left_of_a_call_in_which_an_own_check_fails() -> None:
+    fails = True
+
+    def fits(task: Any, server: Any) -> bool:
+        if fails:
+            raise ValueError("not now")
+        return True
+
+    def anywhere(server: Any) -> bool:
+        return True
+
+    policy = Policy(fits=fits)
+    scheduler = Scheduler(Cluster([Server({"cpu": 4}, name="a")]), policy)
+    scheduler.add_user("ann")
+    scheduler.adopt("r", "ann", {"cpu": 1}, "a")
+    before, log = scheduler.snapshot(), list(scheduler.log)
+    for call in (
+        lambda: scheduler.submit("t", "ann", {"cpu": 2}, servers=anywhere),
+        lambda: scheduler.unplace("r"),
+        lambda: scheduler.remove_server("a"),
+    ):
+        with pytest.raises(InputError, match=r"accept everything \(ValueError: not now\)"):
+            call()
+        assert (scheduler.snapshot(), list(scheduler.log)) == (before, log)
+    fails = False
+    scheduler.submit("t", "ann", {"cpu": 2}, servers=anywhere)
+    before, log = scheduler.snapshot(), list(scheduler.log)
+    fails = True
+    with pytest.raises(InputError, match="not now"):
+        scheduler.update("t", demand={"cpu": 3}, servers=lambda server: True)
+    assert (scheduler.snapshot(), list(scheduler.log)) == (before, log)
+    fails = False
+    scheduler.update("t", servers=lambda server: False)
+    assert Scheduler.replay(scheduler.log, policy=policy).status() == scheduler.status()
