@@ -64,9 +64,14 @@ def random_life(seed: int, servers: int, users: int) -> Life:
     inside = str(rng.choice(["fifo", "backfill"]))
     policy = f"turn={turn}+{choice}+{blocked}+inside={inside}"
     return Life(
-        seed, policy, int(rng.choice([1, 2, 2, 2, 3, 5])), servers=servers, users=users, numbers=str(rng.choice(NUMBERS)),
+        seed,
+        policy,
+        int(rng.choice([1, 2, 2, 2, 3, 5])),
+        servers=servers,
+        users=users,
+        numbers=str(rng.choice(NUMBERS)),
         swaps=bool(rng.random() < 0.3),
-    )  # fmt: skip
+    )
 
 
 def same(one: Core, two: Core, users: int, servers: int, tasks: int) -> None:
