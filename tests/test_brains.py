@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from drfh.errors import InputError
 from drfh.policies import Policy
 from drfh.policies.scores import best_fit, simplex
 from drfh.policies.slots import Slots
+from drfh.scheduler import indexed
 from drfh.scheduler.core import NEVER
 from drfh.scheduler.indexed import IndexedCore
 from drfh.scheduler.plain import PlainCore
@@ -46,6 +49,36 @@ def test_an_index_is_right_after_many_changes(choice: str, numbers: str) -> None
     """Few users and many servers: blocks split and join, and large releases start anew."""
     life = Life(7, f"drfh+{choice}", 2, servers=200, users=3, numbers=numbers)
     agree(life, 150)
+
+
+@pytest.mark.parametrize("choice", ["best-fit", "first-fit", "random", "dot"])
+@pytest.mark.parametrize("inside", ["fifo", "backfill"])
+def test_a_large_release_lets_those_in_who_wait(choice: str, inside: str) -> None:
+    found = []
+    for brain in BRAINS:
+        core = brain(
+            Rules(Policy.parse(f"drfh+{choice}+inside={inside}"), ("r0", "r1"), (1.0,) * 2)
+        )
+        for _ in range(100):
+            core.add_server([4, 4])
+        for user in range(2):
+            core.add_user(1.0 + user)
+            core.submit(user, core.add_shape([4 - user, 1]), 120)
+        first = core.place()[0].tolist()
+        assert len(first) == 100
+        for task in first[10:]:
+            core.finish(task)
+        found.append([numbers.tolist() for numbers in core.place()])
+        assert len(found[-1][0]) == 90
+    assert found[0] == found[1]
+
+
+@given(SEEDS)
+@settings(max_examples=20)
+def test_long_rounds_go_on_where_they_stopped(seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indexed, "_ROOM_FOR_RESULTS", 3)
+        agree(random_life(seed, 20, 6), 80)
 
 
 @pytest.mark.slow
@@ -174,3 +207,36 @@ def test_nothing_is_left_of_a_call_in_which_an_own_check_fails() -> None:
     fails = False
     scheduler.update("t", servers=lambda server: False)
     assert Scheduler.replay(scheduler.log, policy=policy).status() == scheduler.status()
+
+
+def _by_length(user: Any) -> float:
+    return float(len(user.name))
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+@pytest.mark.parametrize(
+    ("engine", "policy"),
+    [("plain", "mesos"), ("indexed", "mesos"), ("plain", Policy(turn=_by_length))],
+)
+def test_copies_live_on_their_own(engine: Any, policy: Any, way: Any) -> None:
+    def make() -> Scheduler:
+        cluster = Cluster([Server({"cpu": 4}, name="a", count=3)])
+        scheduler = Scheduler(cluster, policy, engine=engine)
+        scheduler.add_user("ann")
+        scheduler.submit("t", "ann", {"cpu": 1}, count=5)
+        return scheduler
+
+    scheduler = make()
+    before = scheduler.snapshot()
+    twin = way(scheduler)
+    assert twin.snapshot() == before
+    twin.add_user("bob")
+    twin.submit("k", "bob", {"cpu": 1}, count=3)
+    twin.place()
+    assert twin.running("bob") == 3
+    assert scheduler.snapshot() == before
+    placed = scheduler.place()
+    assert placed == make().place()
+    del scheduler
+    twin.finish("k/1")
+    assert twin.running("bob") == 2
