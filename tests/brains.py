@@ -34,7 +34,7 @@ class Life:
     seed, policy, resources
         What decides it.
     servers, users
-        How many there are at the start, at most.
+        How many there are at the start: of servers at least half, of users at most so many.
     numbers
         ``few``: small amounts, so that there are many ties; ``equal``: servers of one size;
         ``many``: hardly two alike; ``huge``: close to 2⁴³, so that ratios are equal only rounded.
@@ -53,6 +53,25 @@ class Life:
     def rules(self) -> Rules:
         names = tuple(f"r{i}" for i in range(self.resources))
         return Rules(Policy.parse(self.policy), names, (1.0,) * self.resources, seed=self.seed)
+
+
+def random_life(seed: int, servers: int, users: int) -> Life:
+    """Return a life with parts drawn by a seed; the choices that have an index come more often."""
+    rng = np.random.default_rng([seed, 1])
+    turn = str(rng.choice(TURNS)) if rng.random() < 0.5 else "drfh"
+    choice = str(rng.choice(CHOICES)) if rng.random() < 0.3 else str(rng.choice(CHOICES[:2]))
+    blocked = str(rng.choice(["skip", "skip", "skip", "strict"]))
+    inside = str(rng.choice(["fifo", "backfill"]))
+    policy = f"turn={turn}+{choice}+{blocked}+inside={inside}"
+    return Life(
+        seed,
+        policy,
+        int(rng.choice([1, 2, 2, 2, 3, 5])),
+        servers=servers,
+        users=users,
+        numbers=str(rng.choice(NUMBERS)),
+        swaps=bool(rng.random() < 0.3),
+    )
 
 
 def same(one: Core, two: Core, users: int, servers: int, tasks: int) -> None:
@@ -145,7 +164,7 @@ def live(life: Life, cores: list[Any], steps: int, *, look: bool = True) -> int:
             core.load(other)
         tasks = len(states[0].tasks)
 
-    for _ in range(int(rng.integers(1, life.servers + 1))):
+    for _ in range(int(rng.integers(life.servers // 2 + 1, life.servers + 1))):
         add_server()
     for _ in range(int(rng.integers(1, life.users + 1))):
         add_user()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -14,50 +16,31 @@ from drfh.errors import InputError
 from drfh.policies import Policy
 from drfh.policies.scores import best_fit, simplex
 from drfh.policies.slots import Slots
+from drfh.scheduler import indexed
 from drfh.scheduler.core import NEVER
 from drfh.scheduler.indexed import IndexedCore
 from drfh.scheduler.plain import PlainCore
 from drfh.scheduler.rules import Rules
-from tests.brains import CHOICES, NUMBERS, TURNS, Life, live
+from tests.brains import CHOICES, NUMBERS, Life, live, random_life
 
-FEW = st.integers(0, 2**32 - 1)
+SEEDS = st.integers(0, 2**32 - 1)
 BRAINS: list[Any] = [PlainCore, IndexedCore]
-
-
-def policies() -> st.SearchStrategy[str]:
-    """Every combination of parts; those with an index more often."""
-    indexed = st.sampled_from(["best-fit", "first-fit"])
-    return st.builds(
-        "turn={}+{}+{}+inside={}".format,
-        st.one_of(st.just("drfh"), st.sampled_from(TURNS)),
-        st.one_of(indexed, st.sampled_from(CHOICES)),
-        st.sampled_from(["skip", "skip", "strict"]),
-        st.sampled_from(["fifo", "backfill"]),
-    )
-
-
-def lives(servers: int, users: int, fewest: int = 1) -> st.SearchStrategy[Life]:
-    return st.builds(
-        Life, FEW, policies(), st.sampled_from([1, 2, 2, 2, 3, 4, 5]),
-        servers=st.integers(fewest, servers), users=st.integers(1, users),
-        numbers=st.sampled_from(NUMBERS), swaps=st.booleans(),
-    )  # fmt: skip
 
 
 def agree(life: Life, steps: int) -> None:
     live(life, [PlainCore(life.rules()), IndexedCore(life.rules())], steps)
 
 
-@settings(max_examples=200)
-@given(lives(servers=40, users=12, fewest=4), st.integers(50, 150))
-def test_brains_agree(life: Life, steps: int) -> None:
-    agree(life, steps)
+@settings(max_examples=150)
+@given(SEEDS, st.integers(2, 40), st.integers(1, 12))
+def test_brains_agree(seed: int, servers: int, users: int) -> None:
+    agree(random_life(seed, servers, users), 120)
 
 
-@settings(max_examples=25)
-@given(lives(servers=250, users=60, fewest=100), st.integers(80, 150))
-def test_brains_agree_on_large_clusters(life: Life, steps: int) -> None:
-    agree(life, steps)
+@settings(max_examples=12)
+@given(SEEDS, st.integers(100, 250), st.integers(1, 60))
+def test_brains_agree_on_large_clusters(seed: int, servers: int, users: int) -> None:
+    agree(random_life(seed, servers, users), 120)
 
 
 @pytest.mark.parametrize("numbers", NUMBERS)
@@ -68,18 +51,50 @@ def test_an_index_is_right_after_many_changes(choice: str, numbers: str) -> None
     agree(life, 150)
 
 
+@pytest.mark.parametrize("choice", ["best-fit", "first-fit", "random", "dot"])
+@pytest.mark.parametrize("inside", ["fifo", "backfill"])
+def test_a_large_release_lets_those_in_who_wait(choice: str, inside: str) -> None:
+    found = []
+    for brain in BRAINS:
+        core = brain(
+            Rules(Policy.parse(f"drfh+{choice}+inside={inside}"), ("r0", "r1"), (1.0,) * 2)
+        )
+        for _ in range(100):
+            core.add_server([4, 4])
+        for user in range(2):
+            core.add_user(1.0 + user)
+            core.submit(user, core.add_shape([4 - user, 1]), 120)
+        first = core.place()[0].tolist()
+        assert len(first) == 100
+        for task in first[10:]:
+            core.finish(task)
+        found.append([numbers.tolist() for numbers in core.place()])
+        assert len(found[-1][0]) == 90
+    assert found[0] == found[1]
+
+
+@given(SEEDS)
+@settings(max_examples=20)
+def test_long_rounds_go_on_where_they_stopped(seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indexed, "_ROOM_FOR_RESULTS", 3)
+        agree(random_life(seed, 20, 6), 80)
+
+
 @pytest.mark.slow
-@settings(max_examples=600)
-@given(lives(servers=60, users=40), st.integers(50, 1500))
-def test_brains_agree_in_long_lives(life: Life, steps: int) -> None:
-    agree(life, steps)
+@settings(max_examples=400)
+@given(SEEDS, st.integers(2, 60), st.integers(1, 40), st.integers(100, 1500))
+def test_brains_agree_in_long_lives(seed: int, servers: int, users: int, steps: int) -> None:
+    agree(random_life(seed, servers, users), steps)
 
 
 @pytest.mark.slow
 @settings(max_examples=60)
-@given(lives(servers=400, users=200, fewest=200), st.integers(100, 500))
-def test_brains_agree_on_very_large_clusters(life: Life, steps: int) -> None:
-    agree(life, steps)
+@given(SEEDS, st.integers(200, 400), st.integers(1, 200), st.integers(100, 500))
+def test_brains_agree_on_very_large_clusters(
+    seed: int, servers: int, users: int, steps: int
+) -> None:
+    agree(random_life(seed, servers, users), steps)
 
 
 # What went wrong once
@@ -192,3 +207,36 @@ def test_nothing_is_left_of_a_call_in_which_an_own_check_fails() -> None:
     fails = False
     scheduler.update("t", servers=lambda server: False)
     assert Scheduler.replay(scheduler.log, policy=policy).status() == scheduler.status()
+
+
+def _by_length(user: Any) -> float:
+    return float(len(user.name))
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+@pytest.mark.parametrize(
+    ("engine", "policy"),
+    [("plain", "mesos"), ("indexed", "mesos"), ("plain", Policy(turn=_by_length))],
+)
+def test_copies_live_on_their_own(engine: Any, policy: Any, way: Any) -> None:
+    def make() -> Scheduler:
+        cluster = Cluster([Server({"cpu": 4}, name="a", count=3)])
+        scheduler = Scheduler(cluster, policy, engine=engine)
+        scheduler.add_user("ann")
+        scheduler.submit("t", "ann", {"cpu": 1}, count=5)
+        return scheduler
+
+    scheduler = make()
+    before = scheduler.snapshot()
+    twin = way(scheduler)
+    assert twin.snapshot() == before
+    twin.add_user("bob")
+    twin.submit("k", "bob", {"cpu": 1}, count=3)
+    twin.place()
+    assert twin.running("bob") == 3
+    assert scheduler.snapshot() == before
+    placed = scheduler.place()
+    assert placed == make().place()
+    del scheduler
+    twin.finish("k/1")
+    assert twin.running("bob") == 2

@@ -419,12 +419,21 @@ def test_a_second_simulator_agrees(case: tuple[Cluster, Workload]) -> None:
     assert result.users["mean_share"].to_list() == pytest.approx([naive.share / 9])
 
 
-@given(workloads(), st.sampled_from([*POLICIES, "slots:3", "tsf+cosine+backfill"]))
+@given(
+    workloads(),
+    st.sampled_from([*POLICIES, "slots:3", "tsf+cosine+backfill", "slots:2:overcommit+random"]),
+    st.sampled_from([None, 7.5, 9]),
+    st.sampled_from([2, 4096]),
+)
 @settings(max_examples=40)
-def test_both_brains_give_the_same_run(case: tuple[Cluster, Workload], policy: str) -> None:
-    options: dict[str, Any] = {"until": 9, "log": True, "interval": 1, "fair": True, "seed": 5}
+def test_both_brains_give_the_same_run(
+    case: tuple[Cluster, Workload], policy: str, until: float | None, at_once: int
+) -> None:
+    options: dict[str, Any] = {"until": until, "log": True, "interval": 1, "fair": True, "seed": 5}
     plain = drfh.simulate(*case, policy, engine="plain", **options)
-    fast = drfh.simulate(*case, policy, engine="indexed", **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("drfh.simulation.compiled._PLACED_AT_ONCE", at_once)
+        fast = drfh.simulate(*case, policy, engine="indexed", **options)
     assert fast.info["engine"] == "indexed"
     assert facts(plain) == facts(fast)
     for table in ("jobs", "users", "samples", "tasks"):

@@ -75,9 +75,15 @@ class Desk:
 
             return IndexedCore(self._rules)
         plain = PlainCore(self._rules)
-        plain.user_name = lambda user: self._user_names[user]
-        plain.server_name = lambda server: self._server_names[server]
+        # Methods, not lambdas: a copy of the scheduler asks the copy.
+        plain.user_name, plain.server_name = self._name_of_user, self._name_of_server
         return plain
+
+    def _name_of_user(self, user: int) -> str:
+        return self._user_names[user]
+
+    def _name_of_server(self, server: int) -> str:
+        return self._server_names[server]
 
     def _take_over(self, state: CoreState) -> None:
         """Put a core with this state in the place of the one that is there."""

@@ -206,6 +206,13 @@ class Header:
         self.head = np.zeros(registers + 3 * len(names), dtype=np.int64)
         self._at = {name: registers + 3 * position for position, name in enumerate(names)}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Become a copy: its addresses are those of its own arrays."""
+        self.__dict__.update(state)
+        for name in self._at:
+            if hasattr(self, name):
+                self.set(name, getattr(self, name))
+
     def set(self, name: str, array: NDArray[Any]) -> None:
         """Take an array of one or two axes."""
         assert array.flags.c_contiguous, name
