@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drfh import Scheduler
+from drfh import Cluster, Scheduler, Server
 from drfh.policies import POLICIES, Policy
 from drfh.policies.parts import CHOICES, TURNS, ServerView, TaskView, UserView
 from drfh.testing import ConformanceError, check_policy
@@ -50,6 +50,17 @@ def test_every_turn(turn: str) -> None:
     ):
         found = checked(f"{turn}+{rest}", cases=4, seed=10 * number)
         assert ("turn" in found) == ("engines" in found) == (turn != "hdrf")
+
+
+@pytest.mark.parametrize("engine", ["plain", "indexed"])
+@pytest.mark.parametrize("choice", CHOICES)
+def test_slots_may_place_what_needs_only_what_is_gone(choice: str, engine: Any) -> None:
+    cluster = Cluster([Server({"cpu": 4, "gpu": 1}, name="a"), Server({"cpu": 4}, name="b")])
+    scheduler = Scheduler(cluster, f"slots:2:cpu:overcommit+{choice}", engine=engine)
+    scheduler.add_user("ann")
+    scheduler.submit("t", "ann", {"gpu": 1})
+    scheduler.remove_server("a")
+    assert [placed.server for placed in scheduler.place()] == ["b"]
 
 
 # Own functions
@@ -164,3 +175,11 @@ def test_the_log_in_the_message_leads_to_the_case() -> None:
     scheduler = Scheduler.replay([json.loads(line) for line in lines], policy=policy)
     status = scheduler.status()
     assert any(min(server["free"].values()) < 0 for server in status["servers"].values())
+
+
+def test_a_function_that_fails_is_named() -> None:
+    def division(user: UserView) -> float:
+        return 1 / user.running
+
+    with pytest.raises(ConformanceError, match="ZeroDivisionError: division by zero"):
+        check_policy({"turn": division})

@@ -40,12 +40,13 @@ def best_fit(task: Shares, free: Shares, reference: int = 0) -> float:
     (4.833, 0.033)
     """
     if task[reference] <= 0:
-        reference = next(r for r, need in enumerate(task) if need > 0)
+        reference = next((r for r, need in enumerate(task) if need > 0), 0)
     if free[reference] <= 0:
         return math.inf
+    own = task[reference]  # 0 if it needs only what no server has: slots may place that
     distance = 0.0
     for need, left in zip(task, free, strict=True):
-        distance += abs(need / task[reference] - left / free[reference])
+        distance += abs((need / own if own > 0 else 0.0) - left / free[reference])
     return distance
 
 
@@ -78,7 +79,7 @@ def simplex(task: Shares, free: Shares) -> float:
     for need, left in zip(task, free, strict=True):
         tasks += need
         frees += left
-    if frees <= 0:
+    if frees <= 0 or tasks <= 0:
         return math.inf
     distance = 0.0
     for need, left in zip(task, free, strict=True):

@@ -127,9 +127,11 @@ class _Checked:
                 self._check_books()
         except ConformanceError as error:
             raise self._broken(str(error)) from error
-        except DrfhError as error:
-            cause = error.__cause__ if isinstance(error.__cause__, ConformanceError) else error
-            raise self._broken(f"fails: {cause}") from error
+        except Exception as error:  # of functions that are not ours, too
+            if isinstance(error.__cause__, ConformanceError):
+                raise self._broken(f"fails: {error.__cause__}") from error
+            kind = "" if isinstance(error, DrfhError) else f"{type(error).__name__}: "
+            raise self._broken(f"fails: {kind}{error}") from error
         return done
 
     def _broken(self, rule: str) -> ConformanceError:

@@ -109,7 +109,7 @@ def score(b: Ints, shape: int, server: int) -> float:
     if choice == DOT:
         return -product
     if choice == SIMPLEX:
-        if frees <= 0:
+        if frees <= 0 or tasks <= 0:
             return np.inf
         gap = 0.0
         for r in range(m):
