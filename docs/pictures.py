@@ -1,4 +1,4 @@
-"""Draw the pictures of README and docs from real allocations: ``make pictures``."""
+"""Draw the pictures of README and docs from real allocations and runs: ``make pictures``."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from drfh.report.page import figure_bytes
 IMAGES = Path(__file__).parent / "images"
 
 PANELS = (("per-server-drf", "DRF on each server by itself"), ("drfh", "DRFH"))
+RUNS = (("fifo", "First come, first served"), ("best-fit-drfh", "Best-Fit DRFH"))
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 FREE = "free"
 
@@ -29,6 +30,7 @@ LOOKS: dict[str, dict[str, Any]] = {
         "paper": "#ffffff",
         "free": "#e4e8ee",
         "users": ["#4c78a8", "#f58518"],
+        "third": "#3f9a6c",
     },
     "dark": {
         "ink": "#e6e9ef",
@@ -36,6 +38,7 @@ LOOKS: dict[str, dict[str, Any]] = {
         "paper": "#0d1117",
         "free": "#38424f",
         "users": ["#6f9fd0", "#f59a3e"],
+        "third": "#67bf91",
     },
 }
 
@@ -190,7 +193,79 @@ def paper_example(look: dict[str, Any]) -> dict[str, Any]:
         panel(drfh.allocate(scenario.cluster, scenario.users, mechanism=mechanism), heading, look)
         for mechanism, heading in PANELS
     ]
-    chart = altair.hconcat(*panels, spacing=56).configure(
+    return _dressed(altair.hconcat(*panels, spacing=56), look)
+
+
+def shares_over_time(look: dict[str, Any]) -> dict[str, Any]:
+    """Return the picture of the paper's dynamic experiment under two policies.
+
+    Parameters
+    ----------
+    look
+        Colours.
+    """
+    scenario = drfh.load_scenario("paper-dynamic")
+    charts = []
+    for policy, heading in RUNS:
+        result = drfh.simulate(scenario.cluster, scenario.workload, policy, interval=5)
+        waits = result.summary()["mean_waiting"]
+        # Without the time before the first task and after the last, each user in one piece.
+        share = polars.col("share")
+        beside = share.shift(1).over("user").fill_null(0) + share.shift(-1).over("user").fill_null(
+            0
+        )
+        frame = result.shares().filter(share + beside > 0)
+        charts.append(
+            altair.Chart(frame)
+            .mark_line(interpolate="step-after", strokeJoin="round")
+            .encode(
+                x=altair.X(
+                    "time:Q",
+                    title="seconds",
+                    scale=altair.Scale(domain=[0, 2000]),
+                    axis=altair.Axis(values=[0, 200, 500, 1080, 1500, 2000], grid=False),
+                ),
+                y=altair.Y(
+                    "share:Q",
+                    title=None,
+                    scale=altair.Scale(domain=[0, 1]),
+                    axis=altair.Axis(format=".0%", tickCount=5, domain=False, ticks=False),
+                ),
+                color=altair.Color(
+                    "user:N",
+                    scale=altair.Scale(range=[*look["users"], look["third"]]),
+                    legend=altair.Legend(
+                        title=None,
+                        orient="bottom",
+                        symbolType="stroke",
+                        symbolStrokeWidth=5,
+                        symbolSize=300,
+                        offset=10,
+                    ),
+                ),
+                # Equal shares lie on top of each other: the ones below look out on both sides.
+                strokeWidth=altair.StrokeWidth(
+                    "user:N", scale=altair.Scale(type="ordinal", range=[7, 4, 2]), legend=None
+                ),
+            )
+            .properties(
+                width=330,
+                height=200,
+                title=altair.TitleParams(
+                    heading,
+                    subtitle=f"dominant shares; a task waits {waits / 60:.0f} minutes on average",
+                    anchor="start",
+                    frame="group",
+                    offset=14,
+                ),
+            )
+        )
+    return _dressed(altair.hconcat(*charts, spacing=56), look)
+
+
+def _dressed(chart: Any, look: dict[str, Any]) -> dict[str, Any]:
+    """Return the specification of a chart in the given colours."""
+    chart = chart.configure(
         font=FONT,
         padding=16,
         view=altair.ViewConfig(stroke=None),
@@ -202,7 +277,15 @@ def paper_example(look: dict[str, Any]) -> dict[str, Any]:
             subtitleFontSize=12,
             subtitlePadding=4,
         ),
-        axis=altair.AxisConfig(labelColor=look["ink"], labelFontSize=12),
+        axis=altair.AxisConfig(
+            labelColor=look["ink"],
+            labelFontSize=12,
+            titleColor=look["soft"],
+            titleFontWeight="normal",
+            domainColor=look["soft"],
+            tickColor=look["soft"],
+            gridColor=look["free"],
+        ),
         legend=altair.LegendConfig(labelColor=look["ink"], labelFontSize=13),
     )
     spec: dict[str, Any] = chart.to_dict()
@@ -212,17 +295,18 @@ def paper_example(look: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Write all pictures."""
     IMAGES.mkdir(exist_ok=True)
-    for name, look in LOOKS.items():
-        spec = paper_example(look)
-        target = IMAGES / f"paper-example-{name}"
-        spec["config"]["background"] = "transparent"
-        target.with_suffix(".svg").write_text(
-            str(vl_convert.vegalite_to_svg(json.dumps(spec))), encoding="utf-8"
-        )
-        spec["config"]["background"] = look["paper"]
-        target.with_suffix(".png").write_bytes(
-            bytes(vl_convert.vegalite_to_png(json.dumps(spec), scale=2.0))
-        )
+    for picture, draw in (("paper-example", paper_example), ("over-time", shares_over_time)):
+        for name, look in LOOKS.items():
+            spec = draw(look)
+            target = IMAGES / f"{picture}-{name}"
+            spec["config"]["background"] = "transparent"
+            target.with_suffix(".svg").write_text(
+                str(vl_convert.vegalite_to_svg(json.dumps(spec))), encoding="utf-8"
+            )
+            spec["config"]["background"] = look["paper"]
+            target.with_suffix(".png").write_bytes(
+                bytes(vl_convert.vegalite_to_png(json.dumps(spec), scale=2.0))
+            )
     scenario = drfh.load_scenario("gpu-cluster")
     chart = allocation_chart(drfh.allocate(scenario.cluster, scenario.users), scenario.title)
     (IMAGES / "gpu-cluster.png").write_bytes(figure_bytes(chart, ".png"))

@@ -192,10 +192,12 @@ def test_tour(capsys: pytest.CaptureFixture[str]) -> None:
         "per-server DRF",
         "gpu",
         "checked from scratch: ok",
+        "Users, with their dominant share over time",
     ):
         assert expected in out
     assert "NOT proven" not in out
     data = json.loads(run(capsys, "tour", "--json")[1])
+    assert data.pop("paper-dynamic")["tasks"]["completed"] == 10_350
     assert all(answer["certificate"]["closed"] for answer in data.values())
 
 

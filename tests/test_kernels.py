@@ -11,6 +11,7 @@ from drfh.kernels import compiled
 from drfh.kernels.assign import assign_two_resources
 from drfh.kernels.offset_fill import fill_with_offsets
 from drfh.problem import Problem
+from drfh.warm import warm_up
 from tests.strategies import problems
 
 AMOUNT = st.one_of(st.just(0.0), st.floats(1e-9, 1e3), st.sampled_from([0.1, 0.3, 1.0, 3.0]))
@@ -74,3 +75,7 @@ def test_offset_fill_twins(records: tuple[Cluster, list[User]], sweeps: int) -> 
         assert (used <= problem.capacity * (1 + 1e-12) + 1e-15).all()
     for plain, fast in zip(*states, strict=True):
         assert np.array_equal(plain, fast)
+
+
+def test_warm_up_goes_through() -> None:
+    warm_up()

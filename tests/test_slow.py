@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import drfh
 from drfh import Cluster, User, allocate
 from tests.test_drfh import levels, mixed, proven
 from tests.test_extremes import instance
@@ -56,3 +62,30 @@ def test_medium_instances_by_two_methods(size: tuple[int, int]) -> None:
         else:
             unproven += 1
     assert unproven <= 15
+
+
+def test_after_install_nothing_is_compiled(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(tmp_path),
+        "NUMBA_DEBUG_CACHE": "1",
+        "PYTHONPATH": str(Path(drfh.__file__).parents[1]),
+    }
+    environment.pop("NUMBA_DISABLE_JIT", None)
+
+    def kept(*words: str) -> tuple[int, int]:
+        """Return how much machine code was read from disk, and how much was written."""
+        done = subprocess.run(
+            [sys.executable, *words], env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout.count("data loaded"), done.stdout.count("data saved")
+
+    assert kept("-m", "drfh.warm")[1] > 50
+    for policy in ("best-fit-drfh", "first-fit-drfh", "mesos", "fifo", "slots:14", "tsf+hilbert"):
+        code = (
+            "import drfh; s = drfh.load_scenario('gpu-day'); drfh.simulate(s.cluster, s.workload, "
+            f"{policy!r}, engine='indexed', fair=True, log=True)"
+        )
+        loaded, saved = kept("-c", code)
+        assert loaded > 5
+        assert saved == 0, policy

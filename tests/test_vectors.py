@@ -23,13 +23,16 @@ from drfh.problem import Problem
 VECTORS = json.loads((Path(__file__).parent / "data" / "vectors.json").read_text())
 RESOURCES = ("cpu", "memory", "gpu")
 
+#: Names of the vectors that some test is given (see test_vectors_online.py).
+GIVEN: set[str] = set()
+
 
 def chosen(*policies: str, single: bool = False) -> list[Any]:
-    return [
-        pytest.param(v, id=v["name"])
-        for v in VECTORS
-        if v["policy"] in policies and (not single or len(v["servers"]) == 1)
+    found = [
+        v for v in VECTORS if v["policy"] in policies and (not single or len(v["servers"]) == 1)
     ]
+    GIVEN.update(v["name"] for v in found)
+    return [pytest.param(v, id=v["name"]) for v in found]
 
 
 def records(vector: dict[str, Any]) -> tuple[Cluster, list[User]]:

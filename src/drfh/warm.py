@@ -6,10 +6,17 @@ The install step runs ``python -m drfh.warm``.
 from __future__ import annotations
 
 from drfh.cluster import Cluster, Server
+from drfh.jobs import AddServers, Job, RemoveServers, ResizeServer, Workload
 from drfh.mechanisms import allocate
+from drfh.scheduler import Scheduler
+from drfh.simulation import simulate
 from drfh.workload import User
 
 __all__ = ["warm_up"]
+
+# Between them all ways to search, to count and to wait.
+_POLICIES = ("best-fit-drfh", "first-fit-drfh", "mesos", "asset+cosine+strict+backfill",
+             "fifo", "slots:4", "tsf+tightest", "max-min:cpu+best-fit:memory")  # fmt: skip
 
 
 def warm_up() -> None:
@@ -28,6 +35,61 @@ def warm_up() -> None:
     allocate(cluster, two, whole_tasks=True)
     allocate(cluster, two, mechanism="ps-dsf")
     allocate(cluster, three, method="interior-point")
+    small = Cluster([Server({"cpu": 4, "memory": 8}, name="s", count=3)])
+    large = Cluster([Server({"cpu": 4, "memory": 8, "gpu": 1}, name="s", count=3)])
+    for policy in _POLICIES:
+        for servers in (small, large):
+            _live(servers, policy)
+            _simulate(servers, policy)
+
+
+def _live(cluster: Cluster, policy: str) -> None:
+    """Make every call that a scheduler has."""
+    one = Scheduler(cluster, policy, engine="indexed")
+    one.add_user("ann")
+    one.add_user("bob", 2, servers=["s/1", "s/2"])
+    one.submit("a", "ann", {"cpu": 1, "memory": 1}, count=9)
+    one.submit("b", "bob", {"memory": 1}, count=9, servers="s/1")
+    one.submit("c", "bob", {"cpu": 3, "memory": 3}, count=3)
+    one.submit("never", "bob", {"cpu": 40})
+    one.place(2)
+    one.place()
+    one.adopt("d", "ann", {"cpu": 1}, "s/0")
+    one.finish("d")
+    running = [task for task, state in one.tasks().items() if state == "running"]
+    one.unplace(running.pop())
+    one.cancel(running.pop(), "never")
+    one.update("c/2", demand={"cpu": 1})
+    one.set_weight("bob", 1.5)
+    one.resize_server("s/0", {"cpu": 1, "memory": 2})
+    one.remove_server("s/1")
+    one.add_server("s/1", {"cpu": 8, "memory": 8})
+    one.add_server("t", {"cpu": 2, "memory": 2}, labels={"zone": "a"})
+    one.place()
+    one.status()
+    for task, state in one.tasks().items():
+        if state == "queued":
+            one.why(task)
+    Scheduler.restore(one.snapshot(), engine="indexed").place()
+    Scheduler.replay(one.log, engine="indexed")
+    one.remove_user("bob", cancel=True)
+
+
+def _simulate(cluster: Cluster, policy: str) -> None:
+    """Run the compiled clock, with all that can happen to servers."""
+    workload = Workload(
+        ["ann", "bob"],
+        [
+            Job("ann", demand={"cpu": 1, "memory": 1}, duration=9, tasks=9),
+            Job("bob", demand={"cpu": 2, "memory": 1}, duration=[1, 2, 0], arrival=3),
+        ],
+        [
+            RemoveServers(2, "s/1"),
+            ResizeServer(3, "s/0", {"cpu": 2, "memory": 2}),
+            AddServers(4, Server({"cpu": 4, "memory": 8}, name="t")),
+        ],
+    )
+    simulate(cluster, workload, policy, interval=2, fair=True, log=True, engine="indexed")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``drfh tour``: three clusters in a minute."""
+"""``drfh tour``: four clusters in a minute."""
 
 from __future__ import annotations
 
@@ -10,23 +10,30 @@ from drfh.cli.output import bar, console, percent, print_json, table
 
 __all__ = ["tour"]
 
+_MOVING, _POLICY = "paper-dynamic", "best-fit-drfh"
+
 
 def tour(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Take a tour: the paper's example, Google's cluster, a cluster with GPUs.
+    """Take a tour: the paper's example, Google's cluster, GPUs, and jobs over time.
 
     Example: drfh tour
     """
     from drfh.cli.allocation_text import print_allocation
+    from drfh.cli.simulate_text import print_runs
     from drfh.files import load_scenario
     from drfh.mechanisms import allocate
+    from drfh.simulation import simulate
 
     stops = ("paper-two-servers", "google-2011", "gpu-cluster")
     scenarios = {name: load_scenario(name) for name in stops}
     answers = {name: allocate(s.cluster, s.users) for name, s in scenarios.items()}
+    moving = load_scenario(_MOVING)
     if as_json:
-        print_json({name: answer.to_dict() for name, answer in answers.items()})
+        result = simulate(moving.cluster, moving.workload, _POLICY, source=_MOVING)
+        allocations = {name: answer.to_dict() for name, answer in answers.items()}
+        print_json({**allocations, _MOVING: result.summary()})
         return
     out = console()
     _heading(out, "1. Why one big pool is not enough")
@@ -34,6 +41,9 @@ def tour(
     for number, name in enumerate(stops[1:], start=2):
         _heading(out, f"{number}. drfh allocate {name}")
         print_allocation(answers[name], scenarios[name].title)
+    _heading(out, f"{len(stops) + 1}. drfh simulate {_MOVING}")
+    result = simulate(moving.cluster, moving.workload, _POLICY, source=_MOVING)
+    print_runs(moving.title, moving.cluster, moving.workload, [_POLICY], [result])
     _heading(out, "Your turn")
     for command, what in (
         ("drfh scenario show gpu-cluster > mine.yaml", "a file to start from"),
@@ -42,6 +52,7 @@ def tour(
         ("drfh allocate mine.yaml --explain training", "what limits a team"),
         ("drfh compare mine.yaml", "other mechanisms"),
         ("drfh audit mine.yaml", "what is unfair about it"),
+        ("drfh simulate gpu-day --policy best-fit-drfh,fifo", "jobs over time, two policies"),
     ):
         out.print(f"  {command:<54} {what}")
 

@@ -85,7 +85,10 @@ TURNS: Mapping[str, str] = {
 CHOICES: Mapping[str, str] = {
     "first-fit": "lowest index that fits",
     "random": "any that fits, by a seeded draw",
-    **{name: (score.__doc__ or "").split("\n")[0] for name, score in SCORES.items()},
+    **{
+        name: (score.__doc__ or "").split("\n")[0].removeprefix("Return ")
+        for name, score in SCORES.items()
+    },
 }
 
 #: When the user whose turn it is has nothing that fits.

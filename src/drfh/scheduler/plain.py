@@ -25,6 +25,7 @@ from drfh.scheduler.core import (
     draw,
 )
 from drfh.scheduler.rules import Rules
+from drfh.scheduler.units import Units
 
 __all__ = ["PlainCore"]
 
@@ -73,6 +74,7 @@ class PlainCore:
         self._next_order = 0
         self._next_stamp = 0
         self._draws = rules.seed
+        self._units = Units(rules.resources, rules.units)
         self._full: list[float] = rules.denominators([0] * len(rules.resources))
         self._totals: list[float] = self._full[: len(rules.resources)]
 
@@ -440,8 +442,7 @@ class PlainCore:
     # What a policy's own functions see
 
     def _amounts(self, row: Sequence[int]) -> dict[str, float]:
-        pairs = zip(self.rules.resources, self.rules.units, row, strict=False)
-        return {name: unit * amount for name, unit, amount in pairs}
+        return self._units.amounts(row[: len(self._totals)])
 
     def _named_shares(self, row: Sequence[int]) -> dict[str, float]:
         return dict(zip(self.rules.resources, _shares(row, self._totals), strict=True))

@@ -1,4 +1,4 @@
-"""The conformance suite: what every mechanism must do, ours and yours.
+"""What every mechanism must do, ours and yours.
 
 A mechanism is one function from a :class:`~drfh.problem.Problem` to a
 :class:`~drfh.mechanisms.Solution`. :func:`check_mechanism` sends small random problems through it
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,37 +22,14 @@ from drfh.files import Scenario, scenario_text
 from drfh.mechanisms import Mechanism, Solution, find_mechanism
 from drfh.mechanisms.card import ASSUMPTIONS, card_of
 from drfh.problem import Floats, Problem
+from drfh.testing.outcome import Conformance, ConformanceError
 from drfh.workload import User
 
-__all__ = ["SYMMETRIES", "Conformance", "ConformanceError", "check_mechanism", "random_scenario"]
+__all__ = ["SYMMETRIES", "check_mechanism", "random_scenario"]
 
 _SAME = 1e-5  # tasks that differ by less, relatively to the largest, are the same
 _ROUND_OFF = 1e-12
 _LIES = 150  # tries for claims of truthfulness, a problem
-
-
-class ConformanceError(AssertionError):
-    """A mechanism breaks a rule; the message has the case to run again."""
-
-
-@dataclass(frozen=True)
-class Conformance:
-    """What was checked, and on how many problems.
-
-    Attributes
-    ----------
-    name : str
-        The mechanism.
-    checks : dict
-        Check → number of problems.
-    """
-
-    name: str
-    checks: dict[str, int] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        rows = (f"ok {check}: {count} problems" for check, count in sorted(self.checks.items()))
-        return "\n".join((self.name, *rows))
 
 
 Change = Callable[[Scenario, np.random.Generator], tuple[Scenario, Sequence[int]]]
