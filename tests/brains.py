@@ -15,7 +15,7 @@ TURNS = ["drfh", "fifo", "tsf", "asset", "max-min:r0", "slots:4", "slots:7:cpu",
          "slots:6:overcommit", "slots:3:fitcheck"]  # fmt: skip
 CHOICES = ["best-fit", "first-fit", "cosine", "simplex", "hilbert", "alignment", "dot", "tightest",
            "spread", "random"]  # fmt: skip
-NUMBERS = ["few", "equal", "many", "huge"]
+NUMBERS = ["few", "equal", "many", "huge", "lopsided"]
 
 # What happens, and how often.
 EVENTS = {
@@ -37,7 +37,8 @@ class Life:
         How many there are at the start: of servers at least half, of users at most so many.
     numbers
         ``few``: small amounts, so that there are many ties; ``equal``: servers of one size;
-        ``many``: hardly two alike; ``huge``: close to 2⁴³, so that ratios are equal only rounded.
+        ``many``: hardly two alike; ``huge``: close to 2⁴³, so that ratios are equal only rounded;
+        ``lopsided``: a task needs so little of the first resource that differences are rounded off.
     swaps
         Whether states are exchanged between brains now and then.
     """
@@ -99,9 +100,14 @@ class _Amounts:
         self.sizes = self.sizes * (rng.random((kinds, self.m)) > 0.15)
         self.sizes[:, 0] = np.maximum(self.sizes[:, 0], 2)
         # So that about so many tasks fit on a server.
-        self.base = {"many": 1000, "huge": 2**43 // (max(life.servers, 1) * 12)}
+        pool = 2**43 // (max(life.servers, 1) * 12)
+        self.base = {"many": 1000, "huge": pool}
+        self.lopsided = pool if self.numbers == "lopsided" else 0
 
     def size(self) -> list[int]:
+        if self.lopsided:
+            first = self.lopsided * self.rng.integers(1, 3) + self.rng.integers(0, 16)
+            return [int(first), *self.rng.integers(0, 5, self.m - 1).tolist()]
         row = self.sizes[self.rng.integers(len(self.sizes))]
         base = self.base.get(self.numbers)
         if base is not None:
@@ -110,6 +116,9 @@ class _Amounts:
 
     def need(self) -> list[int]:
         rng, m = self.rng, self.m
+        if self.lopsided:
+            first = int(rng.integers(1, 4)) * max(self.lopsided >> 20, 1)
+            return [first, *rng.integers(0, 3, m - 1).tolist()]
         row = rng.integers(0, 5, size=m) * (rng.random(m) > 0.25)
         if rng.random() < 0.08:
             row = row * 5

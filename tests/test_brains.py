@@ -209,6 +209,22 @@ def test_nothing_is_left_of_a_call_in_which_an_own_check_fails() -> None:
     assert Scheduler.replay(scheduler.log, policy=policy).status() == scheduler.status()
 
 
+def test_a_server_that_comes_back_with_other_labels_and_a_check_that_fails() -> None:
+    def fits(task: Any, server: Any) -> bool:
+        return not 1 / (server.name != "b")  # never on a, so b is asked
+
+    labels = {"zone": "x"}
+    cluster = Cluster([Server({"cpu": 4}, name="a", labels=labels), Server({"cpu": 4}, name="b")])
+    scheduler = Scheduler(cluster, Policy(fits=fits))
+    scheduler.add_user("ann")
+    scheduler.submit("t", "ann", {"cpu": 1}, servers=labels)
+    scheduler.remove_server("b")
+    before, log = scheduler.snapshot(), list(scheduler.log)
+    with pytest.raises(InputError, match="ZeroDivisionError"):
+        scheduler.add_server("b", {"cpu": 4}, labels=labels)
+    assert (scheduler.snapshot(), list(scheduler.log)) == (before, log)
+
+
 def _by_length(user: Any) -> float:
     return float(len(user.name))
 

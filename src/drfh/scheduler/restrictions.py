@@ -165,20 +165,21 @@ class Restrictions:
 
         return [holds(first) and holds(second) for first, second in self.pairs]
 
-    def settle(self, position: int, accepting: Iterable[int], column: list[bool]) -> bool:
-        """Keep what :meth:`column` found; return whether it changes a server that was known."""
+    def rows_with(self, position: int, column: list[bool]) -> list[list[bool]] | None:
+        """Return the rows once a known server has this column; None if nothing changes."""
+        if all(row[position] == may for row, may in zip(self.rows, column, strict=True)):
+            return None
+        pairs = zip(self.rows, column, strict=True)
+        return [[*row[:position], may, *row[position + 1 :]] for row, may in pairs]
+
+    def settle(self, position: int, accepting: Iterable[int], column: list[bool]) -> None:
+        """Keep what :meth:`column` found."""
         name = self.fleet.members[position].name
         accepted = set(accepting)
         for number, names in enumerate(self.answers):
             (names.add if number in accepted else names.discard)(name)
-        changed = False
         for row, may in zip(self.rows, column, strict=True):
-            if position == len(row):
-                row.append(may)
-            elif row[position] != may:
-                row[position] = may
-                changed = True
-        return changed
+            row[position:] = [may, *row[position + 1 :]]
 
 
 def to_json(terms: Terms | None) -> list[Any] | None:

@@ -68,8 +68,13 @@ class ServerCalls(Desk):
                 if old is None:
                     self._server_names.append(name)
                     self._core.add_server(size, column)
-                else:
+                elif (rows := self._restrictions.rows_with(position, column)) is None:
                     self._core.set_capacity(position, size)
+                else:
+                    # It came back with other labels: a core cannot change who may use a server.
+                    state = replace(self._core.dump(), allowed=rows)
+                    state.capacity[position] = size
+                    self._take_over(state)
         except DrfhError:
             if before is None:
                 self._server_names.pop()
@@ -82,10 +87,7 @@ class ServerCalls(Desk):
         if old is None:
             self._up.append(True)
         self._up[position] = True
-        if self._restrictions.settle(position, asked, column):
-            # It came back with other labels: a core cannot change who may use a server.
-            state = replace(self._core.dump(), allowed=self._restrictions.rows)
-            self._take_over(state)
+        self._restrictions.settle(position, asked, column)
         entry: dict[str, Any] = {
             "call": "add_server",
             "name": name,
