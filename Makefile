@@ -23,18 +23,23 @@ $(VENV)/.python:
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/.python
 	@echo "setting up $(VENV) (once)"
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+# Machine code of the hot loops, made when they are new or changed: the first command starts warm.
+$(VENV)/.warm: $(VENV)/.run $(wildcard src/drfh/kernels/*.py src/drfh/kernels/*/*.py src/drfh/warm.py)
+	@echo "compiling the hot loops (once, a minute)"
 	@$(BIN)/python -m drfh.warm
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.run
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.warm
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
 	@touch $@
 
-$(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/.run
+$(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/.warm
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@touch $@
 
-run: $(VENV)/.run  ## Set up, then take the guided tour
+run: $(VENV)/.warm  ## Set up, then take the guided tour
 	@$(BIN)/drfh tour
 	@echo "(the command is $(BIN)/drfh)"
 
@@ -43,7 +48,7 @@ browser:  ## Install Debian's chromium for the tests of pages, where that is pos
 	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } || \
 	    echo "no chromium and no way to install it: the tests of pages will be skipped"
 
-test: $(VENV)/.dev lint browser  ## Set up, lint, type-check, run all tests and build the docs
+test: $(VENV)/.dev $(VENV)/.warm lint browser  ## Set up, lint, type-check, run all tests and build the docs
 	@$(BIN)/python -m pytest -m 'not slow' --cov --cov-report=term
 	@$(BIN)/mkdocs build --strict --quiet
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from drfh import Cluster, Scheduler, Server
 from drfh.errors import InputError
+from drfh.kernels.online import place
+from drfh.kernels.online.state import _stamp
 from drfh.policies import Policy
 from drfh.policies.scores import best_fit, simplex
 from drfh.policies.slots import Slots
@@ -256,3 +258,9 @@ def test_copies_live_on_their_own(engine: Any, policy: Any, way: Any) -> None:
     del scheduler
     twin.finish("k/1")
     assert twin.running("bob") == 2
+
+
+def test_machine_code_is_made_again_when_any_source_changes() -> None:
+    # Numba alone would look at one file; see drfh.kernels.online.state.kernel.
+    cache = place.place._cache._cache_file  # type: ignore[attr-defined]
+    assert cache._source_stamp == _stamp()
