@@ -1,4 +1,4 @@
-"""drfh's own brain on the benchmarks' instances: its kernels alone, and through the public calls."""
+"""drfh's own brain on the benchmarks' instances: kernels alone, and through the public calls."""
 
 from __future__ import annotations
 
@@ -54,11 +54,15 @@ _compiled_churn = cast("Callable[..., None]", njit(_churn))
 
 @dataclass(frozen=True)
 class Steps:
-    """Which user and server each step of churn chose (-1: none), and the time all took."""
+    """Which user and server each step of churn chose (-1: none), and the time all took.
+
+    `first` is the number of the first step, counted from the state that the pool starts in.
+    """
 
     user: Integers
     server: Integers
     seconds: float
+    first: int = 0
 
 
 class OurChurn:
@@ -94,15 +98,15 @@ class OurChurn:
         self._saved = {name: a.copy() for name, a in arrays if isinstance(a, np.ndarray)}
 
     def run(self, steps: int) -> Steps:
-        """Return what so many steps do; the clock covers the steps alone."""
+        """Return what so many steps do; the time covers the steps alone."""
         for name, array in self._saved.items():
             getattr(self.core.brain, name)[...] = array
         line = np.zeros(self.running + steps, np.int64)
         line[: self.running] = np.arange(self.running)
         users, servers = np.zeros(steps, np.int64), np.zeros(steps, np.int64)
-        started = time.perf_counter()
+        started = time.process_time()
         _compiled_churn(self.core.brain.head, line, self.running, users, servers)
-        return Steps(users, servers, time.perf_counter() - started)
+        return Steps(users, servers, time.process_time() - started)
 
 
 class PublicChurn:
@@ -128,13 +132,14 @@ class PublicChurn:
             self.line.append(task)
         for name, demand in zip(who, self.demand, strict=True):
             scheduler.submit(f"{name}-waits", name, demand, count=QUEUED_FOR_EACH)
+        self.steps = 0
         self.submitted = 0
 
     def run(self, steps: int) -> Steps:
-        """Return what the next steps do; the clock covers every call of the scheduler."""
+        """Return what the next steps do; the time covers every call of the scheduler."""
         scheduler, line, demand = self.scheduler, self.line, self.demand
         users, servers = np.full(steps, -1), np.full(steps, -1)
-        started = time.perf_counter()
+        started = time.process_time()
         for step in range(steps):
             if line:
                 scheduler.finish(line.popleft())
@@ -144,7 +149,9 @@ class PublicChurn:
                 line.append(placed.task)
                 scheduler.submit(f"task-{self.submitted}", placed.user, demand[user])
                 self.submitted += 1
-        return Steps(users, servers, time.perf_counter() - started)
+        seconds = time.process_time() - started
+        self.steps += steps
+        return Steps(users, servers, seconds, self.steps - steps)
 
 
 def records(day: Day) -> tuple[drfh.Cluster, drfh.Workload]:
@@ -170,9 +177,9 @@ def play(day: Day, policy: Policy = "best-fit") -> SimulationRun:
     how = DrfhPolicy.parse(f"{policy}-drfh")
     core, plan, _, _ = build(cluster, workload, how, engine="indexed")
     driver = make_driver(core, plan, log=True)
-    started = time.perf_counter()
+    started = time.process_time()
     driver.advance(day.horizon)
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     assert driver.task_start is not None
     assert driver.task_server is not None
     return SimulationRun(driver.task_start, driver.task_server, 0, 0, seconds)

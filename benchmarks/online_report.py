@@ -16,7 +16,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-WIDTH = 170
+WIDTH = 200
 
 
 def say(*words: object) -> None:

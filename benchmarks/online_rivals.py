@@ -3,10 +3,13 @@
 They follow drfh's written meaning (integers decide what fits; levels and H are float64 in one
 order of operations), so placements can be compared one by one: see `digest`. Nothing here imports
 drfh. There are three scans. `RowServers` is the formula in five lines on one servers × resources
-array, what one writes first; numpy is slow along such short rows. `ColumnServers` is the same with an
-array a resource, the plain scan that numpy is good at. `NumpyServers` is tuned, as one would once one
-cares: buffers that are used again, free shares divided when a server changes and not in every search,
-H only where the task fits, First-Fit in blocks that stop early, scalars through memoryviews.
+array, what one may write first; numpy is slow along such short rows. `ColumnServers` is the same
+with an array a resource, the plain scan that numpy is good at. `NumpyServers` is tuned, as one
+would once one cares: buffers that are used again, free shares divided when a server changes and
+not in every search, H only where the task fits, First-Fit in blocks, scalars through memoryviews.
+
+Times are of the processor, not of the clock on the wall: all of this is one thread, and what else
+the machine does should not count.
 """
 
 from __future__ import annotations
@@ -128,7 +131,7 @@ class RowServers:
 
     def best_fit(self, need: tuple[int, ...], ratio: tuple[float, ...], ref: int) -> int:
         """Return the fitting server of least H, ties to the lowest index, or -1."""
-        fits = (self.free >= need).all(axis=1)
+        fits: NDArray[np.bool_] = np.all(self.free >= need, axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):  # full servers, which are masked
             share = self.free / self.totals
             badness = np.abs(ratio - share / share[:, ref, None]).sum(axis=1)
@@ -137,7 +140,7 @@ class RowServers:
 
     def first_fit(self, need: tuple[int, ...]) -> int:
         """Return the lowest fitting server, or -1."""
-        fits = (self.free >= need).all(axis=1)
+        fits: NDArray[np.bool_] = np.all(self.free >= need, axis=1)
         server = int(fits.argmax())
         return server if fits[server] else -1
 
@@ -166,7 +169,7 @@ class ColumnServers:
         self.free = [column.copy() for column in (capacity if free is None else free).T]
 
     def _fits(self, need: tuple[int, ...]) -> NDArray[np.bool_]:
-        fits = self.free[0] >= need[0]
+        fits: NDArray[np.bool_] = self.free[0] >= need[0]
         for column, units in zip(self.free[1:], need[1:], strict=True):
             fits &= column >= units
         return fits
@@ -333,7 +336,7 @@ class ChurnRun:
 
 
 def churn(work: Churn, servers: Servers, policy: Policy, steps: int) -> ChurnRun:
-    """Run search, placement and release in a steady state; the clock covers the steps alone.
+    """Run search, placement and release in a steady state; the time covers the steps alone.
 
     Every user has one task shape and endless tasks. The running tasks stand in a line, at the
     beginning in the order of `work.task_user` and `work.task_server` (oldest first); `servers`
@@ -366,7 +369,7 @@ def churn(work: Churn, servers: Servers, policy: Policy, steps: int) -> ChurnRun
             held[r] += sign * units
         level[user] = level_of(held, totals, weights[user])
 
-    started = time.perf_counter()
+    started = time.process_time()
     for step in range(steps):
         if running:
             user, server = running.popleft()
@@ -387,7 +390,7 @@ def churn(work: Churn, servers: Servers, policy: Policy, steps: int) -> ChurnRun
         change(user, 1)
         running.append((user, server))
         users[step], places[step] = user, server
-    return ChurnRun(users, places, searches, time.perf_counter() - started)
+    return ChurnRun(users, places, searches, time.process_time() - started)
 
 
 @dataclass(frozen=True)
@@ -541,6 +544,6 @@ def simpy_simulate(
         dirty.clear()
 
     env.process(arrivals())
-    began = time.perf_counter()
+    began = time.process_time()
     env.run(until=until)
-    return SimulationRun(start, place, searches, rounds, time.perf_counter() - began)
+    return SimulationRun(start, place, searches, rounds, time.process_time() - began)

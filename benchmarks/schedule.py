@@ -3,8 +3,9 @@
 Run with ``make bench-schedule``, or ``python benchmarks/schedule.py --quick`` (tiny pools, to see
 that it works). Everybody makes the same steps on the same pool in steady state at 80 % load: the
 oldest task ends, the user whose turn it is places one, and asks for the next; see
-`online_rivals.churn`. The choices are compared by a hash. Loops are warm; each time is the best of
-three. The rivals find the user whose turn it is with numpy too, and their time covers that.
+`online_rivals.churn`. The choices are compared by a hash. Loops are warm and take turns; each time
+is the best of three, in seconds of the processor (all of it is one thread). The rivals find the
+user whose turn it is with numpy too, and their time covers that.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -24,7 +25,6 @@ from benchmarks import online_report as report
 from benchmarks.online_instances import Churn, churn_work
 from benchmarks.online_ours import OurChurn, PublicChurn, Steps
 from benchmarks.online_rivals import (
-    ChurnRun,
     ColumnServers,
     Integers,
     NumpyServers,
@@ -36,6 +36,7 @@ from benchmarks.online_rivals import (
 )
 
 REPEATS = 3
+KERNELS, CALLS = "drfh kernels", "drfh calls"
 RIVALS: dict[str, Callable[[Integers, Integers], Servers]] = {
     "numpy scan": ColumnServers,
     "tuned scan": NumpyServers,
@@ -88,87 +89,70 @@ QUICK = (
 
 @dataclass(frozen=True)
 class Row:
-    """Thousand placements a second of one case; a rival's name leads to its number."""
+    """Thousand placements a second of everybody in one case."""
 
     case: Case
     running: int
-    kernel: float
-    public: float
-    rivals: dict[str, float]
+    rate: dict[str, float]
     same: bool
 
     def ratio(self, name: str) -> float:
         """How many times as fast the kernels are."""
-        return self.kernel / self.rivals[name]
+        return self.rate[KERNELS] / self.rate[name]
 
 
-def enough(rate: float, wanted: float, most: int) -> int:
-    """Return how many steps take about `wanted` seconds at so many a second."""
-    return max(20, min(most, int(rate * wanted)))
+def scan(name: str, work: Churn, policy: Policy, steps: int) -> Steps:
+    """Return what a rival does; every run starts from the same state."""
+    run = churn(work, RIVALS[name](work.capacity, work.free), policy, steps)
+    return Steps(run.user, run.server, run.seconds)
 
 
-def agree(reference: Steps, user: Integers, server: Integers) -> bool:
-    """Return whether these choices are the first of the reference's, by a hash."""
-    length = len(user)
-    assert length <= len(reference.user)
-    return digest(user, server) == digest(reference.user[:length], reference.server[:length])
+def calibrated(run: Callable[[int], Steps], wanted: float, most: int) -> int:
+    """Return how many steps take about `wanted` seconds, after two shorter runs to warm up."""
+    steps = 20
+    for part in (0.1, 1.0):
+        rate = steps / run(steps).seconds
+        steps = max(20, min(most, int(rate * wanted * part)))
+    return steps
 
 
-def kernels(work: Churn, policy: Policy, wanted: float, most: int) -> tuple[float, Steps]:
-    """Return placements a second of the kernels alone, and what they chose."""
-    ours = OurChurn(work, policy, most)
-    ours.run(1)  # compiles
-    trial = ours.run(min(most, 2_000))
-    steps = enough(len(trial.user) / trial.seconds, wanted, most)
-    tries = [ours.run(steps) for _ in range(REPEATS)]
-    return steps / min(run.seconds for run in tries), tries[0]
-
-
-def public(work: Churn, policy: Policy, wanted: float, reference: Steps) -> tuple[float, bool]:
-    """Return the same of finish(), place(1) and submit() of `drfh.Scheduler`."""
-    desk = PublicChurn(work, policy)
-    most = len(reference.user) // (REPEATS + 1)
-    parts = [desk.run(min(most, 200))]
-    steps = enough(len(parts[0].user) / parts[0].seconds, wanted, most)
-    parts += [desk.run(steps) for _ in range(REPEATS)]
-    user = np.concatenate([part.user for part in parts])
-    server = np.concatenate([part.server for part in parts])
-    best = min(part.seconds for part in parts[1:])
-    return steps / best, agree(reference, user, server)
-
-
-def rival(
-    name: str, work: Churn, policy: Policy, wanted: float, reference: Steps
-) -> tuple[float, bool]:
-    """Return the same of a scan."""
-
-    def run(steps: int) -> ChurnRun:
-        return churn(work, RIVALS[name](work.capacity, work.free), policy, steps)
-
-    trial = run(20)
-    trial = run(enough(20 / trial.seconds, wanted / 10, len(reference.user)))
-    steps = enough(len(trial.user) / trial.seconds, wanted, len(reference.user))
-    tries = [run(steps) for _ in range(REPEATS)]
-    same = all(agree(reference, found.user, found.server) for found in tries)
-    return steps / min(found.seconds for found in tries), same
+def agree(reference: Steps, found: Steps) -> bool:
+    """Return whether these choices are the reference's at the same steps, by a hash."""
+    there = slice(found.first, found.first + len(found.user))
+    assert there.stop <= len(reference.user)
+    return digest(found.user, found.server) == digest(
+        reference.user[there], reference.server[there]
+    )
 
 
 def measure(case: Case, wanted: float, most: int) -> Row:
-    """Let everybody churn one pool, each for about `wanted` seconds a try."""
+    """Let everybody churn one pool, in turns, each for about `wanted` seconds a try."""
     work = churn_work(case.servers, case.policy, users=case.users, m=case.m)
-    rate, reference = kernels(work, case.policy, wanted, most)
-    rivals, same = {}, True
+    ours = OurChurn(work, case.policy, most)
+    desk = PublicChurn(work, case.policy)
+    ours.run(1)  # compiles
+    contenders: dict[str, Callable[[int], Steps]] = {KERNELS: ours.run, CALLS: desk.run}
     for name in RIVALS:
-        scan, alike = rival(name, work, case.policy, wanted, reference)
-        rivals[name], same = scan / 1e3, same and alike
-    calls, alike = public(work, case.policy, wanted, reference)
-    return Row(case, len(work.task_user), rate / 1e3, calls / 1e3, rivals, same and alike)
+        contenders[name] = partial(scan, name, work, case.policy)
+    steps = {
+        name: calibrated(run, wanted, most if name == KERNELS else most // 8)
+        for name, run in contenders.items()
+    }
+    tries: dict[str, list[Steps]] = {name: [] for name in contenders}
+    for _ in range(REPEATS):
+        for name, run in contenders.items():
+            tries[name].append(run(steps[name]))
+    found = [run for runs in tries.values() for run in runs]
+    reference = ours.run(max(run.first + len(run.user) for run in found))
+    rates = {name: steps[name] / min(run.seconds for run in tries[name]) for name in tries}
+    same = all(agree(reference, run) for run in found)
+    return Row(case, len(work.task_user), {n: rate / 1e3 for n, rate in rates.items()}, same)
 
 
 def rates(rows: Sequence[Row]) -> Table:
     """Return the table of rates and ratios."""
     title = "thousand placements a second, and how many times as fast the kernels are (goal)"
-    columns = ["policy", "m", "servers", "users", "drfh kernels", "drfh calls"]
+    columns = ["policy", "m", "servers", "users", KERNELS, CALLS]
     columns += [word for name in RIVALS for word in (name, "faster")]
     grid = report.table(title, [*columns, "same hash"])
     for before, row in zip([None, *rows], rows, strict=False):
@@ -176,22 +160,22 @@ def rates(rows: Sequence[Row]) -> Table:
             grid.add_section()
         case = row.case
         cells = [case.policy, f"{case.m}", f"{case.servers:,}", f"{case.users:,}"]
-        cells += [report.number(row.kernel), report.number(row.public)]
+        cells += [report.number(row.rate[name]) for name in (KERNELS, CALLS)]
         for name in RIVALS:
             goal = case.goal if name == MEASURED_AGAINST else None
-            cells += [report.number(row.rivals[name]), report.times(row.ratio(name), goal)]
+            cells += [report.number(row.rate[name]), report.times(row.ratio(name), goal)]
         grid.add_row(*cells, "yes" if row.same else "NO")
     return grid
 
 
 def curve(rows: Sequence[Row]) -> Table:
     """Return how the time of one placement grows with the servers."""
-    names = ["drfh kernels", *RIVALS]
+    names = [KERNELS, *RIVALS]
     title = "scaling: microseconds a placement (m = 2, 1,000 users)"
     grid = report.table(title, ["policy", "servers", "running tasks", *names])
     for row in rows:
         if row.case.m == 2 and row.case.users == CASES[0].users:
-            costs = [1e3 / rate for rate in (row.kernel, *row.rivals.values())]
+            costs = [1e3 / row.rate[name] for name in names]
             cells = [f"{row.case.servers:,}", f"{row.running:,}", *map(report.number, costs)]
             grid.add_row(row.case.policy, *cells)
     return grid
