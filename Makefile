@@ -5,11 +5,11 @@ BIN := $(VENV)/bin
 export PYTHONUTF8 := 1
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help run test test-slow lint bench bench-audit docs pictures reference browser lock clean
+.PHONY: help run test test-slow lint bench bench-audit bench-schedule bench-simulate docs pictures reference browser lock clean
 .DEFAULT_GOAL := help
 
 help:  ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # One stamp a set of extras: `make run` installs no more than it needs.
 $(VENV)/.python:
@@ -65,6 +65,12 @@ bench: $(VENV)/.bench  ## Us against cvxpy, scipy and OR-tools, as ratios
 
 bench-audit: $(VENV)/.bench  ## How long audits and mechanisms take
 	@$(BIN)/python benchmarks/audit.py
+
+bench-schedule: $(VENV)/.bench  ## Placements a second against numpy scans, as ratios
+	@$(BIN)/python benchmarks/schedule.py
+
+bench-simulate: $(VENV)/.bench  ## A simulated day against simpy models, as ratios
+	@$(BIN)/python benchmarks/simulate.py $(ARGS)
 
 docs: $(VENV)/.dev  ## Build the documentation into site/
 	@$(BIN)/mkdocs build --strict
