@@ -51,14 +51,22 @@ def fill_leaf(b: Ints, leaf: int) -> None:
     for server in range(leaf * LEAF, min(leaf * LEAF + LEAF, b[SERVERS])):
         if b_server[server, IS_DIRTY]:
             continue
-        for j in range(STEPS):
-            if b_server[server, FREE + one] < b_steps[j]:
-                break
-            if b_server[server, FREE + two] > b_stairs[node, j]:
-                b_stairs[node, j] = b_server[server, FREE + two]
+        amount = b_server[server, FREE + one]
+        if amount >= 0:
+            # The highest step that it reaches; what it has counts for all lower ones below.
+            low, high = 0, STEPS
+            while high - low > 1:
+                middle = (low + high) // 2
+                if b_steps[middle] <= amount:
+                    low = middle
+                else:
+                    high = middle
+            b_stairs[node, low] = max(b_stairs[node, low], b_server[server, FREE + two])
         for r in range(one + 2, last):
             if b_server[server, FREE + r] > b_stairs_rest[node, r - one - 2]:
                 b_stairs_rest[node, r - one - 2] = b_server[server, FREE + r]
+    for j in range(STEPS - 2, -1, -1):
+        b_stairs[node, j] = max(b_stairs[node, j], b_stairs[node, j + 1])
 
 
 @kernel

@@ -100,7 +100,7 @@ IS_DIRTY, FIRST_ON, LAST_ON, SLOT, FREE = range(5)
 
 BLOCK = 64  # servers in a block of the Best-Fit index
 STEPS = 32  # levels of a staircase of the First-Fit index
-LEAF = 4  # servers under a leaf of the First-Fit tree
+LEAF = 8  # servers under a leaf of the First-Fit tree
 RETURNED = 2**52
 LARGEST = 2**62
 
