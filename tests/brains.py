@@ -106,8 +106,9 @@ class _Amounts:
 
     def size(self) -> list[int]:
         if self.lopsided:
-            first = self.lopsided * self.rng.integers(1, 3) + self.rng.integers(0, 16)
-            return [int(first), *self.rng.integers(0, 5, self.m - 1).tolist()]
+            first = self.lopsided + int(self.rng.integers(0, 16))
+            other = int(self.rng.choice([2, 4, 4, 4, 4]))
+            return [first, *[other] * (self.m - 1)]
         row = self.sizes[self.rng.integers(len(self.sizes))]
         base = self.base.get(self.numbers)
         if base is not None:
@@ -117,7 +118,7 @@ class _Amounts:
     def need(self) -> list[int]:
         rng, m = self.rng, self.m
         if self.lopsided:
-            first = int(rng.integers(1, 4)) * max(self.lopsided >> 20, 1)
+            first = int(rng.integers(1, 4)) * max(self.lopsided >> 26, 1)
             return [first, *rng.integers(0, 3, m - 1).tolist()]
         row = rng.integers(0, 5, size=m) * (rng.random(m) > 0.25)
         if rng.random() < 0.08:
