@@ -48,7 +48,8 @@ _ROWS: dict[str, tuple[str, Any, float]] = {
     "block_first": ("block", np.int64, 0), "block_most": ("block", np.int64, 0),
     "block_low": ("block", np.float64, 0), "block_high": ("block", np.float64, 0),
     "block_scratch": ("block", np.float64, 0),
-    "stairs": ("stair", np.int64, -1), "stairs_rest": ("stair", np.int64, -1),
+    "stairs": ("stair", np.int32, -1), "reach": ("stair", np.int32, 0),
+    "stairs_rest": ("stair", np.int64, -1),
 }  # fmt: skip
 
 
@@ -87,7 +88,7 @@ class IndexedCore:
             "need": (columns,), "waiting_need": (columns,), "part": (m,), "ratio": (m,),
             "task": (8,), "block_key": (st.BLOCK,), "block_server": (st.BLOCK,),
             "block_free": (m,), "block_most": (m,), "block_low": (m,), "block_high": (m,),
-            "stairs": (st.STEPS,), "stairs_rest": (max(0, len(rules.fit) - 2),),
+            "stairs": (st.MOST_STEPS,), "stairs_rest": (max(0, len(rules.fit) - 2),),
         }  # fmt: skip
         self._room: dict[str, int] = {}
         self._size = np.zeros((0, m), dtype=np.int64)
@@ -96,7 +97,8 @@ class IndexedCore:
             "draws": np.array([rules.seed % 2**64], dtype=np.uint64),
             "full": np.zeros(columns), "total": np.zeros(m),
             "allowed": np.ones((1, 0), dtype=np.uint8),
-            "stack": np.zeros(256, dtype=np.int32), "steps": np.zeros(st.STEPS, dtype=np.int64),
+            "stack": np.zeros(256, dtype=np.int32),
+            "steps": np.zeros(st.MOST_STEPS, dtype=np.int64),
         }  # fmt: skip
         for name, (kind, number, start) in _ROWS.items():
             self._room[kind] = 0
@@ -337,22 +339,25 @@ class IndexedCore:
             b.head[st.STAIR_LEAVES] = leaves
             self._grow("stair", 2 * leaves)
             b = self.brain
-            b.steps[:] = self._steps()
+            steps = self._steps()
+            b.head[st.STEPS] = len(steps)
+            b.steps[: len(steps)] = steps
+            second = int(b.room[:k, self.rules.fit[min(1, len(self.rules.fit) - 1)]].max(initial=0))
+            b.head[st.ROUNDING] = max(0, second.bit_length() - 30)
             self._stepped = len(self._base)
             stairs_build(b.head)
         b.server[b.dirty_list[: b.head[st.DIRTY]], st.IS_DIRTY] = 1
 
     def _steps(self) -> Ints:
-        """Return the amounts of a staircase: quantiles of what tasks need of the first column."""
-        steps = np.full(st.STEPS, st.LARGEST, dtype=np.int64)
-        steps[0] = 0
-        if len(self.rules.fit) > 1:
-            needs = np.unique(self.brain.need[: len(self._base), self.rules.fit.start])
-            needs = needs[needs > 0]
-            if len(needs) >= st.STEPS:
-                needs = needs[np.linspace(0, len(needs) - 1, st.STEPS - 1).astype(np.int64)]
-            steps[1 : len(needs) + 1] = needs
-        return steps
+        """Return the amounts of a staircase: 0, and what tasks need of the first column."""
+        if len(self.rules.fit) == 1:
+            return np.zeros(1, dtype=np.int64)
+        needs = np.sort(self.brain.need[: len(self._base), self.rules.fit.start])
+        different = np.unique(needs)
+        if len(different) >= st.MOST_STEPS:
+            places = np.linspace(0, len(needs) - 1, st.MOST_STEPS - 1)
+            different = np.unique(needs[places.astype(np.int64)])
+        return np.unique(np.append(different, 0))
 
     # Tasks
 

@@ -87,10 +87,10 @@ EMPTY, READY, WAITING = range(3)
 # Counters, in `count`.
 (
     USERS, SERVERS, TASKS, QUEUES, NEXT_ORDER, DIRTY, EPOCH, LEAVES, DIRECTORY, SPARE, STAIR_LEAVES,
-    RUNNING_NOW, QUEUED_NOW, SPLIT, COUNTERS,
-) = range(14, 29)  # fmt: skip
+    RUNNING_NOW, QUEUED_NOW, SPLIT, STEPS, ROUNDING, COUNTERS,
+) = range(14, 31)  # fmt: skip
 
-# Columns of a server's row; what is free follows.
+# Columns of a server's row; what is free follows. SLOT: its entry in a block, or its step.
 IS_DIRTY, FIRST_ON, LAST_ON, SLOT, FREE = range(5)
 
 # Columns of a task's row: one line of the processor's cache. The last one is the simulator's.
@@ -99,7 +99,7 @@ IS_DIRTY, FIRST_ON, LAST_ON, SLOT, FREE = range(5)
 ) = range(8)  # fmt: skip
 
 BLOCK = 64  # servers in a block of the Best-Fit index
-STEPS = 32  # levels of a staircase of the First-Fit index
+MOST_STEPS = 256  # of a staircase of the First-Fit index
 LEAF = 8  # servers under a leaf of the First-Fit tree
 RETURNED = 2**52
 LARGEST = 2**62
@@ -113,8 +113,8 @@ LARGEST = 2**62
     AT_QUEUE_TAIL, AT_QUEUE_STATE, AT_NEXT_QUEUE, AT_TASK, AT_BLOCK_KEY, AT_BLOCK_SERVER,
     AT_BLOCK_LENGTH, AT_BLOCK_FREE, AT_SPARE, AT_DIRECTORY, AT_DIRECTORY_KEY, AT_BLOCK_BOUND,
     AT_BLOCK_LEAST, AT_BLOCK_FIRST, AT_BLOCK_MOST, AT_BLOCK_LOW, AT_BLOCK_HIGH,
-    AT_BLOCK_SCRATCH, AT_STEPS, AT_STAIRS, AT_STAIRS_REST,
-) = range(COUNTERS, COUNTERS + 150, 3)  # fmt: skip
+    AT_BLOCK_SCRATCH, AT_STEPS, AT_REACH, AT_STAIRS, AT_STAIRS_REST,
+) = range(COUNTERS, COUNTERS + 153, 3)  # fmt: skip
 
 ARRAYS = (
     "draws", "full", "total", "room", "server", "dirty_list", "weight", "usage", "level",
@@ -123,7 +123,7 @@ ARRAYS = (
     "allowed", "queue_user", "queue_shape", "queue_head", "queue_tail", "queue_state",
     "next_queue", "task", "block_key", "block_server", "block_length", "block_free", "spare",
     "directory", "directory_key", "block_bound", "block_least", "block_first", "block_most",
-    "block_low", "block_high", "block_scratch", "steps", "stairs", "stairs_rest",
+    "block_low", "block_high", "block_scratch", "steps", "reach", "stairs", "stairs_rest",
 )  # fmt: skip
 
 
@@ -282,5 +282,6 @@ class Brain(Header):
     block_high: Floats
     block_scratch: Floats  # lower bounds of one search
     steps: Ints
-    stairs: Ints
+    reach: Small  # steps that a leaf reaches
+    stairs: Small
     stairs_rest: Ints
