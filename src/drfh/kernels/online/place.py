@@ -59,7 +59,7 @@ from drfh.kernels.online.state import (
     TASK_STATE,
     TASK_USER,
     TASKS,
-    USERS,
+    WAITERS,
     WAITING,
     Ints,
     flags1,
@@ -411,7 +411,9 @@ def place(b: Ints, tasks: np.ndarray, servers: np.ndarray, limit: int) -> int:
     b_waiting_first = small1(b, AT_WAITING_FIRST)
     if b[STRICT]:
         return place_strict(b, tasks, servers, limit)
-    if b[DIRTY] > 64 and b[DIRTY] > 4 * b[USERS]:
+    # To ask all who wait costs a search each; to look at dirty servers one by one, up to a look at
+    # each for as many tasks as may start there. A search takes as long as about 50 looks.
+    if b[WAITERS] == 0 or b[DIRTY] * b[DIRTY] > 50 * b[WAITERS]:
         settle(b)
         wake_all(b)
     elif b[CHOICE] == RANDOM and b[DIRTY] > 1:

@@ -87,8 +87,8 @@ EMPTY, READY, WAITING = range(3)
 # Counters, in `count`.
 (
     USERS, SERVERS, TASKS, QUEUES, NEXT_ORDER, DIRTY, EPOCH, LEAVES, DIRECTORY, SPARE, STAIR_LEAVES,
-    RUNNING_NOW, QUEUED_NOW, SPLIT, STEPS, ROUNDING, COUNTERS,
-) = range(14, 31)  # fmt: skip
+    RUNNING_NOW, QUEUED_NOW, SPLIT, STEPS, ROUNDING, WAITERS, COUNTERS,
+) = range(14, 32)  # fmt: skip
 
 # Columns of a server's row; what is free follows. SLOT: its entry in a block, or its step.
 IS_DIRTY, FIRST_ON, LAST_ON, SLOT, FREE = range(5)

@@ -59,6 +59,7 @@ from drfh.kernels.online.state import (
     TASK_STATE,
     TASK_USER,
     USERS,
+    WAITERS,
     WAITING,
     Ints,
     flags1,
@@ -266,6 +267,7 @@ def leave_waiting(b: Ints, queue: int) -> None:
     b_queue_shape = small1(b, AT_QUEUE_SHAPE)
     if b_queue_state[queue] == WAITING:
         b_waiters[b_queue_shape[queue]] -= 1
+        b[WAITERS] -= 1
     b_queue_state[queue] = READY
 
 
@@ -279,6 +281,7 @@ def start_waiting(b: Ints, queue: int) -> None:
     shape = b_queue_shape[queue]
     b_queue_state[queue] = WAITING
     b_waiters[shape] += 1
+    b[WAITERS] += 1
     b_blocked[shape] = b[EPOCH]
 
 
