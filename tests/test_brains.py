@@ -264,3 +264,31 @@ def test_machine_code_is_made_again_when_any_source_changes() -> None:
     # Numba alone would look at one file; see drfh.kernels.online.state.kernel.
     cache = place.place._cache._cache_file  # type: ignore[attr-defined]
     assert cache._source_stamp == _stamp()
+
+
+@pytest.mark.parametrize("part", ["turn", "choice", "inside"])
+def test_own_functions_must_return_numbers(part: str) -> None:
+    scheduler = Scheduler(Cluster([Server({"cpu": 4})]), {part: lambda *_: float("nan")})
+    scheduler.add_user("ann")
+    scheduler.submit("t", "ann", {"cpu": 1})
+    before = scheduler.snapshot()
+    with pytest.raises(InputError, match=f"policy.{part} .* must return a number, got nan"):
+        scheduler.place()
+    assert scheduler.snapshot() == before
+
+
+def test_a_damaged_snapshot_is_refused() -> None:
+    scheduler = Scheduler(Cluster([Server({"cpu": 4})]))
+    for name in ("resources", "core", "tasks", "done", "groups", "predicates", "users"):
+        with pytest.raises(InputError, match="snapshot"):
+            Scheduler.restore({**scheduler.snapshot(), name: "x"})
+
+
+def test_a_scheduler_shows_what_it_has() -> None:
+    scheduler = Scheduler(Cluster([Server({"cpu": 4}, count=2)]))
+    scheduler.add_user("ann")
+    scheduler.submit("t", "ann", {"cpu": 3}, count=3)
+    scheduler.place()
+    assert repr(scheduler) == "Scheduler(best-fit-drfh, 2 servers, 1 user, 2 of 3 tasks running)"
+    with pytest.raises(InputError, match="printable"):
+        scheduler.submit("a\nb", "ann", {"cpu": 1})

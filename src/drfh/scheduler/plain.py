@@ -1,4 +1,4 @@
-"""The plain twin: the brain as a definition. No index, no arrays, every step in the open.
+"""The plain twin: the brain as a definition. No index, nothing remembered, every step in the open.
 
 It says what the indexed brain must do, task by task; it also runs the policies that have parts
 written as Python functions, and small clusters.
@@ -6,12 +6,16 @@ written as Python functions, and small clusters.
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
+from typing import Any
 
 import numpy as np
 
+from drfh.errors import InputError
+from drfh.policies.names import word_of
 from drfh.policies.parts import ServerView, TaskView, UserView
 from drfh.policies.scores import SCORES, best_fit
 from drfh.scheduler.core import (
@@ -58,6 +62,7 @@ class PlainCore:
         self._size: list[list[int]] = []  # by resource
         self._room: list[list[int]] = []  # by column
         self._free: list[list[int]] = []  # by column
+        self._mirror = np.zeros((0, rules.columns), dtype=np.int64)  # the same as an array
         self._on: list[dict[int, int]] = []  # task → stamp
         self._base: list[list[int]] = []  # what a shape needs, by resource
         self._need: list[list[int]] = []  # by column
@@ -141,6 +146,7 @@ class PlainCore:
                 for r, amount in enumerate(held):
                     free[r] -= amount
                     usage[r] += amount
+        self._mirror = np.array(self._free, dtype=np.int64).reshape(-1, self.rules.columns)
         self._never = [self._is_never(shape) for shape in range(len(self._base))]
         for queue in self._queue:
             for _, task in queue:
@@ -195,6 +201,7 @@ class PlainCore:
         for r, amount in enumerate(self._need[self._task_shape[task]]):
             self._free[server][r] -= amount
             self._usage[user][r] += amount
+        self._mirror[server] = self._free[server]
         self._running[user] += 1
         self._task_state[task] = RUNNING
         self._task_server[task] = server
@@ -206,6 +213,7 @@ class PlainCore:
         for r, amount in enumerate(self._need[self._task_shape[task]]):
             self._free[server][r] += amount
             self._usage[user][r] -= amount
+        self._mirror[server] = self._free[server]
         self._running[user] -= 1
         self._task_server[task] = -1
         del self._on[server][task]
@@ -248,7 +256,7 @@ class PlainCore:
         if mode == "oldest":
             return float(next((self._task_order[task] for task in self._ready(user)), 0))
         if mode == "own":
-            return float(self.rules.policy.turn(self._user_view(user)))  # type: ignore[operator]
+            return self._ask_for_number("turn", self._user_view(user))
         level = 0.0
         for column in self.rules.level:
             if self._full[column] > 0:
@@ -308,8 +316,8 @@ class PlainCore:
         inside = self.rules.policy.inside
         candidates: Iterable[int] = self._ready(user)
         if callable(inside):
-            views = {task: inside(self._task_view(task)) for task in candidates}
-            candidates = sorted(views, key=lambda task: (views[task], self._task_order[task]))
+            ranks = {t: self._ask_for_number("inside", self._task_view(t)) for t in candidates}
+            candidates = sorted(ranks, key=lambda task: (ranks[task], self._task_order[task]))
         tried: set[int] = set()
         for task in candidates:
             shape = self._task_shape[task]
@@ -324,7 +332,7 @@ class PlainCore:
 
     def _server_for(self, task: int) -> int | None:
         shape = self._task_shape[task]
-        fitting = [server for server in range(len(self._size)) if self.takes(task, server)]
+        fitting = self._fitting(task, shape)
         if not fitting:
             return None
         choice = self.rules.choice
@@ -335,11 +343,21 @@ class PlainCore:
             return fitting[position]
         return min(fitting, key=lambda server: (self._score(task, shape, server), server))
 
+    def _fitting(self, task: int, shape: int) -> list[int]:
+        """Return the servers that take a task, in order."""
+        if self._own_fits:
+            return [server for server in range(len(self._size)) if self.takes(task, server)]
+        # The same as asking each in turn, in one go.
+        columns = slice(self.rules.fit.start, self.rules.fit.stop)
+        holds = (self._mirror[:, columns] >= self._need[shape][columns]).all(axis=1)
+        may = self._allowed[self._restriction[shape]]
+        return [server for server in np.flatnonzero(holds).tolist() if may[server]]
+
     def _score(self, task: int, shape: int, server: int) -> float:
         choice = self.rules.choice
         if choice == "own":
             view = self._server_view(server, self._free[server])
-            return float(self.rules.policy.choice(self._task_view(task), view))  # type: ignore[operator]
+            return self._ask_for_number("choice", self._task_view(task), view)
         totals = [float(c) for c in self._size[server]] if choice == "alignment" else self._totals
         need = _shares(self._need[shape], totals)
         free = _shares(self._free[server], totals)
@@ -359,10 +377,9 @@ class PlainCore:
         return self.rules.policy.fits is not None
 
     def _holds(self, shape: int, server: int, free: list[int], view: TaskView | None) -> bool:
-        own = self.rules.policy.fits
-        if callable(own):
-            assert view is not None
-            return any(self._size[server]) and bool(own(view, self._server_view(server, free)))
+        if self._own_fits:
+            there = self._server_view(server, free)
+            return any(self._size[server]) and bool(self._ask_own("fits", view, there))
         need = self._need[shape]
         return all(free[r] >= need[r] for r in self.rules.fit)
 
@@ -388,7 +405,9 @@ class PlainCore:
 
     def _stops(self, user: int) -> bool:
         blocked = self.rules.policy.blocked
-        return bool(blocked(self._user_view(user))) if callable(blocked) else blocked == "strict"
+        if callable(blocked):
+            return bool(self._ask_own("blocked", self._user_view(user)))
+        return blocked == "strict"
 
     # Looking
 
@@ -439,7 +458,27 @@ class PlainCore:
         view = self._shape_view(shape) if self._own_fits else None
         return self._holds(shape, server, self._free[server], view)
 
-    # What a policy's own functions see
+    # A policy's own functions, and what they see
+
+    def _ask_own(self, part: str, *views: Any) -> Any:
+        """Call a function of the policy; what it raises is the mistake of who wrote it."""
+        function = getattr(self.rules.policy, part)
+        try:
+            return function(*views)
+        except Exception as error:
+            rule = f"must accept everything ({type(error).__name__}: {error})"
+            raise InputError(f"policy.{part} {word_of(function)}()", rule) from error
+
+    def _ask_for_number(self, part: str, *views: Any) -> float:
+        answer = self._ask_own(part, *views)
+        try:
+            number = float(answer)
+        except (TypeError, ValueError):
+            number = math.nan
+        if math.isnan(number):
+            function = word_of(getattr(self.rules.policy, part))
+            raise InputError(f"policy.{part} {function}()", "must return a number", answer)
+        return number
 
     def _amounts(self, row: Sequence[int]) -> dict[str, float]:
         return self._units.amounts(row[: len(self._totals)])
@@ -475,8 +514,8 @@ class PlainCore:
         """Return another brain in the same state, without asking the policy's functions."""
         twin = copy(self)
         for name, value in vars(self).items():
-            if isinstance(value, set):
-                setattr(twin, name, set(value))
+            if isinstance(value, (set, np.ndarray)):
+                setattr(twin, name, value.copy())
             elif isinstance(value, list):
                 rows = [v.copy() if isinstance(v, (list, dict)) else v for v in value]
                 setattr(twin, name, rows)

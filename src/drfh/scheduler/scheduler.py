@@ -10,6 +10,7 @@ import numpy as np
 from drfh.cluster import Cluster, check_name
 from drfh.errors import InputError
 from drfh.policies import Policy, find_policy
+from drfh.resources import some
 from drfh.scheduler.core import CoreState
 from drfh.scheduler.desk import Engine
 from drfh.scheduler.fleet import Fleet
@@ -209,6 +210,12 @@ class Scheduler(Looking, ServerCalls, TaskCalls):
         True
         """
         return take(self)
+
+    def __repr__(self) -> str:
+        servers, users = some(sum(self._up), "server"), some(len(self._users), "user")
+        running = sum(self.running(user) for user in self._users)
+        tasks = f"{running:,} of {some(len(self._tasks), 'task')} running"
+        return f"Scheduler({self.policy.name}, {servers}, {users}, {tasks})"
 
     @classmethod
     def restore(

@@ -87,13 +87,28 @@ def restore(
     """Fill an object that has nothing yet."""
     if not isinstance(snapshot, Mapping) or snapshot.get("format") != _FORMAT:
         raise InputError("snapshot", f"must be what snapshot() returned ({_FORMAT!r})")
+    _check_kinds(snapshot)
     try:
         _fill(scheduler, snapshot, policy, engine, log)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except InputError:
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         rule = f"must be what snapshot() returned ({type(error).__name__}: {error})"
         raise InputError("snapshot", rule) from error
     if log:
         scheduler._records.append({"call": "restore", "snapshot": dict(snapshot)})
+
+
+def _check_kinds(snapshot: Mapping[str, Any]) -> None:
+    """Raise unless what should be a list, or a mapping, is one."""
+    lists = ("resources", "units", "servers", "groups", "users", "predicates", "restrictions",
+             "tasks", "done", "cancelled")  # fmt: skip
+    for name in lists:
+        if not isinstance(snapshot.get(name), (list, tuple)):
+            raise InputError(f"snapshot.{name}", "must be a list", snapshot.get(name))
+    for name in ("evictions", "core"):
+        if not isinstance(snapshot.get(name), Mapping):
+            raise InputError(f"snapshot.{name}", "must be a mapping", snapshot.get(name))
 
 
 def _fill(

@@ -265,6 +265,8 @@ or '16Gi', got -1
 
     def _new_names(self, task: str, count: int) -> tuple[str, ...]:
         check_name(task, "task")
+        if not task.isprintable():
+            raise InputError("task", "must have a name of printable characters", task)
         number = 1 if type(count) is int and count == 1 else _whole(count, "count", 1)
         names = (task,) if number == 1 else tuple(f"{task}/{i}" for i in range(number))
         for name in names:

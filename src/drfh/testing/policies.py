@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from drfh.errors import DrfhError
+from drfh.errors import DrfhError, InputError
 from drfh.policies import Policy, find_policy
 from drfh.scheduler import Scheduler
 from drfh.testing.lives import Life
@@ -82,6 +82,8 @@ def check_policy(
     Traceback (most recent call last):
     drfh.testing.ConformanceError: drfh+best-fit+fits=generous overfills ...
     """
+    if isinstance(cases, bool) or not isinstance(cases, int) or cases < 1:
+        raise InputError("cases", "must be a whole number ≥ 1", cases)
     chosen = find_policy(policy)
     done: Counter[str] = Counter()
     for case in range(seed, seed + cases):
@@ -229,7 +231,7 @@ class _Checked:
         core: Any = scheduler._core
         number, position = scheduler._tasks[task], scheduler._fleet.position[server]
         if scheduler.policy.fits is not None:
-            return bool(core._takes(number, position))
+            return bool(core.takes(number, position))
         return bool(core.fits(core.shape_of(number), position))
 
     # Books
