@@ -434,8 +434,10 @@ class PlainCore:
         return self._usage[user][: len(self._totals)]
 
     def counts(self, user: int) -> tuple[int, int, int]:
-        queued = sum(1 for _ in self._ready(user))
-        return self._running[user], queued, len(self._queue[user]) - queued
+        waiting = len(self._queue[user])
+        some_never = bool(self._aside) or any(self._never)
+        queued = sum(1 for _ in self._ready(user)) if some_never else waiting
+        return self._running[user], queued, waiting - queued
 
     def capacity(self, server: int) -> list[int]:
         return list(self._size[server])
