@@ -22,6 +22,7 @@ from drfh.scheduler.rules import Rules
 __all__ = ["IndexedCore"]
 
 _ROOM_FOR_RESULTS = 4096
+_MANY_SERVERS = 20_000
 
 # Array → (what it has a row for, number type, what new rows hold). Shapes beyond the first axis
 # are found in _widths.
@@ -48,7 +49,7 @@ _ROWS: dict[str, tuple[str, Any, float]] = {
     "block_first": ("block", np.int64, 0), "block_most": ("block", np.int64, 0),
     "block_low": ("block", np.float64, 0), "block_high": ("block", np.float64, 0),
     "block_scratch": ("block", np.float64, 0),
-    "stairs": ("stair", np.int32, -1), "reach": ("stair", np.int32, 0),
+    "reach": ("stair", np.int32, 0),
     "stairs_rest": ("stair", np.int64, -1),
 }  # fmt: skip
 
@@ -88,7 +89,7 @@ class IndexedCore:
             "need": (columns,), "waiting_need": (columns,), "part": (m,), "ratio": (m,),
             "task": (8,), "block_key": (st.BLOCK,), "block_server": (st.BLOCK,),
             "block_free": (m,), "block_most": (m,), "block_low": (m,), "block_high": (m,),
-            "stairs": (st.MOST_STEPS,), "stairs_rest": (max(0, len(rules.fit) - 2),),
+            "stairs_rest": (max(0, len(rules.fit) - 2),),
         }  # fmt: skip
         self._room: dict[str, int] = {}
         self._size = np.zeros((0, m), dtype=np.int64)
@@ -99,6 +100,7 @@ class IndexedCore:
             "allowed": np.ones((1, 0), dtype=np.uint8),
             "stack": np.zeros(256, dtype=np.int32),
             "steps": np.zeros(st.MOST_STEPS, dtype=np.int64),
+            "stairs": np.zeros((0, 1), dtype=np.int32),
         }  # fmt: skip
         for name, (kind, number, start) in _ROWS.items():
             self._room[kind] = 0
@@ -342,6 +344,7 @@ class IndexedCore:
             steps = self._steps()
             b.head[st.STEPS] = len(steps)
             b.steps[: len(steps)] = steps
+            b.set("stairs", np.full((2 * leaves, len(steps)), -1, dtype=np.int32))
             second = int(b.room[:k, self.rules.fit[min(1, len(self.rules.fit) - 1)]].max(initial=0))
             b.head[st.ROUNDING] = max(0, second.bit_length() - 30)
             self._stepped = len(self._base)
@@ -354,8 +357,10 @@ class IndexedCore:
             return np.zeros(1, dtype=np.int64)
         needs = np.sort(self.brain.need[: len(self._base), self.rules.fit.start])
         different = np.unique(needs)
-        if len(different) >= st.MOST_STEPS:
-            places = np.linspace(0, len(needs) - 1, st.MOST_STEPS - 1)
+        # Fine steps make searches short and updates long, which many servers are worth.
+        most = st.MOST_STEPS if len(self._size) > _MANY_SERVERS else st.FEW_STEPS
+        if len(different) >= most:
+            places = np.linspace(0, len(needs) - 1, most - 1)
             different = np.unique(needs[places.astype(np.int64)])
         return np.unique(np.append(different, 0))
 
