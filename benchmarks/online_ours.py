@@ -82,6 +82,7 @@ class OurChurn:
         users, m = work.need.shape
         rules = Rules(DrfhPolicy.parse(f"{policy}-drfh"), RESOURCES[:m], (1.0,) * m)
         self.core = core = IndexedCore(rules)
+        core.forget_places()  # as in a simulation without changes of servers; no rival has lists
         self.running = len(work.task_user)
         tasks = self.running + most + QUEUED_FOR_EACH * users
         core.reserve(users=users, tasks=tasks, shapes=users, queues=users)
