@@ -161,7 +161,8 @@ def test_a_process_that_dies_is_one_line(small: Path, monkeypatch: pytest.Monkey
         )  # fmt: skip
 
 
-def test_an_interrupt_stops_all_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("delay", [0.0, 0.1, 0.3, 0.6, 1.0])  # while processes start, and later
+def test_an_interrupt_stops_all_and_leaves_nothing(tmp_path: Path, delay: float) -> None:
     # The tree of users runs on the plain brain, which takes seconds here.
     words = ["simulate", "paper-dynamic", "--policy", "hdrf,hdrf+cosine,hdrf+first-fit"]
     child = subprocess.Popen(
@@ -172,10 +173,12 @@ def test_an_interrupt_stops_all_and_leaves_nothing(tmp_path: Path) -> None:
     )  # fmt: skip
     while not os.listdir(tmp_path) and child.poll() is None:  # until the drafts are there
         time.sleep(0.05)
-    time.sleep(0.5)
+    time.sleep(delay)
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to all of them
     out, err = child.communicate(timeout=60)
-    assert (child.returncode, out, err) == (130, "", "drfh: interrupted\n")
+    assert (out, err) == ("", "drfh: interrupted\n")
+    # Python itself ends by the signal, which a shell shows as 130, if it came while it imported.
+    assert child.returncode in (130, -signal.SIGINT)
     assert os.listdir(tmp_path) == []
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -95,6 +97,8 @@ def simulate_many(
     results: dict[int, Result] = {}
     alive: dict[Connection, tuple[int, BaseProcess]] = {}
     waiting = list(enumerate(runs))[::-1]
+    # The first start would start the tracker too, which lets its caller hear signals again.
+    resource_tracker.ensure_running()
     try:
         while waiting or alive:
             while waiting and len(alive) < processes:
@@ -104,8 +108,8 @@ def simulate_many(
                 child: BaseProcess = context.Process(target=_child, args=words, daemon=True)
                 with _deaf():
                     child.start()
-                theirs.close()
-                alive[ours] = position, child
+                    theirs.close()
+                    alive[ours] = position, child
             for ready in wait(list(alive), timeout=_SECONDS_BETWEEN_LOOKS):
                 assert isinstance(ready, Connection)
                 _listen(ready, alive, results, runs, progress)
@@ -123,11 +127,21 @@ def _deaf() -> Iterator[None]:
 
     A terminal sends it to all of them; the parent is told when this is over, and stops them.
     """
+    heard: list[int] = []
+    main = threading.current_thread() is threading.main_thread()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # Another thread, of a library, may still take the signal, and Python would act on it here.
+    handler = signal.getsignal(signal.SIGINT)
+    if main and handler is not None:
+        signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     try:
         yield
     finally:
+        if main and handler is not None:
+            signal.signal(signal.SIGINT, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if heard:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _told(progress: Told, position: int) -> Callable[[Progress], None]:
