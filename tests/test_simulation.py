@@ -97,6 +97,22 @@ def test_without_a_horizon_it_ends_when_nothing_more_happens() -> None:
     assert len(result.samples) == 1
 
 
+@pytest.mark.parametrize("engine", ["plain", "indexed"])
+def test_server_events_after_the_last_task_do_not_stretch_the_run(engine: Any) -> None:
+    events = [AddServers(3, Server({"cpu": 1}, name="b")), RemoveServers(1000, "b")]
+    result = run(ONE, [cpu("ann", 5)], *events, interval=1, engine=engine)
+    assert result.horizon == 5
+    assert result.samples["time"].to_list() == [0, 1, 2, 3, 4, 5]
+    assert result.summary()["utilisation"]["cpu"] == pytest.approx(5 / 7)
+    # One that ends then still counts, and so does one that somebody waits for.
+    assert run(ONE, [cpu("ann", 5)], RemoveServers(5, "a"), engine=engine).horizon == 5
+    waits = run(ONE, [cpu("ann", 5), cpu("ann", 1, amount=9)], *events, engine=engine)
+    assert waits.horizon == 1000
+    assert run(ONE, [cpu("ann", math.inf)], *events, engine=engine).horizon == 1000
+    later = run(ONE, [cpu("ann", 1, arrival=2000)], *events, engine=engine)
+    assert later.horizon == 2001
+
+
 def test_samples_see_what_is_after_the_instant() -> None:
     result = run(ONE, [cpu("ann", 10), cpu("bob", 10, arrival=10)], interval=5)
     assert result.samples["share.ann"].to_list() == [1, 1, 0, 0, 0]

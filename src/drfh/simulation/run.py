@@ -71,7 +71,7 @@ def simulate(
         A name such as ``"best-fit-drfh"``, or a :class:`~drfh.policies.Policy`.
     until
         When to stop, in seconds; what happens at that very time still counts. None: when nothing
-        more happens.
+        more happens, or only to servers after the last task has ended.
     seed
         Start of the policy's draws, if it makes any.
     interval
@@ -126,6 +126,8 @@ def simulate(
             break
         stop = min(change, samples.next_time, told.next_time, horizon)
         driver.advance(stop)
+        if until is None and stop > max(driver.now, last_change) and _over(driver, plan, coming):
+            break  # a sample now would be of a time after the end
         if change == stop:
             driver.release(stop)
             driver.flush(stop)
@@ -141,8 +143,6 @@ def simulate(
             last_change = stop
         else:
             driver.advance(math.nextafter(stop, math.inf))
-        if until is None and stop > max(driver.now, last_change) and _over(driver, plan, coming):
-            break  # a sample now would be of a time after the end
         if samples.next_time == stop:
             _check_number(samples)
             before = time.perf_counter()
@@ -168,8 +168,10 @@ def simulate(
 
 
 def _over(driver: Driver, plan: Plan, coming: int) -> bool:
-    """Return whether nothing more happens."""
-    return driver.next_time() == math.inf and coming == len(plan.changes)
+    """Return whether nothing more happens, or nothing that matters to a task."""
+    if driver.next_time() < math.inf:
+        return False
+    return coming == len(plan.changes) or int(driver.user_done.sum()) == len(plan.duration)
 
 
 def check_simulation(
