@@ -151,7 +151,11 @@ def test_a_server_that_leaves_sends_its_tasks_back_to_start_again() -> None:
     assert result.users["mean_waiting"].to_list() == [9.0]  # of first starts: 0 and 18
     assert result.summary()["placements"] == 3
     assert result.tasks is not None
-    assert result.tasks["start"].to_list() == [8, 18]
+    columns = ("user", "first_start", "start", "end", "server", "evictions", "lost")
+    assert result.tasks.select(columns).rows() == [
+        ("ann", 0.0, 8.0, 18.0, "a", 1, 5.0),
+        ("ann", 18.0, 18.0, 28.0, "a", 0, 0.0),
+    ]
     # 25 seconds of use in 25 seconds of server.
     assert result.summary()["utilisation"] == {"cpu": 1.0}
     assert result.users["mean_share"].to_list() == [pytest.approx(25 / 28)]
@@ -375,6 +379,38 @@ def test_no_task_is_lost_or_made(case: tuple[Cluster, Workload], policy: str) ->
     assert ((distance >= 0) & (distance <= 1)).all()
 
 
+@given(workloads(), st.sampled_from(["plain", "indexed"]), st.sampled_from([None, 7.0]))
+@settings(max_examples=30)
+def test_the_summary_can_be_had_from_the_task_log(
+    case: tuple[Cluster, Workload], engine: Any, until: float | None
+) -> None:
+    cluster, workload = case
+    result = drfh.simulate(cluster, workload, until=until, log=True, engine=engine)
+    log, numbers = result.tasks, result.summary()
+    assert log is not None
+    waiting = (log["first_start"] - log["submission"]).drop_nulls()
+    assert waiting.len() == numbers["tasks"]["started"]
+    assert waiting.mean() == (
+        None if numbers["mean_waiting"] is None else pytest.approx(numbers["mean_waiting"])
+    )
+    by_user = log.group_by("user").agg(pl.col("evictions").sum(), pl.col("end").count())
+    expected = result.users.filter(pl.col("submitted") > 0).select("user", "evictions", "completed")
+    assert sorted(by_user.rows()) == sorted(expected.rows())
+    assert log["evictions"].sum() == numbers["tasks"]["evictions"]
+    runs = log.filter(pl.col("start").is_not_null())
+    assert runs["end"].is_null().sum() == numbers["tasks"]["running"]
+    # What was used of the CPU: runs that count, and runs that were cut short.
+    ran = (log["end"].fill_null(result.horizon) - log["start"]).fill_null(0) + log["lost"]
+    need = np.repeat(workload.demand[workload.batch_shape], workload.batch_count, axis=0)
+    column = workload.resources.index("cpu") if "cpu" in workload.resources else None
+    used = 0.0 if column is None else float(ran.to_numpy() @ need[:, column])
+    mean = numbers["utilisation"]["cpu"]
+    if not workload.events and result.horizon > 0:
+        assert mean == pytest.approx(used / cluster.totals[0] / result.horizon)
+    else:
+        assert (mean > 0) == (used > 0)
+
+
 @given(workloads(events=False))
 @settings(max_examples=60)
 def test_integrals_are_those_of_the_task_log(case: tuple[Cluster, Workload]) -> None:
@@ -428,7 +464,9 @@ def test_a_second_simulator_agrees(case: tuple[Cluster, Workload]) -> None:
     for name in ("start", "end"):
         times = result.tasks[name].to_list()
         found = {task: at for task, at in enumerate(times) if at is not None}
-        assert found == {naive.order[t]: at for t, at in getattr(naive, name).items()}
+        known = getattr(naive, name).items()
+        runs = naive.running.keys() | naive.end.keys()  # others were put back, and wait
+        assert found == {naive.order[task]: at for task, at in known if task in runs}
     assert result.summary()["tasks"]["evictions"] == naive.evictions
     used = (naive.used / np.where(naive.room > 0, naive.room, 1)).tolist()
     assert list(result.summary()["utilisation"].values()) == pytest.approx(used)
