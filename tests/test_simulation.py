@@ -21,7 +21,7 @@ from drfh import AddServers, Cluster, InputError, Job, RemoveServers, ResizeServ
 from drfh.policies import POLICIES, Policy
 from drfh.simulation import Progress, Result
 from drfh.simulation.plan import build
-from drfh.simulation.sampling import Samples, look
+from drfh.simulation.sampling import Samples, look, time_span
 from tests.naive_simulator import Naive
 
 ONE = Cluster([Server({"cpu": 1}, name="a")])
@@ -554,6 +554,17 @@ def test_many_samples_are_thinned_only_if_nobody_chose_the_interval() -> None:
         assert len(samples.time) == left
         assert samples.time[-1] == 1000
         assert samples.next_time == (1002 if thin else 1001)
+
+
+def test_tasks_that_can_never_run_are_no_work() -> None:
+    jobs = [cpu("ann", 10), cpu("ann", 1e9, amount=2, tasks=10), cpu("ann", 1e9, servers="b")]
+    cluster = Cluster([Server({"cpu": 1}, name="a"), Server({"memory": 1}, name="b")])
+    assert 100 <= len(run(cluster, jobs).samples) <= 400
+    core, plan, _, _ = build(cluster, Workload(["ann"], jobs), Policy())
+    assert time_span(plan) == 10
+    grows = [ResizeServer(5, "a", {"cpu": 2, "memory": 1})]
+    core, plan, _, _ = build(cluster, Workload(["ann"], jobs, grows), Policy())
+    assert time_span(plan) == 2e10 + 10
 
 
 @pytest.mark.parametrize("duration", [1e-200, 1e-10, 1.0, 1e15, 1e200])
