@@ -20,6 +20,7 @@ import drfh
 from drfh import AddServers, Cluster, InputError, Job, RemoveServers, ResizeServer, Server, Workload
 from drfh.policies import POLICIES, Policy
 from drfh.simulation import Progress, Result
+from drfh.simulation.driver import PlainDriver
 from drfh.simulation.plan import build
 from drfh.simulation.sampling import Samples, look, time_span
 from tests.naive_simulator import Naive
@@ -582,6 +583,20 @@ def test_progress_far_beyond_what_was_expected() -> None:
     result = run(ONE, [cpu("ann", 1), cpu("ann", 1, amount=2)], late, progress=told.append)
     assert result.horizon == 1e12 + 1
     assert len(result.samples) <= 1001
+
+
+def test_the_clock_stops_often_enough_to_hear_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    stops: list[float] = []
+
+    def advance(self: PlainDriver, before: float) -> None:
+        stops.append(before)
+        real(self, before)
+
+    real = PlainDriver.advance
+    monkeypatch.setattr(PlainDriver, "advance", advance)
+    result = run(ONE, [cpu("ann", 1, tasks=1000)], interval=1000)
+    assert result.horizon == 1000
+    assert len(set(stops)) >= 400
 
 
 def test_progress_is_told() -> None:

@@ -210,7 +210,11 @@ def _check_number(samples: Samples) -> None:
 
 
 class _Teller:
-    """Says how far the run is, now and then."""
+    """Says how far the run is, now and then.
+
+    It stops the clock for that also if nobody listens: Python hears of Ctrl-C only between two
+    calls of compiled code.
+    """
 
     def __init__(
         self, progress: Callable[[Progress], None] | None, plan: Plan, until: float | None
@@ -219,16 +223,16 @@ class _Teller:
         self.until = until
         self.tasks = len(plan.duration)
         span = time_span(plan) if until is None else until
-        self._step = span / _TICKS if progress is not None and span > 0 else math.inf
+        self._step = span / _TICKS or math.inf
         self._said = 0.0
         self.next_time = self._step
 
     def tell(self, now: float, driver: Driver, *, last: bool = False) -> None:
-        if self.progress is None:
-            return
         if self.next_time <= now:
             # Steps grow with the time, should the whole take much longer than it looked.
             self.next_time = now + max(self._step, now / _TICKS)
+        if self.progress is None:
+            return
         clock = time.monotonic()
         if last or clock - self._said >= _SECONDS_BETWEEN_WORDS:
             self._said = clock
