@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -215,7 +216,9 @@ def test_cut_leaves_later_jobs_out(capsys: pytest.CaptureFixture[str], small: Pa
         (["--until", "-1"], "--until must be a finite number of seconds > 0, got -1.0"),
         (["--until", "nan"], "--until must be a finite number of seconds > 0, got nan"),
         (["--interval", "0"], "--interval must be a finite number of seconds > 0, got 0.0"),
-        (["--seed", "-4"], "--seed must be a whole number ≥ 0, got -4"),
+        (["--seed", "-4"], "--seed must be a whole number from 0 to 4611686018427387903, got -4"),
+        (["--seed", str(2**62)], "from 0 to 4611686018427387903, got 4611686018427387904"),
+        (["--interval", "1e-9"], "--interval must be at least 2.8e-05 (at most 1,000,000 samples"),
         (["--seeds", "0"], "--seeds must be a whole number from 1 to 1,000, got 0"),
         (["--jobs", "0"], "--jobs must be a whole number ≥ 1, got 0"),
         (["--cut"], "--cut must be used together with --until"),
@@ -270,10 +273,38 @@ def test_mistakes_in_the_file(
 def test_files_without_jobs(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "google-2011")
     assert code == 2
-    assert "jobs must have at least one entry" in err
+    assert err.startswith("drfh: google-2011: jobs must have at least one entry")
     code, _, err = run(capsys)
     assert code == 2
     assert "FILE must be given" in err
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_disk_that_is_full(
+    capsys: pytest.CaptureFixture[str],
+    small: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    processes: int,
+) -> None:
+    def full(*words: object, **_: object) -> None:
+        raise drfh.InputError("directory", "must be writable (No space left)", "/draft")
+
+    if processes == 1:
+        monkeypatch.setattr(drfh.Result, "write", full)
+    else:
+        monkeypatch.setattr(many, "_child", tell_full)
+    monkeypatch.chdir(small.parent)
+    words = (small, "--policy", "fifo,mesos", "-o", "runs", "--jobs", processes)
+    code, out, err = run(capsys, *words)
+    assert (code, out) == (2, "")
+    assert err.endswith("--output must be writable (No space left), got 'runs'\n")
+    assert os.listdir() == ["small.yaml"]
+
+
+def tell_full(connection: Connection, *words: object) -> None:
+    """Be a process that cannot write."""
+    text = "directory must be writable (No space left), got '/draft'"
+    connection.send(("failed", ("directory", text, 2)))
 
 
 def test_sparks() -> None:

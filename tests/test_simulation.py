@@ -561,10 +561,10 @@ def test_tasks_that_can_never_run_are_no_work() -> None:
     jobs = [cpu("ann", 10), cpu("ann", 1e9, amount=2, tasks=10), cpu("ann", 1e9, servers="b")]
     cluster = Cluster([Server({"cpu": 1}, name="a"), Server({"memory": 1}, name="b")])
     assert 100 <= len(run(cluster, jobs).samples) <= 400
-    core, plan, _, _ = build(cluster, Workload(["ann"], jobs), Policy())
+    _, plan, _, _ = build(cluster, Workload(["ann"], jobs), Policy())
     assert time_span(plan) == 10
     grows = [ResizeServer(5, "a", {"cpu": 2, "memory": 1})]
-    core, plan, _, _ = build(cluster, Workload(["ann"], jobs, grows), Policy())
+    _, plan, _, _ = build(cluster, Workload(["ann"], jobs, grows), Policy())
     assert time_span(plan) == 2e10 + 10
 
 
@@ -700,10 +700,13 @@ WORK = Workload(["ann"], [cpu("ann", 5, arrival=7, name="late")])
         ({"until": math.nan}, "until must be a finite number of seconds > 0, got nan"),
         ({"until": "1h"}, "until must be a finite number of seconds > 0, got '1h'"),
         ({"interval": 0}, "interval must be a finite number of seconds > 0, got 0"),
-        ({"interval": 1e-9, "until": 8}, "interval must give at most 1,000,000 samples until 8 s, "
-                                         "got 1e-09"),
-        ({"seed": -1}, "seed must be a whole number ≥ 0, got -1"),
-        ({"seed": 0.5}, "seed must be a whole number ≥ 0, got 0.5"),
+        ({"interval": 1e-9, "until": 8}, "interval must be at least 8e-06 (at most 1,000,000 "
+                                         "samples until 8 s), got 1e-09"),
+        ({"interval": 1e-6}, "interval must be at least 1.2e-05 (at most 1,000,000 samples of a "
+                             "run that takes about 12 s), got 1e-06"),
+        ({"seed": -1}, "seed must be a whole number from 0 to 9223372036854775807, got -1"),
+        ({"seed": 0.5}, "seed must be a whole number from 0 to 9223372036854775807, got 0.5"),
+        ({"seed": 2**63}, "from 0 to 9223372036854775807, got 9223372036854775808"),
         ({"engine": "fast"}, "engine must be one of auto, indexed, plain"),
         ({"engine": "indexed", "policy": "hdrf"}, "engine must be plain for a policy with the "
                                                   "turn hdrf, got 'indexed'"),
@@ -715,6 +718,17 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         drfh.simulate(ONE, WORK, **options)
     assert message in str(caught.value)
+
+
+def test_too_many_samples_that_nobody_could_foresee(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drfh.simulation.run._MOST_SAMPLES", 100)
+    late = AddServers(1e6, Server({"cpu": 2}, name="b"))
+    with pytest.raises(InputError) as caught:
+        run(ONE, [cpu("ann", 1), cpu("ann", 1, amount=2)], late, interval=1)
+    assert str(caught.value) == (
+        "interval must be longer, or until be given: after 100 samples the run is at 100 s and "
+        "goes on, got 1.0"
+    )
 
 
 def test_bad_workloads() -> None:

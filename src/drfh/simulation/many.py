@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from drfh.cluster import Cluster
-from drfh.errors import DrfhError
+from drfh.errors import DrfhError, InputError
 from drfh.jobs import Workload
 from drfh.simulation.result import Result
 from drfh.simulation.run import Progress, simulate
@@ -174,7 +174,7 @@ def _listen(
         kind, news = ready.recv()
     except EOFError:
         child.join()
-        kind, news = "failed", (f"its process ended with code {child.exitcode}", 1)
+        kind, news = "failed", ("", f"its process ended with code {child.exitcode}", 1)
     if kind == "progress":
         if progress is not None:
             progress(position, news)
@@ -185,8 +185,11 @@ def _listen(
         child.terminate()
     child.join()
     if kind == "failed":
-        text, code = news
-        error = DrfhError(f"{runs[position].name}: {text}")
+        field, text, code = news
+        name = runs[position].name
+        if field:
+            raise InputError(field, text.removeprefix(f"{field} "), place=name)
+        error = DrfhError(f"{name}: {text}")
         error.exit_code = code
         raise error
     results[position] = news
@@ -209,9 +212,11 @@ def _child(
     except BrokenPipeError:
         pass  # nobody listens any more
     except Exception as error:  # one line at the other end, whatever it is
-        news = (f"internal error: {type(error).__name__}: {error}", 1)
+        news = ("", f"internal error: {type(error).__name__}: {error}", 1)
         if isinstance(error, DrfhError):
-            news = (str(error), error.exit_code)
+            news = ("", str(error), error.exit_code)
+        if isinstance(error, InputError) and not error.place:
+            news = (error.field, str(error), error.exit_code)
         with suppress(OSError):
             connection.send(("failed", news))
     finally:

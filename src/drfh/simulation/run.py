@@ -22,7 +22,7 @@ from drfh.simulation.result import Result
 from drfh.simulation.sampling import Samples, default_interval, look, time_span
 from drfh.simulation.servers import apply_change
 
-__all__ = ["Progress", "check_simulation", "simulate"]
+__all__ = ["Progress", "check_length", "check_simulation", "simulate"]
 
 _MOST_SAMPLES = 1_000_000
 _TICKS = 400
@@ -111,6 +111,8 @@ def simulate(
     chosen = find_policy(policy)
     check_simulation(cluster, workload, until, seed, interval)
     core, plan, fleet, units = build(cluster, workload, chosen, int(seed), engine)
+    if until is None and interval is not None:
+        check_length(plan, float(interval))
     horizon = math.inf if until is None else float(until)
     driver = make_driver(core, plan, log=log)
     step = default_interval(plan, until) if interval is None else float(interval)
@@ -183,7 +185,7 @@ def check_simulation(
     if not isinstance(workload, Workload):
         raise InputError("workload", "must be a drfh.Workload", workload)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
-        raise InputError("seed", "must be a whole number ≥ 0", seed)
+        raise InputError("seed", f"must be a whole number from 0 to {2**63 - 1}", seed)
     for name, value in (("until", until), ("interval", interval)):
         if value is None:
             continue
@@ -197,15 +199,31 @@ def check_simulation(
             job = workload.job_name(int(workload.batch_job[batch]))
             rule = f"must be at most until = {until:g} (Workload.until leaves later jobs out)"
             raise InputError(f"arrival of {job}", rule, float(workload.batch_arrival[batch]))
-        if interval is not None and until / interval > _MOST_SAMPLES:
-            rule = f"must give at most {_MOST_SAMPLES:,} samples until {until:g} s"
-            raise InputError("interval", rule, interval)
+        if interval is not None:
+            _check_interval(interval, until, f"until {until:g} s")
     workload.check(cluster)
+
+
+def check_length(plan: Plan, interval: float) -> None:
+    """Raise if a run without a horizon looks too long for samples so close to each other."""
+    span = time_span(plan)
+    _check_interval(interval, span, f"of a run that takes about {span:g} s")
+
+
+def _check_interval(interval: float, span: float, when: str) -> None:
+    if span / interval > _MOST_SAMPLES:
+        least = span / _MOST_SAMPLES
+        short = float(f"{least:.1e}")
+        if short < least:  # two digits, rounded up
+            short = float(f"{1.05 * least:.1e}")
+        rule = f"must be at least {short:g} (at most {_MOST_SAMPLES:,} samples {when})"
+        raise InputError("interval", rule, interval)
 
 
 def _check_number(samples: Samples) -> None:
     if len(samples.time) > _MOST_SAMPLES:
-        rule = f"must give at most {_MOST_SAMPLES:,} samples (that is {samples.next_time:g} s)"
+        so_far = f"after {_MOST_SAMPLES:,} samples the run is at {samples.time[-1]:g} s"
+        rule = f"must be longer, or until be given: {so_far} and goes on"
         raise InputError("interval", rule, samples.interval)
 
 
