@@ -206,6 +206,18 @@ def test_cut_leaves_later_jobs_out(capsys: pytest.CaptureFixture[str], small: Pa
     assert "at the end 2 tasks ran and 2 waited" in out
 
 
+def test_a_note_says_whose_times_these_are(capsys: pytest.CaptureFixture[str], small: Path) -> None:
+    _, out, _ = run(capsys, small)
+    assert "never did" not in out
+    assert "that finished" not in out
+    _, out, _ = run(capsys, small, "--until", 26)
+    assert "never did" not in out
+    assert "job times are of the 1 job that finished; 1 did not\n" in out
+    _, out, _ = run(capsys, small, "--until", 12, "--policy", "fifo,mesos")
+    assert "fifo: mean waiting is of the 4 tasks that started; 3 never did\n" in out
+    assert "that finished" not in out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -178,6 +178,18 @@ def _print_users(out: Any, result: Result, *, everyone: bool) -> None:
         say(f"… and {some(len(rows) - len(shown), 'user')} more with less (--all shows them)")
 
 
+def _say_of_whom(head: str, tasks: Mapping[str, int], jobs: Mapping[str, int]) -> None:
+    """Say of which tasks and jobs the times are, if not of all."""
+    started, finished = tasks["started"], jobs["completed"]
+    idle, open_ = tasks["submitted"] - started, jobs["submitted"] - finished
+    if started and idle:
+        which = f"{some(started, 'task')} that started"
+        say(f"{head}mean waiting is of the {which}; {idle:,} never did", "yellow")
+    if finished and open_:
+        which = f"{some(finished, 'job')} that finished"
+        say(f"{head}job times are of the {which}; {open_:,} did not", "yellow")
+
+
 def _print_notes(name: str, result: Result) -> None:
     """Print what the table does not say."""
     facts = result.numbers
@@ -190,6 +202,7 @@ def _print_notes(name: str, result: Result) -> None:
         were = "was" if tasks["evictions"] == 1 else "were"
         say(f"{head}{some(tasks['evictions'], 'task')} {were} put back when servers left or shrank,"
             " and had to start again")  # fmt: skip
+    _say_of_whom(head, tasks, facts["jobs"])
     left = tasks["running"] + tasks["queued"]
     if left:
         say(f"{head}at the end {tasks['running']:,} tasks ran and {tasks['queued']:,} waited")
