@@ -206,6 +206,17 @@ def test_cut_leaves_later_jobs_out(capsys: pytest.CaptureFixture[str], small: Pa
     assert "at the end 2 tasks ran and 2 waited" in out
 
 
+def test_a_note_says_whose_fair_level_is_of_a_mean(
+    capsys: pytest.CaptureFixture[str], small: Path
+) -> None:
+    assert "mean task" not in run(capsys, small, "--fair")[1]
+    small.write_text(SMALL + "  - {user: ann, duration: 9, demand: {cpu: 2}}\n")
+    assert "mean task" not in run(capsys, small)[1]
+    _, out, _ = run(capsys, small, "--fair")
+    note = "1 user had tasks that differ: its fair level is that of the mean task, which may "
+    assert note in out
+
+
 def test_a_note_says_whose_times_these_are(capsys: pytest.CaptureFixture[str], small: Path) -> None:
     _, out, _ = run(capsys, small)
     assert "never did" not in out

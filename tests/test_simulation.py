@@ -515,6 +515,14 @@ def test_fair_levels_are_those_of_the_exact_mechanism() -> None:
     assert result.summary()["fair"]["max_distance"] == pytest.approx(row["fair.distance"])
 
 
+def test_users_with_tasks_that_differ_are_counted() -> None:
+    jobs = [cpu("ann", 9), cpu("ann", 9, amount=0.5), cpu("bob", 9, tasks=3), cpu("eve", 5),
+            cpu("eve", 9, amount=0.5, arrival=100), cpu("dan", 9), cpu("dan", 9, servers="a"),
+            cpu("fay", 1), cpu("fay", 1, amount=9)]  # fmt: skip
+    result = run(Cluster([Server({"cpu": 4}, name="a")]), jobs, interval=1, fair=True)
+    assert result.summary()["fair"]["mixed_users"] == 1  # fay's other task never runs
+
+
 def test_time_below_fair_is_that_of_the_samples() -> None:
     # Bob's tasks are in front under fifo, ann has nothing for 10 seconds.
     jobs = [cpu("bob", 10, tasks=2), cpu("ann", 10, arrival=0)]

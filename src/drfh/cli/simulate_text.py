@@ -217,3 +217,8 @@ def _print_notes(name: str, result: Result) -> None:
                 f"below its fair level ({cost})")  # fmt: skip
         else:
             say(f"{head}fair at all samples ({cost})")
+        mixed = facts["fair"].get("mixed_users", 0)  # runs of old have no such number
+        if mixed:
+            had = "had tasks that differ: its" if mixed == 1 else "had tasks that differ: their"
+            say(f"{head}{some(mixed, 'user')} {had} fair level is that of the mean task, which may"
+                " mislead", "yellow")  # fmt: skip

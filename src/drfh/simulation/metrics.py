@@ -55,6 +55,7 @@ class Finished:
     sample_seconds: float
     fair_seconds: float | None
     fair_solved: int
+    fair_mixed: int
     seconds: float
 
 
@@ -223,6 +224,7 @@ def summary(
         fair = {
             "mean_distance": float(distance.mean()),  # type: ignore[arg-type]
             "max_distance": float(distance.max()),  # type: ignore[arg-type]
+            "mixed_users": run.fair_mixed,
         }
     return {
         "policy": run.policy.name,

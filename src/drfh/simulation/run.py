@@ -164,6 +164,7 @@ def simulate(
             sample_seconds=sampling,
             fair_seconds=None if levels is None else levels.seconds,
             fair_solved=0 if levels is None else levels.solved,
+            fair_mixed=0 if levels is None else int(levels.mixed.sum()),
             seconds=time.perf_counter() - started,
         )
     )  # fmt: skip
