@@ -183,6 +183,31 @@ def test_an_interrupt_stops_all_and_leaves_nothing(tmp_path: Path, delay: float)
     assert os.listdir(tmp_path) == []
 
 
+def tell_what_is_blocked(connection: Connection, *words: object) -> None:
+    """Be a process that says whether it hears of Ctrl-C."""
+    blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, set())
+    connection.send(("done", blocked))
+
+
+def test_the_first_process_is_deaf_too() -> None:
+    # In a Python of its own, where no other test has started what the first process starts.
+    words = """\
+import drfh
+from drfh.simulation import many
+from tests.test_cli_simulate import tell_what_is_blocked
+many._child = tell_what_is_blocked
+scenario = drfh.load_scenario("gpu-day")
+runs = [many.Run(name, name, 0) for name in ("fifo", "mesos")]
+print(many.simulate_many(scenario.cluster, scenario.workload, runs, processes=2))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", words], cwd=Path(__file__).parents[1], capture_output=True,
+        text=True, check=False, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(Path(drfh.__file__).parents[1])},
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("[True, True]\n", "")
+
+
 def test_list_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--list")
     assert code == 0
