@@ -181,6 +181,5 @@ def play(day: Day, policy: Policy = "best-fit") -> SimulationRun:
     started = time.process_time()
     driver.advance(day.horizon)
     seconds = time.process_time() - started
-    assert driver.task_start is not None
-    assert driver.task_server is not None
-    return SimulationRun(driver.task_start, driver.task_server, 0, 0, seconds)
+    assert driver.log is not None
+    return SimulationRun(driver.log.start, driver.log.server, 0, 0, seconds)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -161,7 +162,8 @@ def test_a_process_that_dies_is_one_line(small: Path, monkeypatch: pytest.Monkey
         )  # fmt: skip
 
 
-def test_an_interrupt_stops_all_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("delay", [0.0, 0.1, 0.3, 0.6, 1.0])  # while processes start, and later
+def test_an_interrupt_stops_all_and_leaves_nothing(tmp_path: Path, delay: float) -> None:
     # The tree of users runs on the plain brain, which takes seconds here.
     words = ["simulate", "paper-dynamic", "--policy", "hdrf,hdrf+cosine,hdrf+first-fit"]
     child = subprocess.Popen(
@@ -172,11 +174,38 @@ def test_an_interrupt_stops_all_and_leaves_nothing(tmp_path: Path) -> None:
     )  # fmt: skip
     while not os.listdir(tmp_path) and child.poll() is None:  # until the drafts are there
         time.sleep(0.05)
-    time.sleep(0.5)
+    time.sleep(delay)
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to all of them
     out, err = child.communicate(timeout=60)
-    assert (child.returncode, out, err) == (130, "", "drfh: interrupted\n")
+    assert (out, err) == ("", "drfh: interrupted\n")
+    # Python itself ends by the signal, which a shell shows as 130, if it came while it imported.
+    assert child.returncode in (130, -signal.SIGINT)
     assert os.listdir(tmp_path) == []
+
+
+def tell_what_is_blocked(connection: Connection, *words: object) -> None:
+    """Be a process that says whether it hears of Ctrl-C."""
+    blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, set())
+    connection.send(("done", blocked))
+
+
+def test_the_first_process_is_deaf_too() -> None:
+    # In a Python of its own, where no other test has started what the first process starts.
+    words = """\
+import drfh
+from drfh.simulation import many
+from tests.test_cli_simulate import tell_what_is_blocked
+many._child = tell_what_is_blocked
+scenario = drfh.load_scenario("gpu-day")
+runs = [many.Run(name, name, 0) for name in ("fifo", "mesos")]
+print(many.simulate_many(scenario.cluster, scenario.workload, runs, processes=2))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", words], cwd=Path(__file__).parents[1], capture_output=True,
+        text=True, check=False, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(Path(drfh.__file__).parents[1])},
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("[True, True]\n", "")
 
 
 def test_list_and_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,6 +231,29 @@ def test_cut_leaves_later_jobs_out(capsys: pytest.CaptureFixture[str], small: Pa
     assert "at the end 2 tasks ran and 2 waited" in out
 
 
+def test_a_note_says_whose_fair_level_is_of_a_mean(
+    capsys: pytest.CaptureFixture[str], small: Path
+) -> None:
+    assert "mean task" not in run(capsys, small, "--fair")[1]
+    small.write_text(SMALL + "  - {user: ann, duration: 9, demand: {cpu: 2}}\n")
+    assert "mean task" not in run(capsys, small)[1]
+    _, out, _ = run(capsys, small, "--fair")
+    note = "1 user had tasks that differ: its fair level is that of the mean task, which may "
+    assert note in out
+
+
+def test_a_note_says_whose_times_these_are(capsys: pytest.CaptureFixture[str], small: Path) -> None:
+    _, out, _ = run(capsys, small)
+    assert "never did" not in out
+    assert "that finished" not in out
+    _, out, _ = run(capsys, small, "--until", 26)
+    assert "never did" not in out
+    assert "job times are of the 1 job that finished; 1 did not\n" in out
+    _, out, _ = run(capsys, small, "--until", 12, "--policy", "fifo,mesos")
+    assert "fifo: mean waiting is of the 4 tasks that started; 3 never did\n" in out
+    assert "that finished" not in out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -212,7 +264,9 @@ def test_cut_leaves_later_jobs_out(capsys: pytest.CaptureFixture[str], small: Pa
         (["--until", "-1"], "--until must be a finite number of seconds > 0, got -1.0"),
         (["--until", "nan"], "--until must be a finite number of seconds > 0, got nan"),
         (["--interval", "0"], "--interval must be a finite number of seconds > 0, got 0.0"),
-        (["--seed", "-4"], "--seed must be a whole number ≥ 0, got -4"),
+        (["--seed", "-4"], "--seed must be a whole number from 0 to 4611686018427387903, got -4"),
+        (["--seed", str(2**62)], "from 0 to 4611686018427387903, got 4611686018427387904"),
+        (["--interval", "1e-9"], "--interval must be at least 2.8e-05 (at most 1,000,000 samples"),
         (["--seeds", "0"], "--seeds must be a whole number from 1 to 1,000, got 0"),
         (["--jobs", "0"], "--jobs must be a whole number ≥ 1, got 0"),
         (["--cut"], "--cut must be used together with --until"),
@@ -267,10 +321,38 @@ def test_mistakes_in_the_file(
 def test_files_without_jobs(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "google-2011")
     assert code == 2
-    assert "jobs must have at least one entry" in err
+    assert err.startswith("drfh: google-2011: jobs must have at least one entry")
     code, _, err = run(capsys)
     assert code == 2
     assert "FILE must be given" in err
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_disk_that_is_full(
+    capsys: pytest.CaptureFixture[str],
+    small: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    processes: int,
+) -> None:
+    def full(*words: object, **_: object) -> None:
+        raise drfh.InputError("directory", "must be writable (No space left)", "/draft")
+
+    if processes == 1:
+        monkeypatch.setattr(drfh.Result, "write", full)
+    else:
+        monkeypatch.setattr(many, "_child", tell_full)
+    monkeypatch.chdir(small.parent)
+    words = (small, "--policy", "fifo,mesos", "-o", "runs", "--jobs", processes)
+    code, out, err = run(capsys, *words)
+    assert (code, out) == (2, "")
+    assert err.endswith("--output must be writable (No space left), got 'runs'\n")
+    assert os.listdir() == ["small.yaml"]
+
+
+def tell_full(connection: Connection, *words: object) -> None:
+    """Be a process that cannot write."""
+    text = "directory must be writable (No space left), got '/draft'"
+    connection.send(("failed", ("directory", text, 2)))
 
 
 def test_sparks() -> None:

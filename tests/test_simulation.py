@@ -20,8 +20,9 @@ import drfh
 from drfh import AddServers, Cluster, InputError, Job, RemoveServers, ResizeServer, Server, Workload
 from drfh.policies import POLICIES, Policy
 from drfh.simulation import Progress, Result
+from drfh.simulation.driver import PlainDriver
 from drfh.simulation.plan import build
-from drfh.simulation.sampling import Samples, look
+from drfh.simulation.sampling import Samples, look, time_span
 from tests.naive_simulator import Naive
 
 ONE = Cluster([Server({"cpu": 1}, name="a")])
@@ -97,6 +98,22 @@ def test_without_a_horizon_it_ends_when_nothing_more_happens() -> None:
     assert len(result.samples) == 1
 
 
+@pytest.mark.parametrize("engine", ["plain", "indexed"])
+def test_server_events_after_the_last_task_do_not_stretch_the_run(engine: Any) -> None:
+    events = [AddServers(3, Server({"cpu": 1}, name="b")), RemoveServers(1000, "b")]
+    result = run(ONE, [cpu("ann", 5)], *events, interval=1, engine=engine)
+    assert result.horizon == 5
+    assert result.samples["time"].to_list() == [0, 1, 2, 3, 4, 5]
+    assert result.summary()["utilisation"]["cpu"] == pytest.approx(5 / 7)
+    # One that ends then still counts, and so does one that somebody waits for.
+    assert run(ONE, [cpu("ann", 5)], RemoveServers(5, "a"), engine=engine).horizon == 5
+    waits = run(ONE, [cpu("ann", 5), cpu("ann", 1, amount=9)], *events, engine=engine)
+    assert waits.horizon == 1000
+    assert run(ONE, [cpu("ann", math.inf)], *events, engine=engine).horizon == 1000
+    later = run(ONE, [cpu("ann", 1, arrival=2000)], *events, engine=engine)
+    assert later.horizon == 2001
+
+
 def test_samples_see_what_is_after_the_instant() -> None:
     result = run(ONE, [cpu("ann", 10), cpu("bob", 10, arrival=10)], interval=5)
     assert result.samples["share.ann"].to_list() == [1, 1, 0, 0, 0]
@@ -135,7 +152,11 @@ def test_a_server_that_leaves_sends_its_tasks_back_to_start_again() -> None:
     assert result.users["mean_waiting"].to_list() == [9.0]  # of first starts: 0 and 18
     assert result.summary()["placements"] == 3
     assert result.tasks is not None
-    assert result.tasks["start"].to_list() == [8, 18]
+    columns = ("user", "first_start", "start", "end", "server", "evictions", "lost")
+    assert result.tasks.select(columns).rows() == [
+        ("ann", 0.0, 8.0, 18.0, "a", 1, 5.0),
+        ("ann", 18.0, 18.0, 28.0, "a", 0, 0.0),
+    ]
     # 25 seconds of use in 25 seconds of server.
     assert result.summary()["utilisation"] == {"cpu": 1.0}
     assert result.users["mean_share"].to_list() == [pytest.approx(25 / 28)]
@@ -359,6 +380,38 @@ def test_no_task_is_lost_or_made(case: tuple[Cluster, Workload], policy: str) ->
     assert ((distance >= 0) & (distance <= 1)).all()
 
 
+@given(workloads(), st.sampled_from(["plain", "indexed"]), st.sampled_from([None, 7.0]))
+@settings(max_examples=30)
+def test_the_summary_can_be_had_from_the_task_log(
+    case: tuple[Cluster, Workload], engine: Any, until: float | None
+) -> None:
+    cluster, workload = case
+    result = drfh.simulate(cluster, workload, until=until, log=True, engine=engine)
+    log, numbers = result.tasks, result.summary()
+    assert log is not None
+    waiting = (log["first_start"] - log["submission"]).drop_nulls()
+    assert waiting.len() == numbers["tasks"]["started"]
+    assert waiting.mean() == (
+        None if numbers["mean_waiting"] is None else pytest.approx(numbers["mean_waiting"])
+    )
+    by_user = log.group_by("user").agg(pl.col("evictions").sum(), pl.col("end").count())
+    expected = result.users.filter(pl.col("submitted") > 0).select("user", "evictions", "completed")
+    assert sorted(by_user.rows()) == sorted(expected.rows())
+    assert log["evictions"].sum() == numbers["tasks"]["evictions"]
+    runs = log.filter(pl.col("start").is_not_null())
+    assert runs["end"].is_null().sum() == numbers["tasks"]["running"]
+    # What was used of the CPU: runs that count, and runs that were cut short.
+    ran = (log["end"].fill_null(result.horizon) - log["start"]).fill_null(0) + log["lost"]
+    need = np.repeat(workload.demand[workload.batch_shape], workload.batch_count, axis=0)
+    column = workload.resources.index("cpu") if "cpu" in workload.resources else None
+    used = 0.0 if column is None else float(ran.to_numpy() @ need[:, column])
+    mean = numbers["utilisation"]["cpu"]
+    if not workload.events and result.horizon > 0:
+        assert mean == pytest.approx(used / cluster.totals[0] / result.horizon)
+    else:
+        assert (mean > 0) == (used > 0)
+
+
 @given(workloads(events=False))
 @settings(max_examples=60)
 def test_integrals_are_those_of_the_task_log(case: tuple[Cluster, Workload]) -> None:
@@ -412,7 +465,9 @@ def test_a_second_simulator_agrees(case: tuple[Cluster, Workload]) -> None:
     for name in ("start", "end"):
         times = result.tasks[name].to_list()
         found = {task: at for task, at in enumerate(times) if at is not None}
-        assert found == {naive.order[t]: at for t, at in getattr(naive, name).items()}
+        known = getattr(naive, name).items()
+        runs = naive.running.keys() | naive.end.keys()  # others were put back, and wait
+        assert found == {naive.order[task]: at for task, at in known if task in runs}
     assert result.summary()["tasks"]["evictions"] == naive.evictions
     used = (naive.used / np.where(naive.room > 0, naive.room, 1)).tolist()
     assert list(result.summary()["utilisation"].values()) == pytest.approx(used)
@@ -460,6 +515,14 @@ def test_fair_levels_are_those_of_the_exact_mechanism() -> None:
     assert result.summary()["fair"]["max_distance"] == pytest.approx(row["fair.distance"])
 
 
+def test_users_with_tasks_that_differ_are_counted() -> None:
+    jobs = [cpu("ann", 9), cpu("ann", 9, amount=0.5), cpu("bob", 9, tasks=3), cpu("eve", 5),
+            cpu("eve", 9, amount=0.5, arrival=100), cpu("dan", 9), cpu("dan", 9, servers="a"),
+            cpu("fay", 1), cpu("fay", 1, amount=9)]  # fmt: skip
+    result = run(Cluster([Server({"cpu": 4}, name="a")]), jobs, interval=1, fair=True)
+    assert result.summary()["fair"]["mixed_users"] == 1  # fay's other task never runs
+
+
 def test_time_below_fair_is_that_of_the_samples() -> None:
     # Bob's tasks are in front under fifo, ann has nothing for 10 seconds.
     jobs = [cpu("bob", 10, tasks=2), cpu("ann", 10, arrival=0)]
@@ -502,6 +565,17 @@ def test_many_samples_are_thinned_only_if_nobody_chose_the_interval() -> None:
         assert samples.next_time == (1002 if thin else 1001)
 
 
+def test_tasks_that_can_never_run_are_no_work() -> None:
+    jobs = [cpu("ann", 10), cpu("ann", 1e9, amount=2, tasks=10), cpu("ann", 1e9, servers="b")]
+    cluster = Cluster([Server({"cpu": 1}, name="a"), Server({"memory": 1}, name="b")])
+    assert 100 <= len(run(cluster, jobs).samples) <= 400
+    _, plan, _, _ = build(cluster, Workload(["ann"], jobs), Policy())
+    assert time_span(plan) == 10
+    grows = [ResizeServer(5, "a", {"cpu": 2, "memory": 1})]
+    _, plan, _, _ = build(cluster, Workload(["ann"], jobs, grows), Policy())
+    assert time_span(plan) == 2e10 + 10
+
+
 @pytest.mark.parametrize("duration", [1e-200, 1e-10, 1.0, 1e15, 1e200])
 def test_clusters_of_all_speeds(duration: float) -> None:
     told: list[Progress] = []
@@ -517,6 +591,20 @@ def test_progress_far_beyond_what_was_expected() -> None:
     result = run(ONE, [cpu("ann", 1), cpu("ann", 1, amount=2)], late, progress=told.append)
     assert result.horizon == 1e12 + 1
     assert len(result.samples) <= 1001
+
+
+def test_the_clock_stops_often_enough_to_hear_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    stops: list[float] = []
+
+    def advance(self: PlainDriver, before: float) -> None:
+        stops.append(before)
+        real(self, before)
+
+    real = PlainDriver.advance
+    monkeypatch.setattr(PlainDriver, "advance", advance)
+    result = run(ONE, [cpu("ann", 1, tasks=1000)], interval=1000)
+    assert result.horizon == 1000
+    assert len(set(stops)) >= 400
 
 
 def test_progress_is_told() -> None:
@@ -620,10 +708,13 @@ WORK = Workload(["ann"], [cpu("ann", 5, arrival=7, name="late")])
         ({"until": math.nan}, "until must be a finite number of seconds > 0, got nan"),
         ({"until": "1h"}, "until must be a finite number of seconds > 0, got '1h'"),
         ({"interval": 0}, "interval must be a finite number of seconds > 0, got 0"),
-        ({"interval": 1e-9, "until": 8}, "interval must give at most 1,000,000 samples until 8 s, "
-                                         "got 1e-09"),
-        ({"seed": -1}, "seed must be a whole number ≥ 0, got -1"),
-        ({"seed": 0.5}, "seed must be a whole number ≥ 0, got 0.5"),
+        ({"interval": 1e-9, "until": 8}, "interval must be at least 8e-06 (at most 1,000,000 "
+                                         "samples until 8 s), got 1e-09"),
+        ({"interval": 1e-6}, "interval must be at least 1.2e-05 (at most 1,000,000 samples of a "
+                             "run that takes about 12 s), got 1e-06"),
+        ({"seed": -1}, "seed must be a whole number from 0 to 9223372036854775807, got -1"),
+        ({"seed": 0.5}, "seed must be a whole number from 0 to 9223372036854775807, got 0.5"),
+        ({"seed": 2**63}, "from 0 to 9223372036854775807, got 9223372036854775808"),
         ({"engine": "fast"}, "engine must be one of auto, indexed, plain"),
         ({"engine": "indexed", "policy": "hdrf"}, "engine must be plain for a policy with the "
                                                   "turn hdrf, got 'indexed'"),
@@ -635,6 +726,17 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         drfh.simulate(ONE, WORK, **options)
     assert message in str(caught.value)
+
+
+def test_too_many_samples_that_nobody_could_foresee(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drfh.simulation.run._MOST_SAMPLES", 100)
+    late = AddServers(1e6, Server({"cpu": 2}, name="b"))
+    with pytest.raises(InputError) as caught:
+        run(ONE, [cpu("ann", 1), cpu("ann", 1, amount=2)], late, interval=1)
+    assert str(caught.value) == (
+        "interval must be longer, or until be given: after 100 samples the run is at 100 s and "
+        "goes on, got 1.0"
+    )
 
 
 def test_bad_workloads() -> None:

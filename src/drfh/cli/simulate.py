@@ -113,6 +113,7 @@ def simulate(
       drfh simulate paper-dynamic --until 1000 --interval 10 --json
     """  # fmt: skip
     from drfh.cli import simulate_text as text
+    from drfh.disk import shown_path
     from drfh.files import load_scenario
 
     if listed:
@@ -131,12 +132,16 @@ def simulate(
     runs = _runs(policy, seed, seeds)
     targets = _targets(runs, output, force)
     scenario = load_scenario(file, strict=True)
-    workload = scenario.workload
+    try:
+        workload = scenario.workload
+    except InputError as error:
+        error.place = shown_path(file)
+        raise
     if cut and until is not None:
         workload = workload.until(until)
     options = {"until": until, "interval": interval, "fair": fair, "log": log, "source": file}
     _check(scenario.cluster, workload, runs, options)
-    results = _carry_out(scenario.cluster, workload, runs, options, jobs, targets, force)
+    results = _carry_out(scenario.cluster, workload, runs, options, jobs, targets, force, output)
     if as_json:
         places: list[str | None] = [str(target) for target in targets]
         places = places or [None] * len(results)
@@ -165,7 +170,7 @@ def _runs(policies: str, seed: int, seeds: int | None) -> list[Run]:
     if not words:
         raise InputError("--policy", "must name at least one policy", policies)
     if not 0 <= seed < 2**62:
-        raise InputError("--seed", "must be a whole number ≥ 0", seed)
+        raise InputError("--seed", f"must be a whole number from 0 to {2**62 - 1}", seed)
     runs: list[Run] = []
     for word in words:
         policy = Policy.parse(word)
@@ -197,11 +202,8 @@ def _targets(runs: list[Run], output: Path | None, force: bool) -> list[Path]:
             raise InputError("--output", "must be a directory or a new one", str(output))
         targets = [output / re.sub(r"[^\w.+=-]", "-", run.name) for run in runs]
     for target in targets:
-        try:
+        with _as_options():
             check_directory(target, RUN_FILE, force=force, field="--output")
-        except InputError as error:
-            error.rule = error.rule.replace("with force", "with --force")
-            raise
     return targets
 
 
@@ -209,19 +211,39 @@ def _check(cluster: Cluster, workload: Workload, runs: list[Run], options: dict[
     """Raise in this process, before any other is started, if a run could not begin."""
     from drfh.policies import find_policy
     from drfh.scheduler.rules import Rules
-    from drfh.simulation.run import check_simulation
+    from drfh.simulation.plan import make_plan
+    from drfh.simulation.run import check_length, check_simulation
     from drfh.simulation.servers import units_of
 
+    until, interval = options["until"], options["interval"]
+    with _as_options():
+        check_simulation(cluster, workload, until, runs[0].seed, interval)
+        units = units_of(cluster, workload.events)
+        if until is None and interval is not None:
+            check_length(make_plan(cluster, workload, units)[0], interval)
+    for run in runs:
+        Rules(find_policy(run.policy), units.resources, units.sizes)
+
+
+@contextmanager
+def _as_options(output: Path | None = None) -> Iterator[None]:
+    """Name options, not parameters, in errors."""
     try:
-        check_simulation(cluster, workload, options["until"], runs[0].seed, options["interval"])
+        yield
     except InputError as error:
-        error.rule = error.rule.replace("Workload.until leaves", "--cut leaves")
+        for ours, theirs in (
+            ("Workload.until leaves", "--cut leaves"),
+            ("or until be given", "or --until be given"),
+            ("with force", "with --force"),
+        ):
+            error.rule = error.rule.replace(ours, theirs)
+        if error.field == "directory":  # whose draft has a name that nobody knows
+            place = error.place
+            rule = error.rule.partition(", got ")[0]
+            raise InputError("--output", rule, str(output), place=place) from None
         if error.field in ("until", "interval"):
             error.field = f"--{error.field}"
         raise
-    units = units_of(cluster, workload.events)
-    for run in runs:
-        Rules(find_policy(run.policy), units.resources, units.sizes)
 
 
 def _carry_out(
@@ -232,6 +254,7 @@ def _carry_out(
     jobs: int | None,
     targets: list[Path],
     force: bool,
+    output: Path | None,
 ) -> list[Result]:
     """Simulate, and put the run directories in their places when all runs are done."""
     from contextlib import ExitStack
@@ -245,7 +268,7 @@ def _carry_out(
     work = len(runs) * workload.task_count * (1 + cluster.size / _SERVERS_A_TASK)
     if jobs is None and work < _SMALL_WORK:
         processes = 1
-    with ExitStack() as stack:
+    with _as_options(output), ExitStack() as stack:
         drafts = [
             stack.enter_context(whole_directory(target, RUN_FILE, force=force))
             for target in targets

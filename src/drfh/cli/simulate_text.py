@@ -23,7 +23,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 24
 _MOST_USERS = 12
 # From which span on, how many seconds, name.
-_UNITS = ((3 * 86400, 86400, "d"), (7200, 3600, "h"), (600, 60, "min"), (0, 1, "s"))
+_UNITS = ((2 * 86400, 86400, "d"), (7200, 3600, "h"), (120, 60, "min"), (0, 1, "s"))
 
 
 def spark(values: Any, width: int = _WIDTH, top: float = 1.0) -> str:
@@ -43,27 +43,31 @@ def spark(values: Any, width: int = _WIDTH, top: float = 1.0) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Return a time span in a unit that suits it.
+    """Return a time span with three digits, in a unit that suits it.
 
     Examples
     --------
-    >>> seconds(0), seconds(90), seconds(5400), seconds(86400), seconds(None)
-    ('0 s', '90 s', '90 min', '24 h', '–')
+    >>> seconds(0), seconds(90), seconds(565), seconds(15264), seconds(86400), seconds(None)
+    ('0 s', '90 s', '9.42 min', '4.24 h', '24 h', '–')
+    >>> seconds(2e8), seconds(0.01234)
+    ('2,315 d', '0.0123 s')
     """
-    return spans([value])[0]
+    if value is None:
+        return "–"
+    size, unit = next(unit[1:] for unit in _UNITS if abs(value) >= unit[0])
+    amount = value / size
+    return f"{amount:,.0f} {unit}" if 99.95 <= amount < 1e15 else f"{amount:.3g} {unit}"
 
 
 def spans(values: Sequence[float | None]) -> list[str]:
-    """Return time spans in one unit that suits the longest.
+    """Return time spans, each in its own unit.
 
     Examples
     --------
     >>> spans([60, 7200, None])
-    ['0.01667 h', '2 h', '–']
+    ['60 s', '2 h', '–']
     """
-    longest = max((abs(value) for value in values if value is not None), default=0.0)
-    size, unit = next(unit[1:] for unit in _UNITS if longest >= unit[0])
-    return ["–" if value is None else f"{number(value / size)} {unit}" for value in values]
+    return [seconds(value) for value in values]
 
 
 def say(text: str, style: str | None = None) -> None:
@@ -174,6 +178,18 @@ def _print_users(out: Any, result: Result, *, everyone: bool) -> None:
         say(f"… and {some(len(rows) - len(shown), 'user')} more with less (--all shows them)")
 
 
+def _say_of_whom(head: str, tasks: Mapping[str, int], jobs: Mapping[str, int]) -> None:
+    """Say of which tasks and jobs the times are, if not of all."""
+    started, finished = tasks["started"], jobs["completed"]
+    idle, open_ = tasks["submitted"] - started, jobs["submitted"] - finished
+    if started and idle:
+        which = f"{some(started, 'task')} that started"
+        say(f"{head}mean waiting is of the {which}; {idle:,} never did", "yellow")
+    if finished and open_:
+        which = f"{some(finished, 'job')} that finished"
+        say(f"{head}job times are of the {which}; {open_:,} did not", "yellow")
+
+
 def _print_notes(name: str, result: Result) -> None:
     """Print what the table does not say."""
     facts = result.numbers
@@ -186,6 +202,7 @@ def _print_notes(name: str, result: Result) -> None:
         were = "was" if tasks["evictions"] == 1 else "were"
         say(f"{head}{some(tasks['evictions'], 'task')} {were} put back when servers left or shrank,"
             " and had to start again")  # fmt: skip
+    _say_of_whom(head, tasks, facts["jobs"])
     left = tasks["running"] + tasks["queued"]
     if left:
         say(f"{head}at the end {tasks['running']:,} tasks ran and {tasks['queued']:,} waited")
@@ -200,3 +217,8 @@ def _print_notes(name: str, result: Result) -> None:
                 f"below its fair level ({cost})")  # fmt: skip
         else:
             say(f"{head}fair at all samples ({cost})")
+        mixed = facts["fair"].get("mixed_users", 0)  # runs of old have no such number
+        if mixed:
+            had = "had tasks that differ: its" if mixed == 1 else "had tasks that differ: their"
+            say(f"{head}{some(mixed, 'user')} {had} fair level is that of the mean task, which may"
+                " mislead", "yellow")  # fmt: skip

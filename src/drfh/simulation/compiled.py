@@ -11,7 +11,8 @@ import numpy as np
 from drfh.kernels.online import clock
 from drfh.kernels.online.state import TASK_RUN, Header
 from drfh.scheduler.indexed import IndexedCore
-from drfh.simulation.plan import Floats, Ints, Plan
+from drfh.simulation.driver import TaskLog
+from drfh.simulation.plan import Plan
 
 __all__ = ["CompiledDriver"]
 
@@ -52,12 +53,8 @@ class CompiledDriver:
         self.user_wait, self.user_share = np.zeros(users), np.zeros(users)
         self.used, self.room = np.zeros(resources), np.zeros(resources)
         self.active = np.zeros(len(plan.pair_user), dtype=np.int64)
-        logged = tasks if log else 0
-        self.task_start: Floats | None = np.full(logged, math.nan) if log else None
-        self.task_end: Floats | None = np.full(logged, math.nan) if log else None
-        self.task_server: Ints | None = np.full(logged, -1, dtype=np.int64) if log else None
-        logs = (self.task_start, self.task_end, self.task_server)
-        starts, ends, places = (np.zeros(0) if kept is None else kept for kept in logs)
+        kept = TaskLog(tasks if log else 0)
+        self.log = kept if log else None
         arrays: dict[str, Any] = {
             "time": np.zeros(2), "batch_user": plan.user, "batch_shape": plan.shape,
             "batch_job": plan.job, "batch_count": plan.count, "batch_pair": plan.pair,
@@ -69,7 +66,8 @@ class CompiledDriver:
             "user_wait": self.user_wait, "user_share": self.user_share, "used": self.used,
             "room": self.room, "active": self.active, "since": np.zeros(users),
             "share": np.zeros(users), "pool_used": np.zeros(resources, dtype=np.int64),
-            "need": plan.need, "task_start": starts, "task_end": ends, "task_server": places,
+            "need": plan.need, "task_start": kept.start, "task_end": kept.end,
+            "task_server": kept.server, "task_first": kept.first,
             "tasks": np.zeros(_PLACED_AT_ONCE, dtype=np.int64),
             "servers": np.zeros(_PLACED_AT_ONCE, dtype=np.int64),
         }  # fmt: skip
@@ -115,6 +113,8 @@ class CompiledDriver:
     def evicted(self, tasks: Sequence[int], time: float) -> None:
         """Forget when these tasks would have ended: they were put back and start from scratch."""
         self.core.brain.task[list(tasks), TASK_RUN] = -1
+        if self.log is not None:
+            self.log.evicted(tasks, time)
         # Their ends stay in the heap until their time comes, beside those of the new runs.
         for name in ("end_time", "end_tag"):
             old = getattr(self._clock, name)

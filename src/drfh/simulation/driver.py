@@ -14,10 +14,49 @@ from drfh.scheduler.core import Core
 from drfh.scheduler.plain import PlainCore
 from drfh.simulation.plan import Plan
 
-__all__ = ["Driver", "PlainDriver", "make_driver"]
+__all__ = ["Driver", "PlainDriver", "TaskLog", "make_driver"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
+
+
+class TaskLog:
+    """When and where each task ran.
+
+    Attributes
+    ----------
+    first : float array, tasks
+        First start; NaN if there was none, as in the others.
+    start, end : float array, tasks
+        Of the run that ended or still goes on: NaN for a task that was put back and waits.
+    server : int array, tasks
+        Where that run is or was; -1 if there is none.
+    evictions : int array, tasks
+        How often it was put back.
+    lost : float array, tasks
+        Seconds of the runs that were cut short.
+
+    Examples
+    --------
+    >>> log = TaskLog(1)
+    >>> log.start[0], log.server[0] = 5.0, 3
+    >>> log.evicted([0], 7.0)
+    >>> log.start.tolist(), log.evictions.tolist(), log.lost.tolist()
+    ([nan], [1], [2.0])
+    """
+
+    def __init__(self, tasks: int) -> None:
+        self.first, self.start, self.end = (np.full(tasks, math.nan) for _ in range(3))
+        self.server = np.full(tasks, -1, dtype=np.int64)
+        self.evictions = np.zeros(tasks, dtype=np.int64)
+        self.lost = np.zeros(tasks)
+
+    def evicted(self, tasks: Sequence[int], time: float) -> None:
+        """Note that these tasks, each named once, were put back."""
+        which = np.array(tasks, dtype=np.int64)
+        self.evictions[which] += 1
+        self.lost[which] += time - self.start[which]
+        self.start[which], self.server[which] = math.nan, -1
 
 
 class Driver(Protocol):
@@ -41,10 +80,8 @@ class Driver(Protocol):
         Integrals over time of units in use, and of units that are there.
     active : int array, pairs
         Tasks that have arrived and not ended.
-    task_start, task_end : float array, tasks, or None
-        If logged: the last start, and the end (NaN if there was none).
-    task_server : int array, tasks, or None
-        If logged: where the last start was; -1 if there was none.
+    log : TaskLog or None
+        When and where each task ran, if that is kept.
     """
 
     job_start: Floats
@@ -57,9 +94,7 @@ class Driver(Protocol):
     used: Floats
     room: Floats
     active: Ints
-    task_start: Floats | None
-    task_end: Floats | None
-    task_server: Ints | None
+    log: TaskLog | None
 
     @property
     def now(self) -> float:
@@ -125,9 +160,7 @@ class PlainDriver:
         self.user_wait, self.user_share = np.zeros(users), np.zeros(users)
         self.used, self.room = np.zeros(resources), np.zeros(resources)
         self.active = np.zeros(len(plan.pair_user), dtype=np.int64)
-        self.task_start = np.full(tasks, math.nan) if log else None
-        self.task_end = np.full(tasks, math.nan) if log else None
-        self.task_server = np.full(tasks, -1, dtype=np.int64) if log else None
+        self.log = TaskLog(tasks) if log else None
         self._arrival: list[float] = plan.arrival.tolist()
         self._duration: list[float] = plan.duration.tolist()
         self._batch: list[int] = plan.batch.tolist()
@@ -190,6 +223,8 @@ class PlainDriver:
         """Forget when these tasks would have ended: they were put back and start from scratch."""
         for task in tasks:
             self._sequence[task] = -1
+        if self.log is not None:
+            self.log.evicted(tasks, time)
 
     def _start(self, task: int, server: int, time: float) -> float:
         batch = self._batch[task]
@@ -200,15 +235,16 @@ class PlainDriver:
         self._sequence[task] = self._next_sequence
         self._next_sequence += 1
         self.placements += 1
+        if self.log is not None:
+            self.log.start[task], self.log.server[task] = time, server
+            if not self._started[task]:
+                self.log.first[task] = time
         if not self._started[task]:
             self._started[task] = True
             self.user_started[user] += 1
             self.user_wait[user] += time - self._arrival[batch]
             if math.isnan(self.job_start[job]):
                 self.job_start[job] = time
-        if self.task_start is not None and self.task_server is not None:
-            self.task_start[task] = time
-            self.task_server[task] = server
         self._count(user, self.plan.shape[batch], 1, time)
         return end
 
@@ -222,8 +258,8 @@ class PlainDriver:
         self.job_done[job] += 1
         if self.job_done[job] == self.plan.job_size[job]:
             self.job_finish[job] = time
-        if self.task_end is not None:
-            self.task_end[task] = time
+        if self.log is not None:
+            self.log.end[task] = time
         self._count(user, self.plan.shape[batch], -1, time)
 
     # What is counted: a user's share only when it changes, so that an instant costs what happens

@@ -49,6 +49,12 @@ class FairLevels:
         self.users, self.resources = users, resources
         self.seconds = 0.0
         self.solved = 0
+        #: Users who were active with tasks that differ, of which the mean was taken.
+        self.mixed = np.zeros(len(users), dtype=bool)
+        same = np.unique(
+            np.column_stack((plan.need, plan.restriction)), axis=0, return_inverse=True
+        )[1]
+        self._kind: Ints = same.reshape(-1)  # equal for shapes that do not differ
         self._cluster: Cluster | None = None
         self._eligible: Bools
         self._total: Ints
@@ -105,6 +111,8 @@ class FairLevels:
         if self._cluster is None or not len(live):
             return level
         owner, shape, tasks = plan.pair_user[live], plan.pair_shape[live], active[live]
+        kinds_of = np.unique(owner * len(self._kind) + self._kind[shape]) // len(self._kind)
+        self.mixed |= np.bincount(kinds_of, minlength=users) > 1
         count = np.bincount(owner, tasks, minlength=users)
         who = np.flatnonzero(count)
         needs = plan.need[shape] * (self._total > 0) * tasks[:, None].astype(np.float64)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from drfh.cluster import Cluster
-from drfh.errors import DrfhError
+from drfh.errors import DrfhError, InputError
 from drfh.jobs import Workload
 from drfh.simulation.result import Result
 from drfh.simulation.run import Progress, simulate
@@ -95,6 +97,8 @@ def simulate_many(
     results: dict[int, Result] = {}
     alive: dict[Connection, tuple[int, BaseProcess]] = {}
     waiting = list(enumerate(runs))[::-1]
+    # The first start would start the tracker too, which lets its caller hear signals again.
+    resource_tracker.ensure_running()
     try:
         while waiting or alive:
             while waiting and len(alive) < processes:
@@ -104,8 +108,8 @@ def simulate_many(
                 child: BaseProcess = context.Process(target=_child, args=words, daemon=True)
                 with _deaf():
                     child.start()
-                theirs.close()
-                alive[ours] = position, child
+                    theirs.close()
+                    alive[ours] = position, child
             for ready in wait(list(alive), timeout=_SECONDS_BETWEEN_LOOKS):
                 assert isinstance(ready, Connection)
                 _listen(ready, alive, results, runs, progress)
@@ -123,11 +127,21 @@ def _deaf() -> Iterator[None]:
 
     A terminal sends it to all of them; the parent is told when this is over, and stops them.
     """
+    heard: list[int] = []
+    main = threading.current_thread() is threading.main_thread()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # Another thread, of a library, may still take the signal, and Python would act on it here.
+    handler = signal.getsignal(signal.SIGINT)
+    if main and handler is not None:
+        signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     try:
         yield
     finally:
+        if main and handler is not None:
+            signal.signal(signal.SIGINT, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if heard:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _told(progress: Told, position: int) -> Callable[[Progress], None]:
@@ -160,7 +174,7 @@ def _listen(
         kind, news = ready.recv()
     except EOFError:
         child.join()
-        kind, news = "failed", (f"its process ended with code {child.exitcode}", 1)
+        kind, news = "failed", ("", f"its process ended with code {child.exitcode}", 1)
     if kind == "progress":
         if progress is not None:
             progress(position, news)
@@ -171,8 +185,11 @@ def _listen(
         child.terminate()
     child.join()
     if kind == "failed":
-        text, code = news
-        error = DrfhError(f"{runs[position].name}: {text}")
+        field, text, code = news
+        name = runs[position].name
+        if field:
+            raise InputError(field, text.removeprefix(f"{field} "), place=name)
+        error = DrfhError(f"{name}: {text}")
         error.exit_code = code
         raise error
     results[position] = news
@@ -195,9 +212,11 @@ def _child(
     except BrokenPipeError:
         pass  # nobody listens any more
     except Exception as error:  # one line at the other end, whatever it is
-        news = (f"internal error: {type(error).__name__}: {error}", 1)
+        news = ("", f"internal error: {type(error).__name__}: {error}", 1)
         if isinstance(error, DrfhError):
-            news = (str(error), error.exit_code)
+            news = ("", str(error), error.exit_code)
+        if isinstance(error, InputError) and not error.place:
+            news = (error.field, str(error), error.exit_code)
         with suppress(OSError):
             connection.send(("failed", news))
     finally:

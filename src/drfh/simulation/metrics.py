@@ -20,7 +20,7 @@ from drfh.policies.names import word_of
 from drfh.scheduler.fleet import Fleet
 from drfh.scheduler.rules import Rules
 from drfh.scheduler.units import Units
-from drfh.simulation.driver import Driver
+from drfh.simulation.driver import Driver, TaskLog
 from drfh.simulation.fair import distances
 from drfh.simulation.plan import Plan
 from drfh.simulation.result import Result
@@ -55,6 +55,7 @@ class Finished:
     sample_seconds: float
     fair_seconds: float | None
     fair_solved: int
+    fair_mixed: int
     seconds: float
 
 
@@ -67,7 +68,7 @@ def make_result(run: Finished) -> Result:
         jobs=jobs,
         users=users,
         samples=samples,
-        tasks=None if run.driver.task_start is None else task_table(run),
+        tasks=None if run.driver.log is None else task_table(run, run.driver.log),
         config=_config(run),
         info=_info(run),
         numbers=summary(run, jobs, users, samples),
@@ -155,26 +156,28 @@ def sample_table(run: Finished) -> tuple[pl.DataFrame, Floats | None]:
     return pl.DataFrame(columns).fill_nan(None), below
 
 
-def task_table(run: Finished) -> pl.DataFrame:
+def task_table(run: Finished, log: TaskLog) -> pl.DataFrame:
     """Return a row for each task, in the order of the workload."""
-    plan, driver = run.plan, run.driver
+    plan = run.plan
     order = np.argsort(plan.task_source)
     batch = plan.batch[order]
-    assert driver.task_start is not None
-    assert driver.task_end is not None
-    assert driver.task_server is not None
     names = pl.Series([member.name for member in run.fleet.members], dtype=pl.String)
-    server = pl.Series(driver.task_server[order])
+    server = pl.Series(log.server[order])
+    users = pl.Series([user.name for user in run.workload.users], dtype=pl.String)
     job = plan.job[batch]
     table = pl.DataFrame(
         {
             "job": pl.Series(run.workload.job_names, dtype=pl.String).gather(job),
+            "user": users.gather(plan.user[batch]),
             "task": order - plan.first[batch] + _offset_in_job(plan)[batch],
             "submission": plan.arrival[batch],
             "duration": plan.duration[order],
-            "start": driver.task_start[order],
-            "end": driver.task_end[order],
+            "first_start": log.first[order],
+            "start": log.start[order],
+            "end": log.end[order],
             "server": names.gather(server.replace(-1, None).cast(pl.UInt32)),
+            "evictions": log.evictions[order],
+            "lost": log.lost[order],
         }
     )
     return table.fill_nan(None)
@@ -221,6 +224,7 @@ def summary(
         fair = {
             "mean_distance": float(distance.mean()),  # type: ignore[arg-type]
             "max_distance": float(distance.max()),  # type: ignore[arg-type]
+            "mixed_users": run.fair_mixed,
         }
     return {
         "policy": run.policy.name,
@@ -277,7 +281,7 @@ def _config(run: Finished) -> dict[str, Any]:
         "until": run.until,
         "interval": run.samples.interval,
         "fair": run.fair_seconds is not None,
-        "log": run.driver.task_start is not None,
+        "log": run.driver.log is not None,
         "units": dict(zip(run.units.resources, run.units.sizes, strict=True)),
         "servers": int(run.plan.capacity.any(axis=1).sum()),
         "users": len(run.plan.weight),

@@ -44,8 +44,10 @@ class Result:
         ``queued``, ``share.USER``; with fairness ``fair.distance``, ``fair.worst`` and
         ``fair_level.USER``.
     tasks : polars.DataFrame or None
-        A row for each task, if they were logged: ``job``, ``task``, ``submission``,
-        ``duration``, ``start``, ``end``, ``server`` (the last ones, if it was put back).
+        A row for each task, if they were logged: ``job``, ``user``, ``task``, ``submission``,
+        ``duration``, ``first_start``; ``start``, ``end`` and ``server`` of the run that ended or
+        still goes on (null if it waits, also after it was put back); ``evictions`` (how often it
+        was put back), ``lost`` (seconds of the runs that were cut short).
     config : dict
         What was asked for.
     info : dict

@@ -22,7 +22,7 @@ from drfh.simulation.result import Result
 from drfh.simulation.sampling import Samples, default_interval, look, time_span
 from drfh.simulation.servers import apply_change
 
-__all__ = ["Progress", "check_simulation", "simulate"]
+__all__ = ["Progress", "check_length", "check_simulation", "simulate"]
 
 _MOST_SAMPLES = 1_000_000
 _TICKS = 400
@@ -71,7 +71,7 @@ def simulate(
         A name such as ``"best-fit-drfh"``, or a :class:`~drfh.policies.Policy`.
     until
         When to stop, in seconds; what happens at that very time still counts. None: when nothing
-        more happens.
+        more happens, or only to servers after the last task has ended.
     seed
         Start of the policy's draws, if it makes any.
     interval
@@ -111,6 +111,8 @@ def simulate(
     chosen = find_policy(policy)
     check_simulation(cluster, workload, until, seed, interval)
     core, plan, fleet, units = build(cluster, workload, chosen, int(seed), engine)
+    if until is None and interval is not None:
+        check_length(plan, float(interval))
     horizon = math.inf if until is None else float(until)
     driver = make_driver(core, plan, log=log)
     step = default_interval(plan, until) if interval is None else float(interval)
@@ -126,6 +128,8 @@ def simulate(
             break
         stop = min(change, samples.next_time, told.next_time, horizon)
         driver.advance(stop)
+        if until is None and stop > max(driver.now, last_change) and _over(driver, plan, coming):
+            break  # a sample now would be of a time after the end
         if change == stop:
             driver.release(stop)
             driver.flush(stop)
@@ -141,8 +145,6 @@ def simulate(
             last_change = stop
         else:
             driver.advance(math.nextafter(stop, math.inf))
-        if until is None and stop > max(driver.now, last_change) and _over(driver, plan, coming):
-            break  # a sample now would be of a time after the end
         if samples.next_time == stop:
             _check_number(samples)
             before = time.perf_counter()
@@ -162,14 +164,17 @@ def simulate(
             sample_seconds=sampling,
             fair_seconds=None if levels is None else levels.seconds,
             fair_solved=0 if levels is None else levels.solved,
+            fair_mixed=0 if levels is None else int(levels.mixed.sum()),
             seconds=time.perf_counter() - started,
         )
     )  # fmt: skip
 
 
 def _over(driver: Driver, plan: Plan, coming: int) -> bool:
-    """Return whether nothing more happens."""
-    return driver.next_time() == math.inf and coming == len(plan.changes)
+    """Return whether nothing more happens, or nothing that matters to a task."""
+    if driver.next_time() < math.inf:
+        return False
+    return coming == len(plan.changes) or int(driver.user_done.sum()) == len(plan.duration)
 
 
 def check_simulation(
@@ -181,7 +186,7 @@ def check_simulation(
     if not isinstance(workload, Workload):
         raise InputError("workload", "must be a drfh.Workload", workload)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
-        raise InputError("seed", "must be a whole number ≥ 0", seed)
+        raise InputError("seed", f"must be a whole number from 0 to {2**63 - 1}", seed)
     for name, value in (("until", until), ("interval", interval)):
         if value is None:
             continue
@@ -195,20 +200,40 @@ def check_simulation(
             job = workload.job_name(int(workload.batch_job[batch]))
             rule = f"must be at most until = {until:g} (Workload.until leaves later jobs out)"
             raise InputError(f"arrival of {job}", rule, float(workload.batch_arrival[batch]))
-        if interval is not None and until / interval > _MOST_SAMPLES:
-            rule = f"must give at most {_MOST_SAMPLES:,} samples until {until:g} s"
-            raise InputError("interval", rule, interval)
+        if interval is not None:
+            _check_interval(interval, until, f"until {until:g} s")
     workload.check(cluster)
+
+
+def check_length(plan: Plan, interval: float) -> None:
+    """Raise if a run without a horizon looks too long for samples so close to each other."""
+    span = time_span(plan)
+    _check_interval(interval, span, f"of a run that takes about {span:g} s")
+
+
+def _check_interval(interval: float, span: float, when: str) -> None:
+    if span / interval > _MOST_SAMPLES:
+        least = span / _MOST_SAMPLES
+        short = float(f"{least:.1e}")
+        if short < least:  # two digits, rounded up
+            short = float(f"{1.05 * least:.1e}")
+        rule = f"must be at least {short:g} (at most {_MOST_SAMPLES:,} samples {when})"
+        raise InputError("interval", rule, interval)
 
 
 def _check_number(samples: Samples) -> None:
     if len(samples.time) > _MOST_SAMPLES:
-        rule = f"must give at most {_MOST_SAMPLES:,} samples (that is {samples.next_time:g} s)"
+        so_far = f"after {_MOST_SAMPLES:,} samples the run is at {samples.time[-1]:g} s"
+        rule = f"must be longer, or until be given: {so_far} and goes on"
         raise InputError("interval", rule, samples.interval)
 
 
 class _Teller:
-    """Says how far the run is, now and then."""
+    """Says how far the run is, now and then.
+
+    It stops the clock for that also if nobody listens: Python hears of Ctrl-C only between two
+    calls of compiled code.
+    """
 
     def __init__(
         self, progress: Callable[[Progress], None] | None, plan: Plan, until: float | None
@@ -217,16 +242,16 @@ class _Teller:
         self.until = until
         self.tasks = len(plan.duration)
         span = time_span(plan) if until is None else until
-        self._step = span / _TICKS if progress is not None and span > 0 else math.inf
+        self._step = span / _TICKS or math.inf
         self._said = 0.0
         self.next_time = self._step
 
     def tell(self, now: float, driver: Driver, *, last: bool = False) -> None:
-        if self.progress is None:
-            return
         if self.next_time <= now:
             # Steps grow with the time, should the whole take much longer than it looked.
             self.next_time = now + max(self._step, now / _TICKS)
+        if self.progress is None:
+            return
         clock = time.monotonic()
         if last or clock - self._said >= _SECONDS_BETWEEN_WORDS:
             self._said = clock

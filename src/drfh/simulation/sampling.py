@@ -16,6 +16,7 @@ __all__ = ["Look", "Samples", "default_interval", "look", "time_span"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
 
 _MOST_SAMPLES = 1_000  # of a chosen interval; more are thinned out
 _AIM = 200
@@ -95,16 +96,39 @@ def default_interval(plan: Plan, until: float | None) -> float:
 
 
 def time_span(plan: Plan) -> float:
-    """Return roughly how long a plan takes: until the last arrival, or until all work is done."""
-    finite = plan.duration[np.isfinite(plan.duration)]
+    """Return roughly how long a plan takes: until the last arrival, or until all work is done.
+
+    Tasks that no server can ever hold are no work.
+    """
     last = float(plan.arrival[-1]) if len(plan.arrival) else 0.0
-    longest = float(finite.max()) if len(finite) else 0.0
-    seconds = np.where(np.isfinite(plan.duration), plan.duration, 0.0)
+    runs = np.isfinite(plan.duration) & _can_run(plan)[plan.shape][plan.batch]
+    seconds = np.where(runs, plan.duration, 0.0)
+    longest = float(seconds.max(initial=0.0))
     by_batch = np.bincount(plan.batch, seconds, minlength=len(plan.count))
     work = by_batch @ plan.need[plan.shape].astype(np.float64)
     total = plan.capacity.sum(axis=0)
     busy = work[total > 0] / total[total > 0]
     return max(last + longest, float(busy.max(initial=0.0)))
+
+
+def _can_run(plan: Plan) -> Bools:
+    """Return for each shape whether a server that is up at some time can hold a task of it."""
+    rows, places = [plan.capacity], [np.arange(len(plan.capacity))]
+    for change in plan.changes:
+        places.append(np.array(change.positions, dtype=np.int64))
+        rows.append(np.tile(np.array(change.capacity, dtype=np.int64), (len(change.positions), 1)))
+    sizes, server = np.concatenate(rows), np.concatenate(places)
+    can = np.zeros(len(plan.need), dtype=bool)
+    for restriction in np.unique(plan.restriction).tolist():
+        asks = np.flatnonzero(plan.restriction == restriction)
+        kinds = np.unique(sizes[plan.allowed[restriction, server]], axis=0)
+        if len(kinds) <= len(asks):
+            for kind in kinds:
+                can[asks] |= (plan.need[asks] <= kind).all(axis=1)
+        else:
+            for shape in asks.tolist():
+                can[shape] = (plan.need[shape] <= kinds).all(axis=1).any()
+    return can
 
 
 class Samples:

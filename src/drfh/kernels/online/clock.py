@@ -41,14 +41,14 @@ NOW, POOL_SINCE = range(2)
     AT_DURATION, AT_BATCH, AT_JOB_SIZE, AT_END_TIME, AT_END_TAG, AT_JOB_START,
     AT_JOB_FINISH, AT_JOB_DONE, AT_USER_DONE, AT_USER_STARTED, AT_USER_WAIT, AT_USER_SHARE, AT_USED,
     AT_ROOM, AT_ACTIVE, AT_SINCE, AT_SHARE, AT_POOL_USED, AT_NEED, AT_TASK_START, AT_TASK_END,
-    AT_TASK_SERVER, AT_TASKS, AT_SERVERS,
-) = range(REGISTERS, REGISTERS + 93, 3)  # fmt: skip
+    AT_TASK_SERVER, AT_TASK_FIRST, AT_TASKS, AT_SERVERS,
+) = range(REGISTERS, REGISTERS + 96, 3)  # fmt: skip
 ARRAYS = (
     "time", "batch_user", "batch_shape", "batch_job", "batch_count", "batch_pair", "arrival",
     "duration", "batch", "job_size", "end_time", "end_tag", "job_start",
     "job_finish", "job_done", "user_done", "user_started", "user_wait", "user_share", "used",
     "room", "active", "since", "share", "pool_used", "need", "task_start", "task_end",
-    "task_server", "tasks", "servers",
+    "task_server", "task_first", "tasks", "servers",
 )  # fmt: skip
 
 
@@ -181,6 +181,9 @@ def start(c: Ints, b: Ints, task: int, server: int, time: float) -> float:
         c_task_start, c_task_server = floats1(c, AT_TASK_START), ints1(c, AT_TASK_SERVER)
         c_task_start[task] = time
         c_task_server[task] = server
+        if is_first:
+            c_task_first = floats1(c, AT_TASK_FIRST)
+            c_task_first[task] = time
     count(c, b, user, b_task[task, TASK_SHAPE], 1, time)
     return end
 
