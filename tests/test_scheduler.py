@@ -525,7 +525,7 @@ def test_wrong_logs_and_snapshots() -> None:
         Scheduler.restore(broken)
     broken = plain(scheduler)
     del broken["users"]
-    with pytest.raises(InputError, match="snapshot.users must be a list"):
+    with pytest.raises(InputError, match=r"snapshot\.users must be a list"):
         Scheduler.restore(broken)
 
 
