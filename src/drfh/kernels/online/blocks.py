@@ -195,7 +195,9 @@ def blocks_build(b: Ints, order: Ints, keys: np.ndarray) -> None:
     b_block_least = ints1(b, AT_BLOCK_LEAST)
     n = len(order)
     # Large directories are slow to search and to shift, large blocks slow to open.
-    b[SPLIT] = BLOCK if n > 20_000 or b[RESOURCES] > 2 else BLOCK // 2
+    b[SPLIT] = BLOCK // 4
+    if n > 20_000 or b[RESOURCES] > 2:
+        b[SPLIT] = BLOCK if n > 60_000 else BLOCK // 2
     size = b[SPLIT] * 3 // 4
     blocks = max((n + size - 1) // size, 1)
     b[DIRECTORY] = blocks

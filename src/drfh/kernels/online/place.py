@@ -413,7 +413,9 @@ def place(b: Ints, tasks: np.ndarray, servers: np.ndarray, limit: int) -> int:
         return place_strict(b, tasks, servers, limit)
     # To ask all who wait costs a search each; to look at dirty servers one by one, up to a look at
     # each for as many tasks as may start there. A search takes as long as about 50 looks.
-    if b[WAITERS] == 0 or b[DIRTY] * b[DIRTY] > 50 * b[WAITERS]:
+    # A few dirty servers are always looked at: a task often goes where one has just ended, and the
+    # index then changes once.
+    if b[DIRTY] * b[DIRTY] > 50 * b[WAITERS] + 16:
         settle(b)
         wake_all(b)
     elif b[CHOICE] == RANDOM and b[DIRTY] > 1:

@@ -98,7 +98,7 @@ IS_DIRTY, FIRST_ON, LAST_ON, SLOT, FREE = range(5)
     TASK_USER, TASK_SHAPE, TASK_STATE, TASK_SERVER, TASK_ORDER, TASK_BEFORE, TASK_AFTER, TASK_RUN,
 ) = range(8)  # fmt: skip
 
-BLOCK = 64  # servers in a block of the Best-Fit index
+BLOCK = 128  # servers in a block of the Best-Fit index
 FEW_STEPS, MOST_STEPS = 32, 256  # of a staircase of the First-Fit index
 LEAF = 8  # servers under a leaf of the First-Fit tree
 RETURNED = 2**52
