@@ -292,3 +292,14 @@ def test_a_scheduler_shows_what_it_has() -> None:
     assert repr(scheduler) == "Scheduler(best-fit-drfh, 2 servers, 1 user, 2 of 3 tasks running)"
     with pytest.raises(InputError, match="printable"):
         scheduler.submit("a\nb", "ann", {"cpu": 1})
+
+
+def test_a_resource_that_comes_later_is_counted_in_parts() -> None:
+    scheduler = Scheduler(Cluster([Server({"cpu": 4, "gpu": 0})]))
+    scheduler.add_user("ann")
+    scheduler.add_server("g", {"cpu": 4, "gpu": 1.5})
+    scheduler.submit("t", "ann", {"gpu": 0.4}, count=4)
+    assert len(scheduler.place()) == 3
+    assert scheduler.free("g")["gpu"] == 0.3
+    with pytest.raises(InputError, match=r"resources\.gpu must be at most 1\.1259e\+12"):
+        scheduler.add_server("h", {"gpu": 1e15})

@@ -295,7 +295,7 @@ WRONG: dict[str, tuple[Callable[[Scheduler], Any], str]] = {
     "server as group": (lambda s: s.add_server("big", {"cpu": 1}), "name of a group"),
     "server of nothing": (lambda s: s.add_server("x", {"cpu": 0}), "at least one amount > 0"),
     "server of gold": (lambda s: s.add_server("x", {"gold": 1}), "resource of resources must be"),
-    "server too large": (lambda s: s.add_server("x", {"cpu": 1e30}), "must be below"),
+    "server too large": (lambda s: s.add_server("x", {"cpu": 1e30}), "must be at most"),
     "server with odd labels": (lambda s: s.add_server("x", {"cpu": 1}, 3), "labels must"),  # type: ignore[arg-type]
     "remove twice": (lambda s: s.remove_server("lone"), r"up \(it was removed\), got 'lone'"),
     "remove unknown": (lambda s: s.remove_server("big"), "server must be one of"),

@@ -83,7 +83,13 @@ class Units:
 
     def capacity(self, resources: Mapping[str, float | str], field: str = "resources") -> list[int]:
         """Read the size of a server."""
-        row: list[int] = self.rows(np.array(self._read(resources, field))).tolist()
+        amounts = self._read(resources, field)
+        for name, amount, size in zip(self.resources, amounts, self.sizes, strict=True):
+            if amount / size > LARGEST_AMOUNT:
+                most = f"{LARGEST_AMOUNT * size:g}"
+                rule = f"must be at most {most}: units were chosen for the servers at the start"
+                raise InputError(f"{field}.{name}", rule, amount)
+        row: list[int] = self.rows(np.array(amounts)).tolist()
         if not any(row):
             raise InputError(field, "must have at least one amount > 0", dict(resources))
         return row
@@ -98,7 +104,7 @@ class Units:
 
 def _unit(total: float) -> float:
     if total <= 0:
-        return 1.0
+        return 1e-3  # nobody has any yet: thousandths, and room for large amounts
     digits = math.floor(math.log10(_LARGEST_POOL / total))
     if digits >= 0:
         return float(f"1e-{min(digits, _FINEST_DIGITS)}")
