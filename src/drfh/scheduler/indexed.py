@@ -22,7 +22,6 @@ from drfh.scheduler.rules import Rules
 __all__ = ["IndexedCore"]
 
 _ROOM_FOR_RESULTS = 4096
-_MANY_SERVERS = 20_000
 
 # Array → (what it has a row for, number type, what new rows hold). Shapes beyond the first axis
 # are found in _widths.
@@ -357,10 +356,8 @@ class IndexedCore:
             return np.zeros(1, dtype=np.int64)
         needs = np.sort(self.brain.need[: len(self._base), self.rules.fit.start])
         different = np.unique(needs)
-        # Fine steps make searches short and updates long, which many servers are worth.
-        most = st.MOST_STEPS if len(self._size) > _MANY_SERVERS else st.FEW_STEPS
-        if len(different) >= most:
-            places = np.linspace(0, len(needs) - 1, most - 1)
+        if len(different) >= st.MOST_STEPS:
+            places = np.linspace(0, len(needs) - 1, st.MOST_STEPS - 1)
             different = np.unique(needs[places.astype(np.int64)])
         return np.unique(np.append(different, 0))
 

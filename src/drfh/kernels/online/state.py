@@ -99,7 +99,7 @@ IS_DIRTY, FIRST_ON, LAST_ON, SLOT, FREE = range(5)
 ) = range(8)  # fmt: skip
 
 BLOCK = 128  # servers in a block of the Best-Fit index
-FEW_STEPS, MOST_STEPS = 32, 256  # of a staircase of the First-Fit index
+MOST_STEPS = 256  # of a staircase of the First-Fit index
 LEAF = 8  # servers under a leaf of the First-Fit tree
 RETURNED = 2**52
 LARGEST = 2**62
