@@ -16,6 +16,7 @@ ORDER: list[tuple[str, ...]] = [
     ("workload",),
     ("jobs",),
     ("files",),
+    ("traces",),
     ("waterfill",),
     ("problem",),
     ("placement",),

@@ -1,0 +1,99 @@
+"""Real clusters in: one file for each outside format, and one visible list of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from drfh.errors import InputError, UnknownNameError
+from drfh.resources import FrozenMap
+from drfh.traces.format import Format, Tell
+from drfh.traces.ledger import Ledger, Oddity
+from drfh.traces.opening import as_paths
+from drfh.traces.options import read_options
+from drfh.traces.trace import Trace
+
+__all__ = ["FORMATS", "Format", "Oddity", "Trace", "read", "recognise"]
+
+#: Name → reader. Recognised in this order.
+FORMATS: dict[str, Format] = {}
+
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+def read(
+    format: str | None,  # noqa: A002 - the word that everybody uses
+    path: Paths,
+    *,
+    strict: bool = False,
+    progress: Tell | None = None,
+    **options: Any,
+) -> Trace:
+    """Read a trace, or a snapshot of a live cluster.
+
+    Parameters
+    ----------
+    format
+        A name of :data:`FORMATS`; None to recognise it.
+    path
+        A file or directory, or a list of them.
+    strict
+        Stop at the first broken row. By default broken rows are left out and counted by kind in
+        ``oddities``.
+    progress
+        Called with what is being read, how much of it is done, and of how much.
+    **options
+        Of the format: see ``drfh trace formats``.
+
+    Returns
+    -------
+    Trace
+        Unpacks into the cluster and the workload.
+
+    Examples
+    --------
+    >>> read("google-2012", ".")
+    Traceback (most recent call last):
+    drfh.errors.UnknownNameError: format must be one of google-2011, kubernetes, openb, slurm, \
+swf, tables (did you mean google-2011?), got 'google-2012'
+    """
+    if format is not None and format not in FORMATS:
+        raise UnknownNameError("format", str(format), FORMATS)
+    paths = as_paths(path)
+    name = recognise(paths) if format is None else format
+    chosen = FORMATS[name]
+    values = read_options(chosen.options, options, of=name)
+    ledger = Ledger(strict=strict)
+    reading = chosen.read(paths, values, ledger, progress)
+    return Trace(
+        format=name,
+        source=", ".join(map(str, paths)),
+        cluster=reading.cluster,
+        workload=reading.workload,
+        details=reading.details,
+        running=reading.running,
+        window=reading.window,
+        options=FrozenMap(values),
+        counts=FrozenMap(ledger.counts),
+        oddities=ledger.oddities,
+        remarks=tuple(ledger.remarks),
+    )
+
+
+def recognise(path: Paths) -> str:
+    """Return the name of the format that a file or directory has.
+
+    Examples
+    --------
+    >>> recognise("no-such-trace")
+    Traceback (most recent call last):
+    drfh.errors.InputError: path must be a file or directory that exists, got 'no-such-trace'
+    """
+    paths = as_paths(path)
+    for name, chosen in FORMATS.items():
+        if chosen.recognises(paths):
+            return name
+    known = ", ".join(FORMATS)
+    rule = f"must hold a trace in a known format ({known}); name the format if it is one"
+    raise InputError("path", rule, ", ".join(map(str, paths)))

@@ -1,0 +1,117 @@
+"""Open what a user names: plain or gzip files, with a clear word for each way it can fail."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from drfh.errors import InputError
+from drfh.traces.ledger import Ledger
+
+__all__ = ["as_paths", "read_head", "unpacked"]
+
+_GZIP = b"\x1f\x8b"
+_WHOLE_GZIP = "must be a whole gzip file (what could be unpacked before the break is kept)"
+
+
+def as_paths(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> tuple[Path, ...]:
+    """Return one path or several as a tuple; each must exist.
+
+    Examples
+    --------
+    >>> as_paths("no-such-file")
+    Traceback (most recent call last):
+    drfh.errors.InputError: path must be a file or directory that exists, got 'no-such-file'
+    """
+    single = isinstance(path, (str, os.PathLike))
+    given = [path] if single else path
+    if not isinstance(given, Iterable):
+        raise InputError("path", "must be a path or a list of paths", path)
+    paths = []
+    for one in given:
+        if not isinstance(one, (str, os.PathLike)) or not str(one):
+            raise InputError("path", "must be a path or a list of paths", one)
+        found = Path(os.fspath(one))
+        try:
+            there = found.exists()
+        except (OSError, ValueError):  # too long, or a null byte
+            there = False
+        if not there:
+            raise InputError("path", "must be a file or directory that exists", str(found))
+        paths.append(found)
+    if not paths:
+        raise InputError("path", "must name at least one file or directory")
+    return tuple(paths)
+
+
+def read_head(path: Path, size: int = 4096) -> bytes:
+    """Return the first bytes of a file, unpacked; nothing if it cannot be read.
+
+    Examples
+    --------
+    >>> read_head(Path("no-such-file"))
+    b''
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(size)
+    except OSError:
+        return b""
+    if not head.startswith(_GZIP):
+        return head
+    try:
+        return zlib.decompressobj(wbits=31).decompress(head, size)
+    except zlib.error:
+        return b""
+
+
+def unpacked(path: Path, ledger: Ledger) -> bytes:
+    """Return the bytes of a file; gzip is recognised by its content, not by its name.
+
+    A damaged gzip file is an oddity; what comes before the damage is returned.
+
+    Parameters
+    ----------
+    path
+        The file.
+    ledger
+        Where damage is counted.
+    """
+    try:
+        data = path.read_bytes()
+    except IsADirectoryError:
+        raise InputError("path", "must be a file, not a directory", str(path)) from None
+    except OSError as error:
+        rule = f"must be a file that can be read ({error.strerror})"
+        raise InputError("path", rule, str(path)) from None
+    if not data.startswith(_GZIP):
+        return data
+    pieces = []
+    rest = data
+    while rest.startswith(_GZIP):  # a gzip file may have several members
+        member = zlib.decompressobj(wbits=31)
+        try:
+            pieces.append(member.decompress(rest))
+        except zlib.error as error:
+            pieces.append(_before_damage(rest))
+            ledger.broken(InputError("file", f"{_WHOLE_GZIP}: {error}", place=str(path)))
+            return b"".join(pieces)
+        if not member.eof:
+            ledger.broken(InputError("file", f"{_WHOLE_GZIP}: it ends too early", place=str(path)))
+            break
+        rest = member.unused_data.lstrip(b"\0")
+    return b"".join(pieces)
+
+
+def _before_damage(data: bytes) -> bytes:
+    """Unpack in small steps up to the step that fails."""
+    member = zlib.decompressobj(wbits=31)
+    out = bytearray()
+    try:
+        for start in range(0, len(data), 4096):
+            out += member.decompress(data[start : start + 4096])
+    except zlib.error:
+        pass
+    return bytes(out)
