@@ -43,6 +43,6 @@ def open_trace(
         if not equals or not name.strip():
             raise InputError("--set", "must be NAME=VALUE (see drfh trace formats)", word)
         given[name.strip()] = value.strip()
-    name, paths = split_source(source, FORMATS)
+    format_, paths = split_source(source, FORMATS)
     with progress_bar() as tell:
-        return read(name, paths, strict=strict, progress=tell, **given)
+        return read(format_, paths, strict=strict, progress=tell, **given)

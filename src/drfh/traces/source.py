@@ -50,6 +50,6 @@ def split_source(source: str, formats: Collection[str]) -> tuple[str | None, lis
 
 def _exists(path: str) -> bool:
     try:
-        return os.path.exists(path)  # noqa: PTH110 - not yet known to be a path
+        return os.path.exists(path)
     except ValueError:  # a null byte
         return False
