@@ -17,6 +17,7 @@ ORDER: list[tuple[str, ...]] = [
     ("jobs",),
     ("files",),
     ("traces",),
+    ("generators",),
     ("waterfill",),
     ("problem",),
     ("placement",),

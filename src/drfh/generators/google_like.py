@@ -109,7 +109,7 @@ def _plan(
             expected.append(values if stream.start else values * (window / table.window))
             streams.append(stream)
     user, number, jobs = np.concatenate(owner), np.concatenate(which), np.concatenate(expected)
-    work = np.array([mean_work(s, table, window) / capacity for s in streams])[number]
+    work = np.array([mean_work(s, table.requests, window) / capacity for s in streams])[number]
     # Neighbours weigh about the same, so that rounding does not change the load by much.
     order = np.argsort(-work.max(axis=1), kind="stable")
     user, number, jobs, work = user[order], number[order], jobs[order], work[order]
