@@ -98,7 +98,7 @@ def jobs_of(tasks: pl.DataFrame) -> pl.DataFrame:
     rank = pl.col("start").cum_sum() / pl.col("start").sum()
     return jobs.with_columns(
         pl.when("start").then(1 - rank).alias("age"),
-        pl.Series("class", np.searchsorted(SIZE_CLASSES, jobs["size"].to_numpy(), side="right"))
+        pl.Series("class", np.searchsorted(SIZE_CLASSES, jobs["size"].to_numpy(), side="right")),
     )
 
 
@@ -143,10 +143,11 @@ def levels(values: Floats, mean: float) -> list[float]:
 
 def mean_seconds(tasks: pl.DataFrame) -> float:
     """Return the mean run time, as CPU and memory feel it: tasks that ask for more count more."""
-    means = []
-    for weight in (tasks["cpu"], tasks["memory"]):
-        if float(weight.sum()) > 0:
-            means.append(float((weight * tasks["seconds"]).sum()) / float(weight.sum()))
+    means = [
+        float((weight * tasks["seconds"]).sum()) / float(weight.sum())
+        for weight in (tasks["cpu"], tasks["memory"])
+        if float(weight.sum()) > 0
+    ]
     return float(np.mean(means))
 
 

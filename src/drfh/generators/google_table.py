@@ -11,7 +11,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LEVELS", "USUAL", "Profile", "Stream", "Table", "as_stream", "as_table", "shipped_table"]
+__all__ = [
+    "LEVELS",
+    "USUAL",
+    "Profile",
+    "Stream",
+    "Table",
+    "as_stream",
+    "as_table",
+    "shipped_table",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 

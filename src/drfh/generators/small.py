@@ -162,11 +162,11 @@ def _gpu_mix(options: Mapping[str, Any], ledger: Ledger) -> Reading:
         return np.sort(draw.uniform(0, length, max(1, round(number))))
 
     training = when(options["hours"] * equipped)
-    story.add("training", (8, 64, 2), training, draw.uniform(1800, 5400, len(training)), 3)
+    story.add("training", (8, 64, 2), training, draw.uniform(1800, 5400, len(training)), 2)
     notebooks = when(options["hours"] * equipped * 2)
     story.add("notebooks", (2, 16, 1), notebooks, draw.uniform(300, 1800, len(notebooks)))
-    cleaning = when(options["hours"] * 4)
-    many = servers * 8
+    cleaning = when(options["hours"] * 16)
+    many = round(servers * 1.3)
     story.add("cleaning", (4, 16, 0), cleaning, draw.uniform(600, 1800, len(cleaning)), many)
     lesson = (
         "tasks that need no GPU can fill the servers that have some: First-Fit strands GPUs behind "
@@ -193,18 +193,16 @@ def _paper(options: Mapping[str, Any], ledger: Ledger) -> Reading:
     return _reading(scenario.cluster, workload, details, lesson, ledger)
 
 
-BURSTS = Generator(
-    "A steady user beside a bursty one", _bursts, (_hours(6.0), _servers(20), _SEED)
-)
+BURSTS = Generator("A steady user beside a bursty one", _bursts, (_hours(4.0), _servers(10), _SEED))
 TWO_SHAPES = Generator(
     "CPU-heavy against memory-heavy users on two shapes of servers",
     _two_shapes,
-    (Option("users", "How many users.", "whole", 6), _hours(4.0), _servers(20), _SEED),
+    (Option("users", "How many users.", "whole", 6), _hours(2.0), _servers(10), _SEED),
 )
 ELEPHANTS_AND_MICE = Generator(
     "One user with huge jobs among many with small ones",
     _elephants,
-    (Option("users", "How many users.", "whole", 21), _hours(6.0), _servers(20), _SEED),
+    (Option("users", "How many users.", "whole", 11), _hours(4.0), _servers(10), _SEED),
 )
 GPU_MIX = Generator(
     "Training, notebooks and CPU-only work where some servers have GPUs",
