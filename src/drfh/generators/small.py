@@ -113,16 +113,15 @@ def _two_shapes(options: Mapping[str, Any], ledger: Ledger) -> Reading:
         options["users"],
     )
     story = _Story("cpu", "memory")
+    # 700 s on average, so many that each kind would fill three quarters of its own servers.
+    jobs = max(1, round(0.75 * 8 * servers / 2 * 3600 / 700 / 2 * options["hours"] * 2 / users))
     for number in range(users):
         kind, demand = (("cpu", (4, 4)), ("memory", (1, 16)))[number % 2]
-        jobs = max(1, round(options["hours"] * 6))
         arrival = np.sort(draw.uniform(0, options["hours"] * 3600, jobs))
-        # Together they ask for more than there is.
-        tasks = max(1, round(servers * 15 / users))
-        story.add(f"{kind}-{number // 2 + 1}", demand, arrival, draw.uniform(500, 900, jobs), tasks)
+        story.add(f"{kind}-{number // 2 + 1}", demand, arrival, draw.uniform(500, 900, jobs), 2)
     lesson = (
         "where servers differ it matters which one a task gets: Best-Fit sends tasks that need "
-        "CPU and tasks that need memory to servers of their kind and fills both, First-Fit less so"
+        "CPU and tasks that need memory to servers of their kind, and few wait; First-Fit does not"
     )
     half = servers // 2
     pool = [
@@ -147,7 +146,7 @@ def _elephants(options: Mapping[str, Any], ledger: Ledger) -> Reading:
         story.add(f"mouse-{number}", (1, 2), arrival, draw.uniform(60, 300, jobs), tasks)
     lesson = (
         "first in, first out makes the small users wait behind the huge one; fair shares let them "
-        "pass, and cost the huge one next to nothing"
+        "pass, and cost the huge one little"
     )
     return story.tell([Server({"cpu": 16, "memory": 64}, count=servers)], lesson, ledger)
 
@@ -197,7 +196,7 @@ BURSTS = Generator("A steady user beside a bursty one", _bursts, (_hours(4.0), _
 TWO_SHAPES = Generator(
     "CPU-heavy against memory-heavy users on two shapes of servers",
     _two_shapes,
-    (Option("users", "How many users.", "whole", 6), _hours(2.0), _servers(10), _SEED),
+    (Option("users", "How many users.", "whole", 6), _hours(3.0), _servers(10), _SEED),
 )
 ELEPHANTS_AND_MICE = Generator(
     "One user with huge jobs among many with small ones",
