@@ -189,6 +189,30 @@ def test_a_stream_draws_what_it_says() -> None:
     assert drawn.age[ends > 0].mean() > drawn.age[ends == 0].mean() + 0.3
 
 
+def test_the_longest_third_is_killed() -> None:
+    quantiles = [10, 20, 30, 40, 50, 60, 70, 80, 90]
+    stream = as_stream({"ask": [0, 1], "seconds": quantiles, "kill": [0, 0, 1]}, start=False)
+    drawn = draw_stream(stream, shipped_table(), np.arange(900), np.random.default_rng(1))
+    assert drawn.killed.mean() == pytest.approx(1 / 3, abs=0.03)
+    assert drawn.seconds[drawn.killed].min() > drawn.seconds[~drawn.killed].max()
+    assert (drawn.age == 0).all()
+
+
+def test_google_like_arrivals_come_all_day_in_sittings(google: Trace) -> None:
+    later = pl.DataFrame(
+        {
+            "user": google.workload.batch_user,
+            "job": google.workload.batch_job,
+            "arrival": google.workload.batch_arrival,
+        }
+    ).filter(~google.details["at_start"])
+    jobs = later.unique("job").sort("user", "arrival")
+    hours = np.histogram(jobs["arrival"], np.arange(13) * 3600)[0]
+    assert hours.min() > 0.3 * hours.mean()
+    gaps = jobs.select(pl.col("arrival").diff().over("user")).drop_nulls()["arrival"].to_numpy()
+    assert np.median(gaps) < 0.33 * gaps.mean()  # 0.43 if each came on its own
+
+
 @given(st.lists(st.floats(0, 50), min_size=1, max_size=40), st.floats(0, 0.999))
 def test_rounding_keeps_every_sum(expected: list[float], offset: float) -> None:
     found = rounded_evenly(np.array(expected), offset)

@@ -60,11 +60,11 @@ def make(options: Mapping[str, Any], ledger: Ledger, table: Table | None = None)
     draw = np.random.default_rng([seed, 2011])
     profile = _profiles(table, users, draw)
     capacity = cluster.capacity.T @ cluster.counts
-    plan = _plan(table, profile, window, capacity, options["load"], draw)
+    plan, scale = _plan(table, profile, window, capacity, options["load"], draw)
     drawn = [draw_stream(stream, table, owners, draw) for stream, owners in plan]
     starts = np.repeat([stream.start for stream, _ in plan], [len(o) for _, o in plan])
     jobs = _Jobs(drawn, starts, window)
-    jobs.arrive(table, profile, draw)
+    jobs.arrive(table, profile, scale, draw)
     jobs.end(table, draw)
     before = jobs.load(capacity)
     jobs.meet(options["load"], capacity, draw)
@@ -102,8 +102,11 @@ def _plan(
     capacity: Floats,
     load: float,
     draw: np.random.Generator,
-) -> list[tuple[Stream, Ints]]:
-    """Return the streams, each with the user of every job, so that the load is about right."""
+) -> tuple[list[tuple[Stream, Ints]], float]:
+    """Return the streams, each with the user of every job, so that the load is about right.
+
+    Also return how many times the jobs are that so many users would have in the trace.
+    """
     streams: list[Stream] = []
     owners, places, expected = list[Ints](), list[Ints](), list[Floats]()
     for number, entry in enumerate(table.profiles):
@@ -145,11 +148,12 @@ def _plan(
             scale = (low + high) / 2
             low, high = (low, scale) if excess(scale) > 0 else (scale, high)
     counts = rounded(scale)
-    return [
+    plan = [
         (stream, np.repeat(user[place == i], counts[place == i]))
         for i, stream in enumerate(streams)
         if counts[place == i].any()
     ]
+    return plan, scale
 
 
 class _Jobs:
@@ -172,15 +176,19 @@ class _Jobs:
         """The job of each task."""
         return np.repeat(np.arange(len(self.size)), self.size)
 
-    def arrive(self, table: Table, profile: Ints, draw: np.random.Generator) -> None:
-        """Let users sit down at some hours and submit several jobs in a row."""
+    def arrive(self, table: Table, profile: Ints, scale: float, draw: np.random.Generator) -> None:
+        """Let users sit down at some hours and submit several jobs in a row.
+
+        Where there are fewer jobs than in the trace, by `scale`, there are fewer in a sitting.
+        """
         later = np.flatnonzero(~self.start)
         if not len(later):
             return
         later = later[np.lexsort((draw.random(len(later)), self.user[later]))]
         user = self.user[later]
-        sitting = np.array([p.sitting for p in table.profiles])[profile]
-        gap = np.array([p.gap for p in table.profiles])[profile]
+        fewer = min(scale, 1.0) or 1.0
+        sitting = np.maximum([p.sitting * fewer for p in table.profiles], 1.0)[profile]
+        gap = np.array([p.gap / fewer for p in table.profiles])[profile]
         jobs = np.bincount(user, minlength=len(profile))
         sittings = np.ceil(jobs / sitting).astype(np.int64)
         first = np.cumsum(sittings) - sittings
