@@ -143,9 +143,7 @@ def _read(
     if tell is not None:
         tell("lines", len(lines), len(lines))
     batches, restrictions, resources = _batches(jobs, cluster, options, ledger)
-    end = batches.select(
-        pl.col("arrival") + pl.col("wait").clip(0) + pl.col("duration")
-    ).to_series()
+    ends = batches["arrival"] + batches["wait"].clip(0) + batches["duration"]
     inside = keep_window(batches, options)
     ledger.count("jobs left out: not submitted in the window", len(batches) - len(inside))
     kept = keep_sample(inside, options)
