@@ -190,7 +190,7 @@ def _parsed(lines: Sequence[str], ledger: Ledger, place: str) -> pl.DataFrame:
         rule = f"must be a {'whole ' * whole}number"
         frame = refuse(frame, wrong, name, rule, ledger, place)
         frame = frame.with_columns(number.cast(pl.Int64) if whole else number)
-    frame = frame.filter(~_left_out_parts(frame, ledger))
+    frame = frame.filter(~_parts(frame, ledger))
     frame = refuse(frame, pl.col("submit") < 0, "submit", "must be ≥ 0", ledger, place)
     again = ~pl.col("job").is_first_distinct()
     frame = refuse(frame, again, "job", "must be unique", ledger, place)
@@ -200,9 +200,12 @@ def _parsed(lines: Sequence[str], ledger: Ledger, place: str) -> pl.DataFrame:
     return frame.sort("submit", maintain_order=True)
 
 
-def _left_out_parts(frame: pl.DataFrame, ledger: Ledger) -> pl.Series:
+def _parts(frame: pl.DataFrame, ledger: Ledger) -> pl.Series:
+    """Return which lines are of a part of a job."""
     parts = frame["status"].is_in(_PARTS)
-    ledger.count("lines left out: a part of a job that has its own line", int(parts.sum()))
+    own = frame["job"].is_in(frame.filter(~parts)["job"].implode())
+    ledger.count("lines left out: a part of a job that has its own line", int((parts & own).sum()))
+    ledger.count("lines left out: a part of a job without one", int((parts & ~own).sum()))
     return parts
 
 
