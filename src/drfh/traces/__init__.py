@@ -8,7 +8,7 @@ from typing import Any
 
 from drfh.errors import InputError, UnknownNameError
 from drfh.resources import FrozenMap
-from drfh.traces import google_2011, tables
+from drfh.traces import google_2011, openb, swf, tables
 from drfh.traces.format import Format, Tell
 from drfh.traces.ledger import Ledger, Oddity
 from drfh.traces.opening import as_paths
@@ -20,6 +20,8 @@ __all__ = ["FORMATS", "Format", "Oddity", "Trace", "read", "recognise"]
 #: Name → reader. Recognised in this order.
 FORMATS: dict[str, Format] = {
     "google-2011": google_2011.FORMAT,
+    "openb": openb.FORMAT,
+    "swf": swf.FORMAT,
     "tables": tables.FORMAT,
 }
 
@@ -59,8 +61,8 @@ def read(
     --------
     >>> read("google-2012", ".")
     Traceback (most recent call last):
-    drfh.errors.UnknownNameError: format must be one of google-2011, kubernetes, openb, slurm, \
-swf, tables (did you mean google-2011?), got 'google-2012'
+    drfh.errors.UnknownNameError: format must be one of google-2011, openb, swf, tables \
+ (did you mean google-2011?), got 'google-2012'
     """
     if format is not None and format not in FORMATS:
         raise UnknownNameError("format", str(format), FORMATS)
