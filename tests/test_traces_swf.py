@@ -201,7 +201,7 @@ def test_the_machine_of_a_header(tmp_path: Path, header: str, servers: list[Any]
 def test_a_header_without_a_machine(tmp_path: Path) -> None:
     path = tmp_path / "log.swf"
     path.write_text("1 0 5 60 2 -1 -1 2 100 -1 1 3 1 7 1 1 -1 -1\n")
-    with pytest.raises(InputError, match="machine must be given .* neither MaxNodes nor MaxProcs"):
+    with pytest.raises(InputError, match=r"machine must be given .* neither MaxNodes nor MaxProcs"):
         traces.read(None, path)
     path.write_text("; MaxNodes: 99999999999\n")
     with pytest.raises(InputError, match="MaxNodes must be at most 10,000,000"):
@@ -225,7 +225,7 @@ def test_a_wrong_machine_is_refused(log: Path, text: str, word: str) -> None:
     log.with_name("nodes.csv").write_text(text)
     with pytest.raises(InputError, match=f"^{word}"):
         traces.read("swf", log, machine=machine(log))
-    with pytest.raises(InputError, match="^machine must be a file or directory that exists"):
+    with pytest.raises(InputError, match=r"^machine must be a file or directory that exists"):
         traces.read("swf", log, machine="no-such-file.csv")
 
 
@@ -280,7 +280,7 @@ def look_at(trace: Trace | None) -> None:
     assert left_out + trace.counts["jobs kept"] == trace.counts["jobs"]
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(damaged(LOG), st.booleans(), st.sampled_from(["processors", "one"]))
 def test_damaged_logs(data: bytes, strict: bool, tasks: str) -> None:
     with folder_with({**FILES, "log.swf": data}) as folder:
