@@ -134,7 +134,7 @@ class LogAxis:
         """Return the axis with its ticks."""
         places, words = self.ticks()
         written = f"{_literal(words)}[indexof({_literal(places)}, datum.value)]"
-        return altair.Axis(values=places, labelExpr=written, grid=grid, labelOverlap=True)
+        return altair.Axis(values=places, labelExpr=written, grid=grid, labelOverlap="greedy")
 
 
 def _literal(values: Sequence[object]) -> str:

@@ -16,7 +16,7 @@ from drfh.report.parts import (
     Content,
     Figure,
     bar,
-    number_text,
+    join,
     part_text,
     short_number,
     table,
@@ -36,6 +36,7 @@ __all__ = ["save_trace", "save_trace_comparison"]
 _MOST_SHAPES = 30
 _MOST_USERS = 30
 _LEAST = 420
+_QUANTILES = {"median": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 _KINDS: dict[str, Kind | None] = {"seconds": "seconds", "amount": None}
 
 Drawn = list[tuple[str, altair.Chart | altair.LayerChart]]
@@ -148,8 +149,15 @@ def _figures(trace: Trace, load: pl.DataFrame, *, titles: bool = False) -> Drawn
 
 def _add_spread(add: Any, measure: str, samples: Sequence[Any]) -> None:
     words = words_of(measure)
-    heading = words.title[0].upper() + words.title[1:]
-    add(heading, spread_chart, samples, words.title, kind=_kind(measure), things=words.things)
+    add(
+        words.heading,
+        spread_chart,
+        samples,
+        words.title,
+        kind=_kind(measure),
+        things=words.things,
+        log=words.things != "hours",
+    )
 
 
 def _both_figures(
@@ -171,7 +179,7 @@ def _both_figures(
             continue
         if found.name.startswith("load."):
             resource = found.name.removeprefix("load.")
-            add(f"Demand against capacity: {resource}", load_chart, loads, [resource])
+            add(words_of(found.name).heading, load_chart, loads, [resource])
         else:
             _add_spread(add, found.name, list(zip(names, (found.a, found.b), strict=True)))
     return drawn
@@ -277,23 +285,23 @@ def _distances(comparison: TraceComparison, names: Sequence[str]) -> str:
     rows: list[list[Content]] = []
     for found in comparison.differences:
         cells: list[Content] = [words_of(found.name).title, bar(found.distance)]
-        for part in (0.5, 0.9):
-            cells += [_amount(found.name, s.quantile(part)) for s in (found.a, found.b)]
+        for part in _QUANTILES.values():
+            pair = [_amount(found.name, sample.quantile(part)) for sample in (found.a, found.b)]
+            cells.append(Cell(" | ".join(pair), "number"))
         rows.append(cells)
-    head = ["measure", "distance"]
-    head += [f"{word} of {name}" for word in ("median", "p90") for name in names]
-    return table(head, rows)
+    note = tag("p", f"Quantiles: {names[0]} | {names[1]}.", "note")
+    return join([table(["measure", "distance", *_QUANTILES], rows), note])
 
 
-def _amount(measure: str, value: float | None) -> Cell:
+def _amount(measure: str, value: float | None) -> str:
     if value is None:
-        return Cell("–", "number")
+        return "–"
     kind = words_of(measure).kind
     if kind == "part":
-        return Cell(part_text(value), "number")
+        return part_text(value)
     if kind == "seconds":
-        return Cell(f"{short_number(value)} s", "number")
-    return Cell(format_quantity(value) if kind == "amount" else number_text(value), "number")
+        return f"{short_number(value)} s"
+    return format_quantity(value) if kind == "amount" else short_number(value)
 
 
 def _simulated(simulated: Mapping[str, Any], names: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -98,7 +99,7 @@ def request_chart(
     most: Any = frame["part"].max()
     chart = (
         altair.Chart(frame.drop("x", "y"))
-        .mark_circle(opacity=0.5, stroke=None)
+        .mark_circle(opacity=0.55, stroke=None)
         .encode(
             x=altair.X("x_place:Q", title=f"{x} of a task", scale=x_axis.scale(),
                        axis=x_axis.axis()),
@@ -107,9 +108,10 @@ def request_chart(
             size=altair.Size(
                 "part:Q",
                 scale=altair.Scale(domain=[0, float(most or 1.0)], range=[12, 1100]),
-                legend=altair.Legend(title="of all tasks", format="~%", orient="right",
-                                     tickCount=3, symbolFillColor="#888888",
-                                     titleFontWeight="normal", symbolStrokeWidth=0),
+                legend=altair.Legend(title="of all tasks", format=".2~%", orient="right",
+                                     values=_round_parts(float(most or 1.0)),
+                                     symbolFillColor="#888888", titleFontWeight="normal",
+                                     symbolStrokeWidth=0),
             ),
             color=_colour([name for name, _ in traces]),
             tooltip=[
@@ -122,6 +124,13 @@ def request_chart(
         )
     )  # fmt: skip
     return _named(chart, title, _TALL)
+
+
+def _round_parts(most: float) -> list[float]:
+    """Return three round parts up to the largest, for a legend."""
+    power = 10.0 ** math.floor(math.log10(most))
+    steps = next(s for s in ((5, 1, 0.2), (2, 0.5, 0.1), (1, 0.2, 0.05)) if s[0] * power <= most)
+    return [float(f"{step * power:.3g}") for step in steps]
 
 
 def _requests(trace: Trace, x: str, y: str) -> pl.DataFrame:
@@ -178,6 +187,7 @@ def spread_chart(
     *,
     kind: Kind | None = None,
     things: str = "tasks",
+    log: bool = True,
 ) -> altair.Chart:
     """Return which part of the tasks (or jobs, users, hours) does not exceed an amount.
 
@@ -191,6 +201,8 @@ def spread_chart(
         How amounts are written, by default as they look.
     things
         What there are parts of.
+    log
+        Whether the axis of amounts is one of powers of ten.
 
     Examples
     --------
@@ -205,19 +217,21 @@ def spread_chart(
     for name, sample in samples:
         value, part = sample.curve()
         # From the bottom up: the first step is one too.
-        places = np.concatenate((axis.place(value[:1]), axis.place(value)))
-        parts = np.concatenate(([0.0][: len(value[:1])], part))
-        shown_values = np.concatenate((value[:1], value))
-        frames.append(
-            pl.DataFrame({"place": places, "part": parts, "value": shown_values}).with_columns(
-                pl.lit(name).alias("trace")
-            )
-        )
+        amounts = np.concatenate((value[:1], value))
+        columns = {
+            "place": axis.place(amounts) if log else amounts,
+            "part": np.concatenate((np.zeros(len(value[:1])), part)),
+            "value": amounts,
+        }
+        frames.append(pl.DataFrame(columns).with_columns(pl.lit(name).alias("trace")))
+    x = altair.X("place:Q", title=axis_title, axis=altair.Axis(tickCount=6))
+    if log:
+        x = altair.X("place:Q", title=axis_title, scale=axis.scale(), axis=axis.axis())
     chart = (
         altair.Chart(pl.concat(frames))
         .mark_line(interpolate="step-after", strokeWidth=2)
         .encode(
-            x=altair.X("place:Q", title=axis_title, scale=axis.scale(), axis=axis.axis()),
+            x=x,
             y=altair.Y(
                 "part:Q",
                 title=f"part of the {things}",
@@ -277,7 +291,9 @@ def load_chart(
         color=altair.Color(
             "of:N",
             scale=altair.Scale(domain=names, range=colours),
-            legend=altair.Legend(title=None, orient="top", labelLimit=320),
+            legend=altair.Legend(
+                title=None, orient="right" if single else "top", labelLimit=320
+            ),
         ),
         tooltip=[
             altair.Tooltip("of:N", title=" "),
@@ -287,9 +303,10 @@ def load_chart(
     )  # fmt: skip
     full = altair.Chart(altair.InlineData([{"full": 1}]))
     rule = full.mark_rule(strokeDash=[5, 4]).encode(y="full:Q")
-    word = full.mark_text(align="left", baseline="bottom", dx=4, dy=-2).encode(
-        x=altair.value(0), y="full:Q", text=altair.value("capacity")
-    )
+    left = _crowd(frame, 0.0, 0.15 * end / size, top) <= _crowd(frame, 0.85 * end / size, end, top)
+    word = full.mark_text(
+        align="left" if left else "right", baseline="bottom", dx=4 if left else -4, dy=-2
+    ).encode(x=altair.value(0 if left else "width"), y="full:Q", text=altair.value("capacity"))
     return altair.LayerChart(
         layer=[line, rule, word],
         data=frame,
@@ -297,6 +314,12 @@ def load_chart(
         height=_HEIGHT,
         title=_title(title) if title else altair.Undefined,
     )
+
+
+def _crowd(frame: pl.DataFrame, start: float, end: float, top: float) -> int:
+    """Return how many points are just above the line of the capacity, where its name would be."""
+    near = pl.col("time").is_between(start, end) & pl.col("load").is_between(1, 1 + 0.1 * top)
+    return frame.filter(near).height
 
 
 def _line(table: pl.DataFrame, name: str, size: float) -> pl.DataFrame:
@@ -317,6 +340,8 @@ def panel(
     >>> panel([one, one]).to_dict()["columns"]
     2
     """
+    for one in charts:
+        one.height = _HEIGHT
     chart = altair.ConcatChart(
         concat=list(charts), columns=2, spacing={"row": 34, "column": 40}
     ).resolve_scale(color="independent", size="independent")

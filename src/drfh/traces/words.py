@@ -21,16 +21,23 @@ class Words:
 
     short: str
     title: str
+    heading: str
     things: str
     kind: Literal["amount", "seconds", "count", "part"] = "count"
 
 
 _WORDS = {
-    "duration": Words("duration", "how long a task runs", "tasks", "seconds"),
-    "job size": Words("job size", "tasks of a job", "jobs"),
-    "tasks per user": Words("tasks per user", "tasks of a user", "users"),
-    "tasks per hour": Words("tasks per hour", "tasks that arrive in an hour", "hours"),
-    "jobs per hour": Words("jobs per hour", "jobs that arrive in an hour", "hours"),
+    "duration": Words("duration", "how long a task runs", "How long tasks run", "tasks", "seconds"),
+    "job size": Words("job size", "tasks of a job", "How large jobs are", "jobs"),
+    "tasks per user": Words(
+        "tasks per user", "tasks of a user", "How many tasks users have", "users"
+    ),
+    "tasks per hour": Words(
+        "tasks per hour", "tasks that arrive in an hour", "Tasks by the hour", "hours"
+    ),
+    "jobs per hour": Words(
+        "jobs per hour", "jobs that arrive in an hour", "Jobs by the hour", "hours"
+    ),
 }
 
 
@@ -44,9 +51,12 @@ def words_of(measure: str) -> Words:
     """
     kind, _, resource = measure.partition(".")
     if kind == "request" and resource:
-        return Words(f"{resource} of a task", f"{resource} of a task", "tasks", "amount")
+        title = f"{resource} of a task"
+        return Words(title, title, f"How much {resource} tasks ask for", "tasks", "amount")
     if kind == "load" and resource:
-        return Words(f"load of {resource}", f"{resource} asked for / capacity", "steps", "part")
+        title = f"{resource} asked for / capacity"
+        heading = f"Demand against capacity: {resource}"
+        return Words(f"load of {resource}", title, heading, "steps", "part")
     return _WORDS[measure]
 
 
