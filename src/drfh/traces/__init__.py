@@ -8,6 +8,7 @@ from typing import Any
 
 from drfh.errors import InputError, UnknownNameError
 from drfh.resources import FrozenMap
+from drfh.traces import google_2011, tables
 from drfh.traces.format import Format, Tell
 from drfh.traces.ledger import Ledger, Oddity
 from drfh.traces.opening import as_paths
@@ -17,7 +18,10 @@ from drfh.traces.trace import Trace
 __all__ = ["FORMATS", "Format", "Oddity", "Trace", "read", "recognise"]
 
 #: Name → reader. Recognised in this order.
-FORMATS: dict[str, Format] = {}
+FORMATS: dict[str, Format] = {
+    "google-2011": google_2011.FORMAT,
+    "tables": tables.FORMAT,
+}
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -74,7 +78,7 @@ swf, tables (did you mean google-2011?), got 'google-2012'
         details=reading.details,
         running=reading.running,
         window=reading.window,
-        options=FrozenMap(values),
+        options=FrozenMap(values if reading.options is None else reading.options),
         counts=FrozenMap(ledger.counts),
         oddities=ledger.oddities,
         remarks=tuple(ledger.remarks),

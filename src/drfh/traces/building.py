@@ -52,7 +52,8 @@ def build(
         One row for each batch of equal tasks, in the order in which they were submitted: `user`
         and `job` (text; or whole numbers, which become text), `arrival` and `duration` in seconds,
         a column for each resource, and where needed `tasks` (how many, else 1) and `restriction`
-        (position in `restrictions`, else 0). Other columns become the details.
+        (position in `restrictions`, else 0). Other columns become the details. A `duration` may
+        be a list with one number for each task.
     resources
         Names of the resource columns; missing amounts are 0.
     users
@@ -96,6 +97,12 @@ def build(
         everyone.setdefault(name, User(name))
     place = {name: position for position, name in enumerate(everyone)}
     positions = np.array([place[n] for n in names["user"].cast(pl.String).to_list()])
+    terms, frame = _restrictions(frame, restrictions)
+    count = frame["tasks"].cast(pl.Int64).to_numpy() if "tasks" in frame.columns else None
+    duration = frame["duration"]
+    if isinstance(duration.dtype, pl.List):
+        count = duration.list.len().cast(pl.Int64).to_numpy()
+        duration = duration.explode()
     job, job_names = codes(frame, ["job"])
     shape, shapes = codes(frame, [*resources, "restriction"])
     workload = Workload.from_arrays(
@@ -105,16 +112,29 @@ def build(
         user=positions[owner],
         arrival=frame["arrival"].to_numpy(),
         shape=shape,
-        duration=frame["duration"].to_numpy(),
-        count=frame["tasks"].cast(pl.Int64).to_numpy() if "tasks" in frame.columns else None,
+        duration=duration.to_numpy(),
+        count=count,
         job=job,
         job_names=job_names["job"].cast(pl.String).to_list(),
-        restrictions=restrictions,
+        restrictions=terms,
         restriction=shapes["restriction"].to_numpy(),
         events=events,
     )
     rest = [name for name in batches.columns if name not in CORE and name not in resources]
     return workload, batches.select(rest)
+
+
+def _restrictions(
+    frame: pl.DataFrame, given: Sequence[Restriction | None]
+) -> tuple[list[Restriction | None], pl.DataFrame]:
+    """Keep the restrictions that some batch has, in order of first appearance."""
+    used = frame["restriction"].unique(maintain_order=True)
+    order = [0, *(number for number in used.to_list() if number != 0)]
+    renumber = {old: new for new, old in enumerate(order)}
+    if all(old == new for old, new in renumber.items()):
+        return [given[number] for number in order], frame
+    column = pl.col("restriction").replace_strict(renumber, return_dtype=pl.Int64)
+    return [given[number] for number in order], frame.with_columns(column)
 
 
 def keep_window(batches: pl.DataFrame, options: Mapping[str, Any]) -> pl.DataFrame:

@@ -70,6 +70,16 @@ class Ledger:
         entry = self._broken.setdefault(f"{error.field} {error.rule}", [0, str(error)])
         entry[0] = int(entry[0]) + int(number)
 
+    def merge(self, other: Ledger) -> None:
+        """Add what another ledger counted: of a part that was read at the same time."""
+        for what, number in other.counts.items():
+            self.count(what, number)
+        for text in other.remarks:
+            self.remark(text)
+        for oddity in other.oddities:
+            entry = self._broken.setdefault(oddity.kind, [0, oddity.first])
+            entry[0] = int(entry[0]) + oddity.count
+
     def remark(self, text: str) -> None:
         """Keep a sentence about what the data cannot tell, or what was decided for it."""
         if text not in self.remarks:

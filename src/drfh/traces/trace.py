@@ -31,6 +31,8 @@ class Reading:
         Of a snapshot: who holds what where, with the columns user, server and one a resource.
     window
         Length of the time that the trace covers, in seconds; None if it has no end of its own.
+    options
+        The options as they were understood, if that is more than what was given.
     """
 
     cluster: Cluster
@@ -38,6 +40,7 @@ class Reading:
     details: polars.DataFrame
     running: polars.DataFrame | None = None
     window: float | None = None
+    options: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
