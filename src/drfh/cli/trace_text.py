@@ -1,0 +1,391 @@
+"""Traces as text and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drfh.cli.columns import Column, print_columns
+from drfh.cli.compare_text import number
+from drfh.cli.output import bar, console, percent, table
+from drfh.cli.simulate_text import say, seconds, spark
+from drfh.resources import format_quantity, some
+
+if TYPE_CHECKING:
+    from drfh.traces import Trace
+    from drfh.traces.comparing import TraceComparison
+
+__all__ = [
+    "formats_data", "print_comparison", "print_formats", "print_trace", "print_written",
+    "say_saved", "trace_data",
+]  # fmt: skip
+
+_MOST_SHAPES = 10
+_MOST_USERS = 10
+_SPARK = 48
+_LONGEST_LABEL = 24
+_SPREAD = ("min", "median", "mean", "p90", "p99", "max")
+
+
+def trace_data(trace: Trace, *, everyone: bool = False) -> dict[str, Any]:
+    """Return what is in a trace as plain data."""
+    from drfh.traces.load import offered_load
+    from drfh.traces.measures import describe, heaviest_users
+    from drfh.traces.pool import server_shapes
+
+    load = offered_load(trace)
+    users = heaviest_users(trace)
+    return {
+        **describe(trace, load),
+        "options": {k: list(v) if isinstance(v, tuple) else v for k, v in trace.options.items()},
+        "counts": dict(trace.counts),
+        "oddities": [
+            {"kind": odd.kind, "count": odd.count, "first": odd.first} for odd in trace.oddities
+        ],
+        "remarks": list(trace.remarks),
+        "shapes": server_shapes(trace.cluster).to_dicts(),
+        "heaviest_users": (users if everyone else users.head(_MOST_USERS)).to_dicts(),
+        "load_over_time": load.to_dict(as_series=False),
+    }
+
+
+def print_trace(trace: Trace, *, everyone: bool = False) -> None:
+    """Print what is in a trace."""
+    from drfh.traces.load import offered_load
+    from drfh.traces.measures import describe
+
+    out = console()
+    load = offered_load(trace)
+    facts = describe(trace, load)
+    _print_head(trace, facts)
+    _print_counts(out, trace)
+    _print_shapes(out, trace, facts, everyone)
+    _print_load(out, facts, load)
+    _print_spread(out, facts)
+    _print_users(out, trace, everyone)
+    _print_quirks(out, trace)
+
+
+def _print_head(trace: Trace, facts: Mapping[str, Any]) -> None:
+    from drfh.traces.words import headline
+
+    say(f"{trace.format}: {trace.source}", "bold")
+    say(headline(facts))
+    parts = [f"window {seconds(facts['window'])}" if facts["window"] else
+             f"until {seconds(facts['span'])}, when the last task ends if none waits"]  # fmt: skip
+    if facts["tasks_at_the_start"]:
+        parts.append(f"{some(facts['tasks_at_the_start'], 'task')} at the start")
+    if facts["endless_tasks"]:
+        parts.append(f"{some(facts['endless_tasks'], 'task')} that never end")
+    idle = facts["users"] - facts["users_with_tasks"]
+    if idle:
+        parts.append(f"{some(idle, 'user')} without a task")
+    events = facts["server_events"]
+    words = (("add", "come"), ("remove", "leave"), ("resize", "change size"))
+    moves = [f"{events[key]:,} {word}" for key, word in words if events[key]]
+    if moves:
+        parts.append(f"servers: {', '.join(moves)}")
+    if trace.running is not None:
+        parts.append(f"a snapshot, in which {some(len(trace.running), 'entry')} is running"
+                     .replace("entrys is", "entries are"))  # fmt: skip
+    say("; ".join(parts))
+    chosen = [f"{k}={_shown(v)}" for k, v in trace.options.items() if v is not None]
+    if chosen:
+        say(f"read with {', '.join(chosen)}", "dim")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _print_counts(out: Any, trace: Trace) -> None:
+    """Print what was read and left out, in as many columns as fit."""
+    rows = [(what, f"{count:,}") for what, count in trace.counts.items() if count]
+    if not rows:
+        return
+    width = max(len(what) for what, _ in rows) + max(len(n) for _, n in rows) + 6
+    columns = max(1, min(3, out.width // width))
+    height = -(-len(rows) // columns)
+    rows += [("", "")] * (height * columns - len(rows))
+    from rich import box
+    from rich.table import Table
+
+    grid = Table(box=box.SIMPLE, pad_edge=False, show_header=False)
+    for _ in range(columns):
+        grid.add_column(overflow="fold")
+        grid.add_column(justify="right", no_wrap=True)
+    for line in range(height):
+        grid.add_row(*(cell for c in range(columns) for cell in rows[c * height + line]))
+    out.print(grid)
+
+
+def _print_shapes(out: Any, trace: Trace, facts: Mapping[str, Any], everyone: bool) -> None:
+    from drfh.traces.pool import server_shapes
+
+    shapes = server_shapes(trace.cluster)
+    shown = (shapes if everyone else shapes.head(_MOST_SHAPES)).to_dicts()
+    say(f"{some(facts['servers'], 'server')} of {some(len(shapes), 'shape')}")
+    columns = [
+        Column(name, [format_quantity(row[f"capacity.{name}"]) for row in shown])
+        for name in trace.cluster.resources
+    ]
+    columns += [
+        Column("of all", [percent(row["share"]) for row in shown]),
+        Column("", [bar(row["share"]) for row in shown], right=False, spare=2),
+    ]
+    labels = [_labels(row["labels"]) for row in shown]
+    if any(labels):
+        columns.append(Column("labels", labels, right=False, spare=1))
+    counts = Column("servers", [f"{row['servers']:,}" for row in shown])
+    print_columns(out, counts, [columns])
+    if len(shown) < len(shapes):
+        rest = some(len(shapes) - len(shown), "shape")
+        left = int(shapes["servers"][len(shown) :].sum())
+        say(f"… and {rest} more, of {some(left, 'server')} (--all shows them)")
+
+
+def _labels(labels: Sequence[str]) -> str:
+    cut = [
+        text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…" for text in labels
+    ]
+    return ", ".join(cut[:2]) + (f", {len(cut) - 2} more" if len(cut) > 2 else "")
+
+
+def _print_load(out: Any, facts: Mapping[str, Any], load: Any) -> None:
+    names = [name for name, found in facts["load"].items() if found["peak"] is not None]
+    if not names:
+        return
+    top = max(1.0, *(facts["load"][name]["peak"] for name in names))
+    height = "capacity" if top == 1 else percent(top)
+    say(f"Demand against capacity, if every task started when it arrives (█ is {height})")
+    columns = [
+        Column("pool", [number_of_pool(facts["capacity"].get(name, 0.0)) for name in names]),
+        Column("mean", [percent(facts["load"][name]["mean"]) for name in names]),
+        Column("peak", [percent(facts["load"][name]["peak"]) for name in names]),
+        Column(
+            f"over {seconds(facts['span'])}",
+            [spark(load[f"load.{name}"].to_numpy(), _SPARK, top) for name in names],
+            right=False,
+        ),
+    ]
+    print_columns(out, Column("resource", names, right=False), [columns])
+
+
+def number_of_pool(amount: float) -> str:
+    """Return a large amount with its suffix if it has one.
+
+    Examples
+    --------
+    >>> number_of_pool(6603.25), number_of_pool(2.0**40)
+    ('6,603', '1Ti')
+    """
+    text = format_quantity(amount)
+    return text if text[-1:].isalpha() else number(amount)
+
+
+def _print_spread(out: Any, facts: Mapping[str, Any]) -> None:
+    from drfh.traces.words import words_of
+
+    found = {n: f for n, f in facts["distributions"].items() if f["count"]}
+    columns = [
+        Column(name, [_amount(measure, numbers[name]) for measure, numbers in found.items()],
+               spare=2 if name in ("min", "mean") else 0)
+        for name in _SPREAD
+    ]  # fmt: skip
+    names = Column("", [words_of(measure).short for measure in found], right=False)
+    say("How it is spread")
+    print_columns(out, names, [columns])
+
+
+def _amount(measure: str, value: float | None) -> str:
+    from drfh.traces.words import words_of
+
+    if value is None:
+        return "–"
+    kind = words_of(measure).kind
+    if kind == "seconds":
+        return seconds(value)
+    if kind == "part":
+        return percent(value)
+    return format_quantity(float(f"{value:.4g}") if value < 1e6 else value) if kind == "amount" \
+        else number(value)  # fmt: skip
+
+
+def _print_users(out: Any, trace: Trace, everyone: bool) -> None:
+    from drfh.traces.measures import heaviest_users
+
+    users = heaviest_users(trace)
+    shown = (users if everyone else users.head(_MOST_USERS)).to_dicts()
+    if not shown:
+        return
+    say("The heaviest users, by their part of what all ask for (amount × time)")
+    columns = [
+        Column("jobs", [f"{row['jobs']:,}" for row in shown]),
+        Column("tasks", [f"{row['tasks']:,}" for row in shown]),
+        *(
+            Column(name, [percent(row[f"work.{name}"]) for row in shown])
+            for name in trace.workload.resources
+        ),
+        Column("", [bar(row["work"]) for row in shown], right=False, spare=1),
+    ]
+    print_columns(out, Column("user", [row["user"] for row in shown], right=False), [columns])
+    if len(shown) < len(users):
+        rest = users[len(shown) :]
+        tasks = some(int(rest["tasks"].sum()), "task")
+        say(f"… and {some(len(rest), 'user')} more, with {tasks} (--all shows them)")
+
+
+def _print_quirks(out: Any, trace: Trace) -> None:
+    if trace.oddities:
+        total = sum(odd.count for odd in trace.oddities)
+        say(f"{some(total, 'broken row')}, left out", "yellow")
+        grid = table("how many", "rule", "the first", right=("how many",))
+        for odd in trace.oddities:
+            grid.add_row(f"{odd.count:,}", odd.kind, odd.first)
+        out.print(grid)
+    for remark in trace.remarks:
+        say(f"note: {remark}")
+
+
+def print_written(trace: Trace, directory: Path, files: Mapping[str, int]) -> None:
+    """Print what was written."""
+    from drfh.traces.measures import describe
+
+    _print_head(trace, describe(trace))
+    for odd in trace.oddities:
+        say(f"left out {some(odd.count, 'row')}: {odd.first}", "yellow")
+    for remark in trace.remarks:
+        say(f"note: {remark}")
+    shown = ", ".join(f"{name} {_size(size)}" for name, size in files.items())
+    say(f"saved: {directory} ({shown})")
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:,.3g} MB" if size >= 1e5 else f"{size / 1e3:.2g} kB"
+
+
+def say_saved(path: Path | None) -> None:
+    """Name a file that was written, if any."""
+    if path is not None:
+        say(f"saved: {path}")
+
+
+def print_comparison(
+    comparison: TraceComparison, simulated: Mapping[str, Any] | None, notes: Sequence[str]
+) -> None:
+    """Print two traces side by side."""
+    from drfh.traces.measures import describe
+    from drfh.traces.words import headline, names_of, words_of
+
+    out = console()
+    names = names_of(comparison.a, comparison.b)
+    for name, trace in zip(names, (comparison.a, comparison.b), strict=True):
+        say(f"{name}: {headline(describe(trace))}", "bold")
+    out.print()
+    found = comparison.differences
+    columns = [
+        Column("distance", [percent(d.distance) for d in found]),
+        Column("", [bar(d.distance or 0.0) for d in found], right=False, spare=1),
+    ]
+    columns += [
+        Column(word, [_pair(d.name, d.a.quantile(part), d.b.quantile(part)) for d in found],
+               spare=spare)
+        for word, part, spare in (("p10", 0.1, 1), ("median", 0.5, 0), ("p90", 0.9, 0),
+                                  ("p99", 0.99, 2))
+    ]  # fmt: skip
+    columns.append(Column("how many", [f"{d.a.size:,} | {d.b.size:,}" for d in found], spare=2))
+    say("Kolmogorov-Smirnov distance (0: the same), and quantiles of both")
+    measures = Column("measure", [words_of(d.name).short for d in found], right=False)
+    print_columns(out, measures, [columns])
+    for what, pair in (
+        ("that never end, and are in no duration", comparison.endless),
+        ("that are there at the start, and are in no arrival", comparison.at_the_start),
+    ):
+        if any(pair):
+            say(f"tasks {what}: {percent(pair[0])} | {percent(pair[1])}")
+    for remark in (*comparison.remarks, *notes):
+        say(f"note: {remark}", "yellow")
+    if simulated is not None:
+        _print_simulated(out, simulated, names)
+
+
+def _pair(measure: str, a: float | None, b: float | None) -> str:
+    return f"{_amount(measure, a)} | {_amount(measure, b)}"
+
+
+def _print_simulated(out: Any, simulated: Mapping[str, Any], names: Sequence[str]) -> None:
+    out.print()
+    say(f"How full the servers are under {simulated['policy']}")
+    resources = list(dict.fromkeys([*simulated["a"], *simulated["b"]]))
+    points = simulated["points"]
+    columns = [
+        Column(names[0], [percent(simulated["a"].get(r)) for r in resources]),
+        Column(names[1], [percent(simulated["b"].get(r)) for r in resources]),
+        Column("difference",
+               [f"{points[r]:+.1f} points" if r in points else "–" for r in resources]),
+    ]  # fmt: skip
+    print_columns(out, Column("resource", resources, right=False), [columns])
+
+
+def formats_data(formats: Mapping[str, Any], generators: Mapping[str, Any]) -> dict[str, Any]:
+    """Return formats and generators with their options as plain data."""
+
+    def data(one: Any) -> dict[str, Any]:
+        options = [
+            {
+                "name": o.name,
+                "kind": o.kind,
+                "default": list(o.default) if isinstance(o.default, tuple) else o.default,
+                **({"choices": list(o.choices)} if o.choices else {}),
+                "help": o.help,
+            }
+            for o in one.options
+        ]
+        snapshot = {"snapshot": one.snapshot} if hasattr(one, "snapshot") else {}
+        return {"title": one.title, **snapshot, "options": options}
+
+    return {
+        "formats": {name: data(one) for name, one in formats.items()},
+        "generators": {name: data(one) for name, one in generators.items()},
+    }
+
+
+def print_formats(
+    formats: Mapping[str, Any], generators: Mapping[str, Any], *, whole: bool = False
+) -> None:
+    """Print formats and generators; with their options one by one if `whole`."""
+    out = console()
+    every = {**formats, **generators}
+    for what, known in (("format", formats), ("generator", generators)):
+        if whole or not known:
+            continue
+        grid = table(what, "what it is")
+        grid.columns[0].no_wrap = True
+        for name, one in known.items():
+            grid.add_row(name, _title(one))
+        out.print(grid)
+    shared: dict[tuple[str, str, str, str], list[str]] = {}
+    for name, one in every.items():
+        for option in one.options:
+            default = "–" if option.default is None else _shown(option.default)
+            values = ", ".join(option.choices) or option.kind
+            shared.setdefault((option.name, default, values, option.help), []).append(name)
+    whose = () if whole else ("of",)
+    grid = table("option", "default", "values", "what it does", *whose)
+    grid.columns[0].no_wrap = True
+    for cells, names in shared.items():
+        owners = "all" if len(names) == len(every) else ", ".join(names)
+        grid.add_row(*cells, *(() if whole else (owners,)))
+    if whole:
+        for name, one in every.items():
+            say(f"{name}: {_title(one)}", "bold")
+    out.print(grid)
+    flags = "--hours, --start, --users, --sample and --seed are flags of their own"
+    say(f"{flags}; set any other with --set NAME=VALUE")
+
+
+def _title(one: Any) -> str:
+    return f"{one.title} (a snapshot)" if getattr(one, "snapshot", False) else str(one.title)

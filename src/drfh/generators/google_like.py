@@ -1,0 +1,294 @@
+"""A workload like Google's of 2011, drawn from figures that were fitted to its trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from drfh.cluster import Cluster
+from drfh.errors import InputError
+from drfh.generators.draws import even_ranks, rounded_evenly
+from drfh.generators.generator import Generator
+from drfh.generators.google_jobs import Drawn, draw_stream, mean_work
+from drfh.generators.google_table import Stream, Table, shipped_table
+from drfh.traces.building import build
+from drfh.traces.google_machines import drawn_servers
+from drfh.traces.ledger import Ledger
+from drfh.traces.options import Option
+from drfh.traces.trace import Reading
+
+__all__ = ["GENERATOR", "make"]
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+
+ENDS = pl.Enum(["cut", "evict", "fail", "finish", "kill", "lost"])
+# Tasks are added to or taken from jobs of at least so many, to meet the load that is asked for.
+_LARGE_JOB = 10
+
+
+def make(options: Mapping[str, Any], ledger: Ledger, table: Table | None = None) -> Reading:
+    """Draw a cluster and a workload.
+
+    Parameters
+    ----------
+    options
+        Of the generator.
+    ledger
+        For counts and remarks.
+    table
+        The fitted figures; by default those that come with the package.
+    """
+    table = shipped_table() if table is None else table
+    for name in ("users", "servers", "load", "hours"):
+        if not options[name] > 0:
+            raise InputError(name, "must be > 0", options[name])
+    seed, users = options["seed"], options["users"]
+    window = options["hours"] * 3600.0
+    shapes = Cluster.from_arrays(
+        table.servers[:, :2], ("cpu", "memory"), counts=table.servers[:, 2].astype(np.int64)
+    )
+    cluster = drawn_servers(shapes, options["servers"], seed)
+    draw = np.random.default_rng([seed, 2011])
+    profile = _profiles(table, users, draw)
+    capacity = cluster.capacity.T @ cluster.counts
+    plan = _plan(table, profile, window, capacity, options["load"], draw)
+    drawn = [draw_stream(stream, table, owners, draw) for stream, owners in plan]
+    starts = np.repeat([stream.start for stream, _ in plan], [len(o) for _, o in plan])
+    jobs = _Jobs(drawn, starts, window)
+    jobs.arrive(table, profile, draw)
+    jobs.end(table, draw)
+    before = jobs.load(capacity)
+    jobs.meet(options["load"], capacity, draw)
+    workload, details = build(jobs.frame(), ("cpu", "memory"))
+    after = jobs.load(capacity)
+    ledger.count("users", len(workload.users))
+    ledger.count("jobs", workload.job_count)
+    ledger.count("tasks", workload.task_count)
+    ledger.count("tasks that are there at the start", int(details["at_start"].sum()))
+    ledger.count("tasks that still run at the end", int((details["end"] == "cut").sum()))
+    ledger.remark(
+        "drawn from figures fitted to Google's trace of 2011 (clusterdata-2011-2, CC-BY 4.0, "
+        "J. Wilkes and C. Reiss); no rows of it are contained"
+    )
+    ledger.remark(f"offered load {after:.3f} of what the servers have (first drawn: {before:.3f})")
+    return Reading(cluster, workload, details, window=window)
+
+
+def _profiles(table: Table, users: int, draw: np.random.Generator) -> Ints:
+    """Return the profile of each user: each as often as among the users of the trace, ± 1."""
+    weights = np.array([profile.users for profile in table.profiles])
+    edges = np.cumsum(weights) / weights.sum() * users
+    found = np.searchsorted(edges, np.arange(users) + draw.random(), side="right")
+    return np.minimum(found, len(weights) - 1).astype(np.int64)
+
+
+def _plan(
+    table: Table,
+    profile: Ints,
+    window: float,
+    capacity: Floats,
+    load: float,
+    draw: np.random.Generator,
+) -> list[tuple[Stream, Ints]]:
+    """Return the streams, each with the user of every job, so that the load is about right."""
+    streams: list[Stream] = []
+    owner, which, expected = list[Ints](), list[Ints](), list[Floats]()
+    for number, entry in enumerate(table.profiles):
+        mine = np.flatnonzero(profile == number)
+        if not len(mine):
+            continue
+        for stream in entry.streams:
+            values = stream.jobs[(even_ranks(draw, len(mine)) * len(stream.jobs)).astype(int)]
+            owner.append(mine)
+            which.append(np.full(len(mine), len(streams)))
+            expected.append(values if stream.start else values * (window / table.window))
+            streams.append(stream)
+    user, number, jobs = np.concatenate(owner), np.concatenate(which), np.concatenate(expected)
+    work = np.array([mean_work(s, table, window) / capacity for s in streams])[number]
+    # Neighbours weigh about the same, so that rounding does not change the load by much.
+    order = np.argsort(-work.max(axis=1), kind="stable")
+    user, number, jobs, work = user[order], number[order], jobs[order], work[order]
+    offset = float(draw.random())
+
+    # A user whose jobs are all rounded away keeps one, of the stream with the most jobs.
+    likeliest = np.lexsort((-jobs, user))
+    fallback = likeliest[np.unique(user[likeliest], return_index=True)[1]]
+
+    def rounded(scale: float) -> Ints:
+        found = rounded_evenly(jobs * scale, offset)
+        idle = np.bincount(user, weights=found, minlength=len(profile)) == 0
+        found[fallback[idle[user[fallback]]]] = 1
+        return found
+
+    scale = load / float((jobs @ work).max())
+    low, high = 0.0, 4 * scale
+    for _ in range(40):
+        middle = scale if high == 4 * scale and low == 0.0 else (low + high) / 2
+        if float((rounded(middle) @ work).max()) > load:
+            high = middle
+        else:
+            low = middle
+        if high - low < 1e-4 * scale:
+            break
+    counts = rounded(low if abs(low - scale) > 0.01 * scale else scale)
+    return [
+        (stream, np.repeat(user[number == i], counts[number == i]))
+        for i, stream in enumerate(streams)
+        if counts[number == i].any()
+    ]
+
+
+class _Jobs:
+    """All jobs, and their tasks job by job, as they are worked out step by step."""
+
+    def __init__(self, drawn: list[Drawn], starts: NDArray[np.bool_], window: float) -> None:
+        self.window = window
+        self.user = np.concatenate([d.user for d in drawn])
+        self.size = np.concatenate([d.size for d in drawn])
+        self.start = starts
+        self.age = np.concatenate([d.age for d in drawn])
+        self.arrival = np.zeros(len(self.user))
+        self.tasks = {
+            name: np.concatenate([getattr(d, name) for d in drawn])
+            for name in ("cpu", "memory", "seconds", "missing", "killed")
+        }
+
+    @property
+    def job(self) -> Ints:
+        """The job of each task."""
+        return np.repeat(np.arange(len(self.size)), self.size)
+
+    def arrive(self, table: Table, profile: Ints, draw: np.random.Generator) -> None:
+        """Let users sit down at some hours and submit several jobs in a row."""
+        later = np.flatnonzero(~self.start)
+        if not len(later):
+            return
+        later = later[np.lexsort((draw.random(len(later)), self.user[later]))]
+        user = self.user[later]
+        sitting = np.array([p.sitting for p in table.profiles])[profile]
+        gap = np.array([p.gap for p in table.profiles])[profile]
+        jobs = np.bincount(user, minlength=len(profile))
+        sittings = np.ceil(jobs / sitting).astype(np.int64)
+        first = np.cumsum(sittings) - sittings
+        ranks = np.concatenate([even_ranks(draw, n) for n in sittings])
+        begins = _time_of_day(ranks, table, self.window)
+        chosen = first[user] + (draw.random(len(later)) * sittings[user]).astype(np.int64)
+        order = np.argsort(chosen, kind="stable")
+        later, chosen = later[order], chosen[order]
+        passed = np.cumsum(draw.standard_exponential(len(later)) * gap[self.user[later]])
+        opening = np.flatnonzero(np.diff(chosen, prepend=-1))
+        length = np.diff(opening, append=len(chosen))
+        passed -= np.repeat(passed[opening], length)
+        self.arrival[later] = (begins[chosen] + passed) % self.window
+
+    def end(self, table: Table, draw: np.random.Generator) -> None:
+        """Cut what runs beyond the window, and say how each task ended."""
+        job, tasks = self.job, self.tasks
+        left = self.window - self.arrival[job]
+        cut = tasks["seconds"] >= left
+        tasks["seconds"] = np.where(
+            cut, left * (1 - np.where(np.isinf(tasks["seconds"]), tasks["missing"], 0.0)),
+            tasks["seconds"],
+        )
+        end = np.where(tasks.pop("killed"), ENDS.categories.to_list().index("kill"), 3)
+        chance = draw.random(len(end))
+        for name, start in (("start", True), ("later", False)):
+            here = self.start[job] == start
+            edge = 0.0
+            for kind, part in table.other_ends[name].items():
+                end[here & (edge <= chance) & (chance < edge + part)] = (
+                    ENDS.categories.to_list().index(kind)
+                )
+                edge += part
+        tasks["end"] = np.where(cut, 0, end)
+
+    def load(self, capacity: Floats) -> float:
+        """Return the demanded resource time over what there is, of the scarcer resource."""
+        return max(
+            float(self.tasks[r] @ self.tasks["seconds"]) / self.window / float(capacity[i])
+            for i, r in enumerate(("cpu", "memory"))
+        )
+
+    def meet(self, load: float, capacity: Floats, draw: np.random.Generator) -> None:
+        """Add tasks to large jobs, or take some away, until the load is as asked for."""
+        for _ in range(4):
+            job = self.job
+            large = self.size[job] >= _LARGE_JOB
+            works = [
+                self.tasks[r] * self.tasks["seconds"] / self.window / capacity[i]
+                for i, r in enumerate(("cpu", "memory"))
+            ]
+            work = max(works, key=lambda w: float(w.sum()))
+            there, movable = float(work.sum()), float(work[large].sum())
+            if abs(there - load) < 0.002 * load or not movable:
+                return
+            factor = max(0.0, 1 + (load - there) / movable)
+            times = np.where(large, np.floor(factor + draw.random(len(job))), 1).astype(np.int64)
+            first = np.cumsum(self.size) - self.size
+            times[first] = np.maximum(times[first], 1)
+            self.tasks = {name: np.repeat(v, times) for name, v in self.tasks.items()}
+            self.size = np.bincount(job, weights=times, minlength=len(self.size)).astype(np.int64)
+
+    def frame(self) -> pl.DataFrame:
+        """Return the tasks in the order of their arrival; users are numbered in this order."""
+        order = np.lexsort((-self.age, self.arrival))
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        owners = self.user[order]
+        _, first, number = np.unique(owners, return_index=True, return_inverse=True)
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[np.argsort(first)] = np.arange(1, len(first) + 1)
+        digits = len(str(len(first)))
+        names = pl.Series([f"user-{n:0{digits}}" for n in rank[number].tolist()])
+        job = place[self.job]
+        tasks = np.argsort(job, kind="stable")
+        job = job[tasks]
+        return pl.DataFrame(
+            {
+                "user": names.gather(job),
+                "job": pl.Series([f"job-{n}" for n in range(1, len(order) + 1)]).gather(job),
+                "arrival": self.arrival[order][job],
+                "duration": self.tasks["seconds"][tasks],
+                "cpu": self.tasks["cpu"][tasks],
+                "memory": self.tasks["memory"][tasks],
+                "at_start": self.start[order][job],
+                "end": pl.Series(ENDS.categories, dtype=ENDS).gather(self.tasks["end"][tasks]),
+            }
+        )
+
+
+def _time_of_day(ranks: Floats, table: Table, window: float) -> Floats:
+    """Return times in the window, more of them in hours when more sittings begin.
+
+    The trace does not reach round the clock: the hours that it lacks are like the mean of others.
+    """
+    day = np.concatenate([table.hours, np.full(max(0, 24 - len(table.hours)), table.hours.mean())])
+    hours = int(np.ceil(window / 3600))
+    rate = np.resize(day, hours)
+    edges = np.minimum(np.arange(hours + 1) * 3600.0, window)
+    passed = np.concatenate([[0.0], np.cumsum(rate * np.diff(edges))])
+    return np.interp(ranks * passed[-1], passed, edges)
+
+
+GENERATOR = Generator(
+    title="Like Google's cluster of 2011: fitted to its trace",
+    make=make,
+    options=(
+        Option("users", "How many users.", "whole", 900),
+        Option("hours", "How long the window is.", "number", 24.0),
+        Option("servers", "How many servers, drawn from Google's ten shapes.", "whole", 2000),
+        Option(
+            "load",
+            "Resource time that is asked for in the window, over what the servers have, of the "
+            "scarcer resource: 1 is just full.",
+            "number",
+            1.0,
+        ),
+        Option("seed", "Start of the draws.", "whole", 7),
+    ),
+)
