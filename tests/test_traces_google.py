@@ -401,7 +401,7 @@ def test_the_published_counts(data: Path) -> None:
 def test_nothing_is_lost_in_a_simulation_with_machine_events(data: Path) -> None:
     trace = read("google-2011", data / "clusterdata-2011-2", hours=2)
     assert trace.workload.events
-    tasks = drfh.simulate(*trace, "best-fit-drfh", until=trace.window).summary()["tasks"]
+    tasks = drfh.simulate(trace.cluster, trace.workload, until=trace.window).summary()["tasks"]
     assert tasks["submitted"] == trace.workload.task_count
     parts = ("completed", "running", "queued", "never")
     assert tasks["submitted"] == sum(tasks[part] for part in parts)

@@ -226,7 +226,7 @@ def test_round_trip_of_the_published_trace(data: Path, tmp_path: Path) -> None:
         assert again.cluster == trace.cluster
         assert again.details.equals(trace.details)
         runs = [
-            drfh.simulate(*one, "best-fit-drfh", until=trace.window, log=True)
+            drfh.simulate(one.cluster, one.workload, until=trace.window, log=True)
             for one in (trace, again)
         ]
         assert runs[0].tasks is not None
