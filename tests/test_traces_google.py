@@ -294,7 +294,8 @@ def test_damaged_files(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(whole)))
     plain = gzip.decompress(whole[name]) if name.endswith(".gz") else whole[name]
     whole[name] = data.draw(damaged(plain))
-    options = data.draw(st.sampled_from([{}, {"preset": "each_drop"}, {"strict": True}]))
+    several: list[dict[str, Any]] = [{}, {"preset": "each_drop"}, {"strict": True}]
+    options = data.draw(st.sampled_from(several))
     with folder_with(whole) as folder:
         trace = survives(lambda: read("google-2011", folder, **options))
     if trace is not None:
