@@ -192,7 +192,8 @@ class _Jobs:
         left = self.window - self.arrival[job]
         cut = tasks["seconds"] >= left
         tasks["seconds"] = np.where(
-            cut, left * (1 - np.where(np.isinf(tasks["seconds"]), tasks["missing"], 0.0)),
+            cut,
+            left * (1 - np.where(np.isinf(tasks["seconds"]), tasks["missing"], 0.0)),
             tasks["seconds"],
         )
         end = np.where(tasks.pop("killed"), ENDS.categories.to_list().index("kill"), 3)
