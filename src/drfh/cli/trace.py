@@ -170,7 +170,7 @@ def compare(
     plot: _Plot = None,
     as_json: _Json = False,
 ) -> None:
-    """Compare two traces: how far apart are requests, durations, arrivals, loads?
+    """Compare two traces: how far apart requests, durations, arrivals and loads are.
 
     The distance is Kolmogorov and Smirnov's: 0 for the same distribution, 100 % for nothing in
     common. Options for reading hold for both.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from drfh.resources import format_quantity, some
 
 if TYPE_CHECKING:
     from drfh.traces import Trace
-    from drfh.traces.comparing import TraceComparison
+    from drfh.traces.comparing import Difference, TraceComparison
 
 __all__ = [
     "formats_data", "print_comparison", "print_formats", "print_trace", "print_written",
@@ -24,7 +25,9 @@ __all__ = [
 _MOST_SHAPES = 10
 _MOST_USERS = 10
 _SPARK = 48
+_LITTLE = 0.2  # of the capacity at the peak: less is drawn larger
 _LONGEST_LABEL = 24
+_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _SPREAD = ("min", "median", "mean", "p90", "p99", "max")
 
 
@@ -158,11 +161,12 @@ def _print_load(out: Any, facts: Mapping[str, Any], load: Any) -> None:
     names = [name for name, found in facts["load"].items() if found["peak"] is not None]
     if not names:
         return
-    top = max(1.0, *(facts["load"][name]["peak"] for name in names))
+    peak = max(facts["load"][name]["peak"] for name in names)
+    top = max(1.0, peak) if peak >= _LITTLE else peak or 1.0
     height = "capacity" if top == 1 else percent(top)
     say(f"Demand against capacity, if every task started when it arrives (█ is {height})")
     columns = [
-        Column("pool", [number_of_pool(facts["capacity"].get(name, 0.0)) for name in names]),
+        Column("pool", [amount_text(facts["capacity"].get(name, 0.0)) for name in names]),
         Column("mean", [percent(facts["load"][name]["mean"]) for name in names]),
         Column("peak", [percent(facts["load"][name]["peak"]) for name in names]),
         Column(
@@ -174,16 +178,26 @@ def _print_load(out: Any, facts: Mapping[str, Any], load: Any) -> None:
     print_columns(out, Column("resource", names, right=False), [columns])
 
 
-def number_of_pool(amount: float) -> str:
-    """Return a large amount with its suffix if it has one.
+def amount_text(amount: float, *, like: float | None = None) -> str:
+    """Return an amount of a resource with four digits; with a suffix if it is one of bytes.
+
+    Parameters
+    ----------
+    amount
+        The amount.
+    like
+        An amount of the same resource that was not computed, to tell bytes from other units.
 
     Examples
     --------
-    >>> number_of_pool(6603.25), number_of_pool(2.0**40)
-    ('6,603', '1Ti')
+    >>> amount_text(6603.25), amount_text(2.0**40), amount_text(3.86905e10, like=2.0**30)
+    ('6,603', '1Ti', '36.03Gi')
     """
-    text = format_quantity(amount)
-    return text if text[-1:].isalpha() else number(amount)
+    sign = amount if like is None else like
+    if sign >= 2**20 and sign % 2**10 == 0 and amount >= 2**10:
+        power = min(int(math.log2(amount) / 10), len(_SUFFIXES) - 1)
+        return f"{amount / 2 ** (10 * power):.4g}{_SUFFIXES[power]}"
+    return number(amount)
 
 
 def _print_spread(out: Any, facts: Mapping[str, Any]) -> None:
@@ -191,16 +205,19 @@ def _print_spread(out: Any, facts: Mapping[str, Any]) -> None:
 
     found = {n: f for n, f in facts["distributions"].items() if f["count"]}
     columns = [
-        Column(name, [_amount(measure, numbers[name]) for measure, numbers in found.items()],
-               spare=2 if name in ("min", "mean") else 0)
+        Column(
+            name,
+            [_amount(measure, facts[name], facts["max"]) for measure, facts in found.items()],
+            spare=2 if name in ("min", "mean") else 0,
+        )
         for name in _SPREAD
-    ]  # fmt: skip
+    ]
     names = Column("", [words_of(measure).short for measure in found], right=False)
     say("How it is spread")
     print_columns(out, names, [columns])
 
 
-def _amount(measure: str, value: float | None) -> str:
+def _amount(measure: str, value: float | None, like: float | None) -> str:
     from drfh.traces.words import words_of
 
     if value is None:
@@ -210,8 +227,7 @@ def _amount(measure: str, value: float | None) -> str:
         return seconds(value)
     if kind == "part":
         return percent(value)
-    return format_quantity(float(f"{value:.4g}") if value < 1e6 else value) if kind == "amount" \
-        else number(value)  # fmt: skip
+    return amount_text(value, like=like) if kind == "amount" else number(value)
 
 
 def _print_users(out: Any, trace: Trace, everyone: bool) -> None:
@@ -291,7 +307,7 @@ def print_comparison(
         Column("", [bar(d.distance or 0.0) for d in found], right=False, spare=1),
     ]
     columns += [
-        Column(word, [_pair(d.name, d.a.quantile(part), d.b.quantile(part)) for d in found],
+        Column(word, [_pair(d, part) for d in found],
                spare=spare)
         for word, part, spare in (("p10", 0.1, 1), ("median", 0.5, 0), ("p90", 0.9, 0),
                                   ("p99", 0.99, 2))
@@ -312,8 +328,12 @@ def print_comparison(
         _print_simulated(out, simulated, names)
 
 
-def _pair(measure: str, a: float | None, b: float | None) -> str:
-    return f"{_amount(measure, a)} | {_amount(measure, b)}"
+def _pair(found: Difference, part: float) -> str:
+    both = [
+        (found.a.quantile(part), found.a.quantile(1)),
+        (found.b.quantile(part), found.b.quantile(1)),
+    ]
+    return " | ".join(_amount(found.name, value, most) for value, most in both)
 
 
 def _print_simulated(out: Any, simulated: Mapping[str, Any], names: Sequence[str]) -> None:

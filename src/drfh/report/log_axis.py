@@ -17,11 +17,12 @@ from drfh.resources import format_quantity
 __all__ = ["LogAxis", "kind_of"]
 
 Floats: TypeAlias = NDArray[np.float64]
-Kind: TypeAlias = Literal["plain", "bytes", "seconds"]
+Kind: TypeAlias = Literal["plain", "count", "bytes", "seconds"]
 
 _MOST_TICKS = 8
 _ZERO_ROOM = 0.07  # of the axis, between 0 and the least amount
 _BYTES = 2**20
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _TIMES = (
     (1e-6, "1 µs"), (1e-3, "1 ms"), (0.01, "10 ms"), (0.1, "0.1 s"), (1, "1 s"), (10, "10 s"),
     (60, "1 min"), (600, "10 min"), (3600, "1 h"), (36_000, "10 h"), (864e2, "1 d"),
@@ -86,11 +87,11 @@ class LogAxis:
         return cls(low, high, low - 2 * room if (numbers == 0).any() else None, kind)
 
     def place(self, values: ArrayLike) -> Floats:
-        """Return where amounts are."""
+        """Return where amounts are; those below the least are at it."""
         numbers = np.asarray(values, dtype=np.float64)
         zero = self.low if self.zero is None else self.zero
         with np.errstate(divide="ignore"):
-            return np.where(numbers > 0, np.log10(numbers), zero)
+            return np.where(numbers > 0, np.maximum(np.log10(numbers), self.low), zero)
 
     def ticks(self) -> tuple[list[float], list[str]]:
         """Return positions of ticks, and what is written there."""
@@ -101,13 +102,16 @@ class LogAxis:
         else:
             found = self._powers(10.0, range(-30, 31))
         inside = [tick for tick in found if self.low - 1e-9 <= tick[0] <= self.high + 1e-9]
-        if self.kind == "plain" and len(inside) < 3:
+        if self.kind in ("plain", "count") and len(inside) < 3:
             inside = self._between()
+        if self.kind == "count":
+            inside = [tick for tick in inside if abs(10 ** tick[0] % 1 - 0.5) > 0.499]
         every = math.ceil(len(inside) / _MOST_TICKS)
         ticks = inside[::every] if every else []
         if self.zero is not None:
             ticks = [(self.zero, "0"), *ticks]
-        return [place for place, _ in ticks], [word for _, word in ticks]
+        # With few digits, as not all that draw charts read all digits of a number.
+        return [round(place, 6) for place, _ in ticks], [word for _, word in ticks]
 
     def _powers(self, base: float, exponents: range) -> list[tuple[float, str]]:
         return [(math.log10(base) * e, _amount(base**e)) for e in exponents]
@@ -144,4 +148,8 @@ def _literal(values: Sequence[object]) -> str:
 def _amount(value: float) -> str:
     if value >= _BYTES and value % 1024 == 0:
         return format_quantity(value)
-    return f"{value:,.0f}" if 1000 <= value < 1e7 else f"{value:.3g}"
+    if value < 1e-3 or value >= 1e7:
+        factor, _, power = f"{value:.0e}".partition("e")
+        digits = str(int(power)).translate(_RAISED)
+        return f"10{digits}" if factor == "1" else f"{factor} · 10{digits}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -37,7 +37,7 @@ _MOST_SHAPES = 30
 _MOST_USERS = 30
 _LEAST = 420
 _QUANTILES = {"median": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
-_KINDS: dict[str, Kind | None] = {"seconds": "seconds", "amount": None}
+_KINDS: dict[str, Kind | None] = {"seconds": "seconds", "amount": None, "count": "count"}
 
 Drawn = list[tuple[str, altair.Chart | altair.LayerChart]]
 

@@ -25,6 +25,8 @@ SECOND = "#e8830c"
 _RESOURCES = (GOOD, SECOND, "#54a24b", "#b279a2", "#72b7b2", "#9d755d")
 _MOST_BUBBLES = 1_500
 _CELLS = 48
+_TINY = 0.001
+_LITTLE = 0.2
 _HEIGHT, _TALL = 240, 300
 _TIMES = ((3 * 86400, 86400, "days"), (2 * 3600, 3600, "hours"), (180, 60, "minutes"))
 
@@ -210,8 +212,9 @@ def spread_chart(
     >>> chart.data["part"].to_list()
     [0.0, 0.25, 0.75, 1.0]
     """
-    values = [sample.values for _, sample in samples]
-    every = np.concatenate(values) if values else np.empty(0)
+    # A few tiny ones must not take most of the axis: they share its beginning.
+    values = [s.values[s.values >= (s.quantile(_TINY) or 0.0)] for _, s in samples]
+    every = np.concatenate(values)
     axis = LogAxis.of(every, kind_of(every) if kind is None else kind)
     frames = []
     for name, sample in samples:
@@ -280,13 +283,16 @@ def load_chart(
     frame = pl.concat(frames)
     names = list(resources) if single else [name for name, _ in loads]
     colours = [(_RESOURCES if single else (GOOD, SECOND))[i % 6] for i in range(len(names))]
-    top = max(float(frame["load"].max() or 0.0) * 1.05, 1.1)  # type: ignore[arg-type]
+    peak: Any = frame["load"].max()
+    # Where little is asked for, the line of the capacity would leave nothing else to see.
+    little = (peak or 1.0) < _LITTLE
+    top = 1.05 * peak if little else max(1.05 * (peak or 0.0), 1.1)
     base = altair.Chart(frame)
     line = base.mark_line(interpolate="step-after", strokeWidth=1.75).encode(
         x=altair.X("time:Q", title=f"{unit} since the start", axis=altair.Axis(grid=False),
                    scale=altair.Scale(domain=[0, end / size], nice=False)),
         y=altair.Y("load:Q", title=f"{'' if single else resources[0] + ' '}asked for / capacity",
-                   axis=altair.Axis(format="%", tickCount=5),
+                   axis=altair.Axis(format=".2~%" if little else "%", tickCount=5),
                    scale=altair.Scale(domain=[0, top], nice=False)),
         color=altair.Color(
             "of:N",
@@ -308,7 +314,7 @@ def load_chart(
         align="left" if left else "right", baseline="bottom", dx=4 if left else -4, dy=-2
     ).encode(x=altair.value(0 if left else "width"), y="full:Q", text=altair.value("capacity"))
     return altair.LayerChart(
-        layer=[line, rule, word],
+        layer=[line] if little else [line, rule, word],
         data=frame,
         width=WIDTH,
         height=_HEIGHT,
