@@ -8,6 +8,7 @@ from typing import Any
 
 from drfh.errors import InputError, UnknownNameError
 from drfh.resources import FrozenMap
+from drfh.traces import openb, swf
 from drfh.traces.format import Format, Tell
 from drfh.traces.ledger import Ledger, Oddity
 from drfh.traces.opening import as_paths
@@ -17,7 +18,10 @@ from drfh.traces.trace import Trace
 __all__ = ["FORMATS", "Format", "Oddity", "Trace", "read", "recognise"]
 
 #: Name → reader. Recognised in this order.
-FORMATS: dict[str, Format] = {}
+FORMATS: dict[str, Format] = {
+    "openb": openb.FORMAT,
+    "swf": swf.FORMAT,
+}
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
