@@ -8,7 +8,7 @@ from typing import Any
 
 from drfh.errors import InputError, UnknownNameError
 from drfh.resources import FrozenMap
-from drfh.traces import openb, swf
+from drfh.traces import kubernetes, openb, slurm, swf
 from drfh.traces.format import Format, Tell
 from drfh.traces.ledger import Ledger, Oddity
 from drfh.traces.opening import as_paths
@@ -19,6 +19,8 @@ __all__ = ["FORMATS", "Format", "Oddity", "Trace", "read", "recognise"]
 
 #: Name → reader. Recognised in this order.
 FORMATS: dict[str, Format] = {
+    "kubernetes": kubernetes.FORMAT,
+    "slurm": slurm.FORMAT,
     "openb": openb.FORMAT,
     "swf": swf.FORMAT,
 }
