@@ -283,12 +283,14 @@ def _resources(servers: dict[str, dict[str, float]], tasks: Sequence[Task]) -> l
     names: dict[str, None] = {}
     for amounts in servers.values():
         names.update(dict.fromkeys(r for r, amount in amounts.items() if amount > 0))
-    for task in tasks:
-        names.update(dict.fromkeys(r for r, amount in task.demand.items() if amount > 0))
-    first = next(iter(servers))
-    servers[first] = {**dict.fromkeys(names, 0.0), **servers[first]}
     for name, amounts in servers.items():
         servers[name] = {r: a for r, a in amounts.items() if r in names}
+    first = servers[next(iter(servers))]
+    for task in tasks:
+        for resource, amount in task.demand.items():
+            if amount > 0 and resource not in names:
+                names[resource] = None
+                first[resource] = 0.0
     return list(names)
 
 
