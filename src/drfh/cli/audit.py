@@ -139,19 +139,18 @@ def audit(
     check_page(html)
     if save is not None:
         check_writable(save, "--save")
-    subject = read_subject(
-        file, trace, verb="audit", settings=settings, strict=strict, split=split
-    )
+    subject = read_subject(file, trace, verb="audit", settings=settings, strict=strict, split=split)
     scenario = subject.scenario
     subject.print_account()
     if observed is not None and mechanism is not None:
         raise InputError("--observed", "must not be used together with --mechanism")
-    seen = _observed(subject, observed, mechanism)
-    if seen is not None:
+    snapshot = subject.trace is not None and subject.trace.running is not None
+    if observed is not None or (snapshot and mechanism is None):
         for name in required:
             if PROPERTIES[name].of_mechanism:
                 rule = "must not ask of an observed allocation what only a mechanism has"
                 raise InputError("--require", rule, name)
+    seen = _observed(subject, observed, mechanism)
     with _progress(len(wanted or PROPERTIES)) as progress:
         report = measure(
             scenario,

@@ -87,7 +87,7 @@ class Subject:
             "trace": {
                 "format": trace.format,
                 "source": trace.source,
-                "options": {name: value for name, value in trace.options.items()},
+                "options": dict(trace.options),
                 "counts": dict(trace.counts),
                 "broken": [
                     {"kind": o.kind, "count": o.count, "first": o.first} for o in trace.oddities

@@ -14,7 +14,7 @@ from drfh.files import Scenario
 from drfh.jobs import Workload
 from drfh.resources import TOLERANCE, format_quantity, some
 from drfh.traces.trace import Trace
-from drfh.workload import Restriction, User, resolve_restriction
+from drfh.workload import Restriction, User, parse_restriction, resolve_restriction
 
 __all__ = ["Reduced", "observed_of", "reduced", "scenario_of"]
 
@@ -96,9 +96,9 @@ def reduced(trace: Trace, *, split: bool = False) -> Reduced:
     count = np.where(fits, workload.batch_count, 0)
     notes = []
     if not fits.all():
-        names = _names(workload.users[u].name for u in np.unique(workload.batch_user[~fits]))
+        whose = _names(workload.users[u].name for u in np.unique(workload.batch_user[~fits]))
         lost = int(workload.batch_count[~fits].sum())
-        notes.append(f"{some(lost, 'task')} that fit no server are left out ({names})")
+        notes.append(f"{some(lost, 'task')} that fit no server are left out ({whose})")
     # Which user of the scenario each batch belongs to.
     part = workload.batch_user
     if split:
@@ -193,9 +193,7 @@ def _kind(workload: Workload) -> Any:
     return workload.batch_user * len(workload.demand) + workload.batch_shape
 
 
-def _restrictions(
-    workload: Workload, part: Any, fits: Any
-) -> dict[int, list[Restriction | None]]:
+def _restrictions(workload: Workload, part: Any, fits: Any) -> dict[int, list[Restriction | None]]:
     """Return the different restrictions of the tasks that count, by user of the scenario."""
     which = workload.restriction[workload.batch_shape]
     width = len(workload.restrictions)
@@ -227,7 +225,9 @@ def _common(
         return user.servers, False
     if None in restrictions:
         return None, False
-    terms = dict.fromkeys(term for one in restrictions for term in one or ())
+    terms = dict.fromkeys(
+        term for one in restrictions if one is not None for term in parse_restriction(one)
+    )
     return tuple(terms), len(restrictions) == 1
 
 

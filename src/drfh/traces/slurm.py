@@ -111,9 +111,7 @@ def _read(
     )
 
 
-def _take(
-    entry: Any, key: str, where: str, nodes: dict[str, _Node], ledger: Ledger
-) -> None:
+def _take(entry: Any, key: str, where: str, nodes: dict[str, _Node], ledger: Ledger) -> None:
     """Add the nodes of one entry; a node that is there already gets its partitions."""
     try:
         read = _node if key == "nodes" else _row

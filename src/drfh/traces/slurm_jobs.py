@@ -30,6 +30,7 @@ _HELD_FOR = {
 }  # fmt: skip
 _ENDED_WORDS = "jobs that ended, left out"
 _HELD_WORDS = "jobs that are held or wait for another job or a time, left out"
+_BEYOND_WORDS = "array tasks beyond the array's own limit, left out"
 _EMPTY_WORDS = "jobs that ask for nothing, left out"
 _MOST_NODES = 1_000_000
 
@@ -57,7 +58,7 @@ class Jobs:
 
     def read(self, jobs: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Iterator[Task]:
         """Yield the tasks; jobs that have none are counted."""
-        for kind in (_ENDED_WORDS, _HELD_WORDS, _EMPTY_WORDS):
+        for kind in (_ENDED_WORDS, _HELD_WORDS, _BEYOND_WORDS, _EMPTY_WORDS):
             self.ledger.count(kind, 0)
         waiting: list[tuple[str, Mapping[str, Any]]] = []
         for place, entry in jobs.values():
@@ -126,7 +127,7 @@ class Jobs:
         if most > 0 and array is not None and job.get("array_task_string"):
             free = max(int(most) - self._running.get(array, 0), 0)
             if free < count and self.options["held"] == "drop":
-                self.ledger.count("array tasks beyond the array's own limit, left out", count - free)
+                self.ledger.count(_BEYOND_WORDS, count - free)
                 count = free
         if count == 0:
             return []

@@ -97,7 +97,7 @@ def tres(value: Any, field: str) -> dict[str, float]:
             general, colon, _ = text(name, field).partition(":")
             known = typed if colon else found
             known[general] = known.get(general, 0.0) + _amount(word, field)
-    return {**typed, **found}
+    return {**found, **{name: a for name, a in typed.items() if name not in found}}
 
 
 def gres(value: Any, field: str) -> dict[str, float]:
@@ -227,7 +227,8 @@ def meets(constraint: str, features: Set[str]) -> bool:
 
 
 def _tokens(constraint: str) -> list[str]:
-    found, start = [], 0
+    found: list[str] = []
+    start = 0
     whole = constraint.rstrip()
     while start < len(whole):
         token = _TOKEN.match(whole, start)

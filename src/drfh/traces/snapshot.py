@@ -141,8 +141,7 @@ def snapshot(
     kept.sort(key=lambda task: (task.on is None, task.since))
     resources = _resources(servers, kept)
     cluster = Cluster(
-        Server(amounts, name=name, labels=by_name[name].labels)
-        for name, amounts in servers.items()
+        Server(amounts, name=name, labels=by_name[name].labels) for name, amounts in servers.items()
     )
     restrictions: dict[tuple[str, ...] | None, int] = {None: 0}
     order = {name: position for position, name in enumerate(cluster.names)}
