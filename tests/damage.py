@@ -69,10 +69,19 @@ def packed(data: bytes) -> bytes:
 
 @st.composite
 def damaged(draw: st.DrawFn, data: bytes, *, most: int = 3) -> bytes:
-    """Return `data` with one to `most` damages, plain or as gzip (which may be damaged as well)."""
+    """Return `data` with one to `most` small damages or a large one, plain or as gzip.
+
+    The gzip file may be damaged as well.
+    """
+    # A broken header hides all that comes after it, so most of the time it is spared.
+    head, end, body = data.partition(b"\n") if draw(st.sampled_from([1, 1, 1, 0])) else (b"",) * 3
+    body = body if head else data
     for _ in range(draw(st.integers(1, most))):
-        data = draw(st.sampled_from(_DAMAGES))(draw, data)
-    pack = draw(st.sampled_from(["plain", "plain", "gzip", "broken gzip"]))
+        body = draw(st.sampled_from(_SMALL))(draw, body)
+    data = head + end + body
+    if draw(st.sampled_from([0] * 7 + [1])):
+        data = draw(st.sampled_from(_LARGE))(draw, data)
+    pack = draw(st.sampled_from(["plain", "plain", "plain", "gzip", "broken gzip"]))
     if pack == "plain":
         return data
     data = packed(data)
@@ -215,7 +224,7 @@ def _nothing(draw: st.DrawFn, data: bytes) -> bytes:
     return draw(st.sampled_from([b"", b"\n", b"\x00" * 64, b"\xef\xbb\xbf", b"{}", b"[]", b"null"]))
 
 
-_DAMAGES = [
+_SMALL = [
     _cut,
     _flip,
     _insert,
@@ -223,11 +232,8 @@ _DAMAGES = [
     _append,
     _strange_field,
     _strange_field,
+    _strange_field,
     _swapped_fields,
-    _swapped_columns,
     _moved_lines,
-    _other_line_ends,
-    _encoded,
-    _separated,
-    _nothing,
 ]
+_LARGE = [_swapped_columns, _other_line_ends, _encoded, _separated, _nothing]

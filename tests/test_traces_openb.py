@@ -328,7 +328,10 @@ def test_the_published_lists_run(read: Callable[..., Trace], policy: str, arriva
     assert used == {True, False}  # GPU-less nodes are among them
     devices = replay_devices(result, trace.cluster, trace.workload, trace.details)
     assert devices.tasks == 7_255
-    assert devices.fractional == trace.details.filter(
-        (trace.details["num_gpu"] > 0) & (trace.details["gpu_milli"] < 1000)
-    ).height
+    assert (
+        devices.fractional
+        == trace.details.filter(
+            (trace.details["num_gpu"] > 0) & (trace.details["gpu_milli"] < 1000)
+        ).height
+    )
     assert 0 <= devices.fractional_no_room < devices.fractional

@@ -177,17 +177,17 @@ def _devices(cluster: Cluster, workload: Workload, resource: str) -> dict[str, i
 def _moments(log: pl.DataFrame, tasks: Ints) -> list[tuple[int, bool]]:
     """Return (task, whether it starts) in order of time; at one instant ends come first.
 
-    A task that ends as it starts holds its devices for no time at all, but does start before it
-    ends.
+    A task that ends as it starts does so at once, before the next one starts.
     """
     start = log["start"].to_numpy()[tasks]
     end = log["end"].fill_null(float("inf")).to_numpy()[tasks]
     over = np.isfinite(end)
     time = np.concatenate((start, end[over]))
-    kind = np.concatenate((np.ones(len(tasks)), np.where(end > start, 0, 2)[over]))
+    rank = np.concatenate((np.ones(len(tasks)), np.where(end > start, 0, 1)[over]))
     who = np.concatenate((tasks, tasks[over]))
-    order = np.lexsort((who, kind, time))
-    return list(zip(who[order].tolist(), (kind[order] == 1).tolist(), strict=True))
+    starts = np.arange(len(who)) < len(tasks)
+    order = np.lexsort((~starts, who, rank, time))
+    return list(zip(who[order].tolist(), starts[order].tolist(), strict=True))
 
 
 def _take(free: list[int], count: int, milli: int) -> tuple[list[tuple[int, int]], bool]:

@@ -219,7 +219,7 @@ def _read_nodes(path: Path, ledger: Ledger) -> Cluster:
     again = ~pl.col("sn").is_first_distinct()
     frame = refuse(frame, again, "sn", "must be unique", ledger, place)
     if not len(frame):
-        raise InputError("nodes", "must have at least one row that can be read", place=str(path))
+        raise InputError("nodes", "must have at least one row that can be read", place=place)
     ledger.count("nodes", len(frame))
     ledger.count("nodes without GPUs", int((frame["gpu"] == 0).sum()))
     shapes = frame.select("cpu_milli", "memory_mib", "gpu", "model").n_unique()

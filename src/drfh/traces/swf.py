@@ -182,14 +182,15 @@ def _parsed(lines: Sequence[str], ledger: Ledger, place: str) -> pl.DataFrame:
     frame = frame.select(
         LINE, *(pl.col("row").list.get(i, null_on_oob=True).alias(n) for i, n in enumerate(_FIELDS))
     )
-    for name, whole in _FIELDS.items():
-        number = pl.col(name).cast(pl.Float64, strict=False)
-        wrong = number.is_null() | ~number.is_between(-_LARGEST, _LARGEST)  # also of NaN
-        if whole:
-            wrong |= number != number.floor()
-        rule = f"must be a {'whole ' * whole}number"
-        frame = refuse(frame, wrong, name, rule, ledger, place)
-        frame = frame.with_columns(number.cast(pl.Int64) if whole else number)
+    wrong = {name: _not_a_number(name, whole) for name, whole in _FIELDS.items()}
+    if frame.select(pl.any_horizontal(*wrong.values()).any()).item():
+        for name, whole in _FIELDS.items():
+            rule = f"must be a {'whole ' * whole}number"
+            frame = refuse(frame, wrong[name], name, rule, ledger, place)
+    frame = frame.with_columns(
+        pl.col(name).cast(pl.Float64).cast(pl.Int64 if whole else pl.Float64)
+        for name, whole in _FIELDS.items()
+    )
     frame = frame.filter(~_parts(frame, ledger))
     frame = refuse(frame, pl.col("submit") < 0, "submit", "must be ≥ 0", ledger, place)
     again = ~pl.col("job").is_first_distinct()
@@ -198,6 +199,12 @@ def _parsed(lines: Sequence[str], ledger: Ledger, place: str) -> pl.DataFrame:
     backwards = int((frame["submit"].diff() < 0).sum())
     ledger.count("jobs listed after a later one", backwards)
     return frame.sort("submit", maintain_order=True)
+
+
+def _not_a_number(name: str, whole: bool) -> pl.Expr:
+    number = pl.col(name).cast(pl.Float64, strict=False)
+    wrong = number.is_null() | ~number.is_between(-_LARGEST, _LARGEST)  # also of NaN
+    return wrong | (number != number.floor()) if whole else wrong
 
 
 def _parts(frame: pl.DataFrame, ledger: Ledger) -> pl.Series:
