@@ -37,7 +37,7 @@ def allocate(
     trace: TraceOption = None,
     settings: SetOption = None,
     strict: StrictOption = False,
-    split: SplitOption = False,
+    split: SplitOption = None,
     mechanism: Annotated[
         str | None, typer.Option(help="Use this mechanism instead of the file's.")
     ] = None,

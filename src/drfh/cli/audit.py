@@ -38,7 +38,7 @@ def audit(
     trace: TraceOption = None,
     settings: SetOption = None,
     strict: StrictOption = False,
-    split: SplitOption = False,
+    split: SplitOption = None,
     mechanism: Annotated[
         str | None,
         typer.Option(help="Audit this mechanism instead of the file's, or of what runs."),

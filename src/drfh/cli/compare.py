@@ -31,7 +31,7 @@ def compare(
     trace: TraceOption = None,
     settings: SetOption = None,
     strict: StrictOption = False,
-    split: SplitOption = False,
+    split: SplitOption = None,
     mechanisms: Annotated[
         str | None,
         typer.Option(metavar="A,B", help="Compare these; norm:2, max-min:cpu, whole-tasks too."),

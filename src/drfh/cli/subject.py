@@ -45,11 +45,12 @@ StrictOption = Annotated[
     typer.Option("--strict", rich_help_panel=_PANEL, help="Stop at the first broken entry."),
 ]
 SplitOption = Annotated[
-    bool,
+    bool | None,
     typer.Option(
-        "--split",
+        "--split/--no-split",
         rich_help_panel=_PANEL,
-        help="Measure each kind of task by itself, not in the mean task of its user.",
+        help="Each kind of task by itself, or the mean task of its user; by default, in a "
+        "snapshot, by itself where tasks of a user differ in more than size.",
     ),
 ]
 
@@ -102,8 +103,8 @@ class Subject:
             return
         out = console(stderr=True)
         trace = self.trace
-        counted = [f"{number:,} {what}" for what, number in trace.counts.items() if number]
-        out.print(f"{trace.format}: {'; '.join(counted)}", style="dim")
+        counted = [f"{what}: {number:,}" for what, number in trace.counts.items() if number]
+        out.print("; ".join(counted), style="dim")
         for oddity in trace.oddities:
             out.print(f"warning: {oddity.count:,} broken: {oddity.first}", style="yellow")
         for remark in trace.remarks:
@@ -119,7 +120,7 @@ def read_subject(
     verb: str,
     settings: Sequence[str] | None = None,
     strict: bool = False,
-    split: bool = False,
+    split: bool | None = None,
     complete: bool = True,
 ) -> Subject:
     """Read the scenario file or the trace that a verb is given.
@@ -138,7 +139,11 @@ def read_subject(
     if file is not None and trace is not None:
         raise InputError("FILE", "must not be given together with --trace", file)
     if trace is None:
-        for option, given in (("--set", settings), ("--strict", strict), ("--split", split)):
+        for option, given in (
+            ("--set", settings),
+            ("--strict", strict),
+            ("--split", split is not None),
+        ):
             if given:
                 raise InputError(option, "must be used together with --trace")
         if file is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from drfh.cluster import Cluster
+from drfh.cluster import Cluster, Server
 from drfh.errors import InputError
 from drfh.files import Scenario
 from drfh.jobs import Workload
@@ -40,7 +40,7 @@ class Reduced:
     notes: tuple[str, ...] = ()
 
 
-def scenario_of(trace: Trace, *, split: bool = False) -> Scenario:
+def scenario_of(trace: Trace, *, split: bool | None = False) -> Scenario:
     """Return the users of a trace with one demand each: the mean over their tasks.
 
     Running and queued tasks count the same; of a trace with time all tasks count, whenever they
@@ -53,6 +53,8 @@ def scenario_of(trace: Trace, *, split: bool = False) -> Scenario:
     split
         Make every kind of task (demand and restriction) of a user a user of its own. Its weight
         is such that its level is that of the whole user when all its kinds are served alike.
+        None splits the users of a snapshot for whom a mean says nothing: those whose tasks are
+        not proportional to each other, or have different restrictions.
 
     Examples
     --------
@@ -74,6 +76,8 @@ def scenario_of(trace: Trace, *, split: bool = False) -> Scenario:
 def observed_of(trace: Trace) -> list[dict[str, Any]] | None:
     """Return who holds what where in a snapshot: rows for :func:`drfh.audit`.
 
+    They are about the users of :func:`scenario_of`, unsplit.
+
     Returns
     -------
     list of dict or None
@@ -82,7 +86,7 @@ def observed_of(trace: Trace) -> list[dict[str, Any]] | None:
     return reduced(trace).observed
 
 
-def reduced(trace: Trace, *, split: bool = False) -> Reduced:
+def reduced(trace: Trace, *, split: bool | None = False) -> Reduced:
     """Return the scenario of a trace, what was observed, and what got lost on the way.
 
     Parameters
@@ -93,41 +97,37 @@ def reduced(trace: Trace, *, split: bool = False) -> Reduced:
     workload = trace.workload
     placed = _placed(trace)
     fits = _fits(trace.cluster, workload) | placed
-    count = np.where(fits, workload.batch_count, 0)
     notes = []
     if not fits.all():
         whose = _names(workload.users[u].name for u in np.unique(workload.batch_user[~fits]))
         lost = int(workload.batch_count[~fits].sum())
-        notes.append(f"{some(lost, 'task')} that fit no server are left out ({whose})")
-    # Which user of the scenario each batch belongs to.
-    part = workload.batch_user
-    if split:
-        _, first, part = np.unique(_kind(workload), return_index=True, return_inverse=True)
-        part = np.argsort(np.argsort(first))[part]  # in order of first appearance
-    size = int(part.max()) + 1 if split else len(workload.users)
-    tasks = np.bincount(part, count, size)
-    demand = np.stack(
-        [
-            np.bincount(part, count * workload.demand[workload.batch_shape, r], size)
-            for r in range(len(workload.resources))
-        ],
-        axis=1,
-    )
-    if not tasks.any():
+        notes.append(f"tasks that fit no server, left out: {lost:,} ({whose})")
+    if not fits.any():
         raise InputError("trace", "must have a task that fits some server")
-    owner = np.arange(size)
-    owner[part] = workload.batch_user
+    if split is None:
+        apart = _uneven(workload, fits) if trace.running is not None else ()
+    else:
+        apart = range(len(workload.users)) if split else ()
+    part, owner = _parts(workload, apart)
+    count = np.where(fits, workload.batch_count, 0)
+    tasks = np.bincount(part, count)
+    cluster = _without_nothing(trace.cluster)
+    # Of a resource that no server has, even what runs holds nothing that could be shared.
+    kept = [r for r, resource in enumerate(workload.resources) if resource in cluster.resources]
+    resources = [workload.resources[r] for r in kept]
+    table = workload.demand[:, kept]
+    demand = np.stack([np.bincount(part, count * c[workload.batch_shape]) for c in table.T], 1)
+    weight = _weights(cluster, workload, owner, resources, demand)
     siblings = np.bincount(owner[tasks > 0], minlength=len(workload.users))[owner]
     restrictions = _restrictions(workload, part, fits)
-    mean = demand / np.where(tasks > 0, tasks, 1.0)[:, None]
-    weight = _weights(trace.cluster, workload, owner, demand, split)
     users: list[User] = []
     names: dict[int, str] = {}
     torn: list[str] = []
     taken: set[str] = set()
     for i in np.flatnonzero(tasks > 0).tolist():
         user = workload.users[owner[i]]
-        amounts = {r: a for r, a in zip(workload.resources, mean[i].tolist(), strict=True) if a > 0}
+        mean = (demand[i] / tasks[i]).tolist()
+        amounts = {r: a for r, a in zip(resources, mean, strict=True) if a > 0}
         servers, alike = _common(user, restrictions[i])
         if not alike:
             torn.append(user.name)
@@ -144,16 +144,70 @@ def reduced(trace: Trace, *, split: bool = False) -> Reduced:
                 parent=user.name if several else user.parent,
             )
         )
+    broken = [u for u in np.unique(owner[(tasks > 0) & (siblings > 1)]).tolist()]
+    if broken:
+        shown = _names(
+            f"{workload.users[u].name} into {np.sum((owner == u) & (tasks > 0))}" for u in broken
+        )
+        notes.append(f"users whose tasks differ are split by kind of task: {shown}")
     if torn:
-        some_may = "may use servers that only some of their tasks may use"
-        notes.append(f"{_names(torn)}: {some_may}, as a user has one restriction")
-    title = f"{trace.format}: {trace.source}"
-    scenario = Scenario(trace.cluster, tuple(users), title=title)
+        may = "may use servers here that only some of their tasks may use"
+        notes.append(f"{_names(torn)}: {may}, as a user has one restriction")
+    scenario = Scenario(cluster, tuple(users), title=f"{trace.format}: {trace.source}")
     observed = None
-    if trace.running is not None and placed.any():
-        observed = _observed(trace, part, placed, names)
-        notes += _mixed(scenario, observed, np.bincount(part[placed], minlength=size), names)
+    if placed.any():
+        observed = _observed(trace, part, placed, names, kept)
+        notes += _mixed(scenario, observed, np.bincount(part[placed], minlength=len(owner)), names)
     return Reduced(scenario, observed, tuple(notes))
+
+
+def _uneven(workload: Workload, fits: Any) -> list[int]:
+    """Return the users whose tasks differ in more than their size."""
+    first: dict[int, tuple[Any, int]] = {}
+    uneven: set[int] = set()
+    for kind in np.unique(_kind(workload)[fits]).tolist():
+        user, shape = divmod(kind, len(workload.demand))
+        demand = workload.demand[shape]
+        like = demand / demand.max()
+        base, restriction = first.setdefault(user, (like, int(workload.restriction[shape])))
+        if restriction != workload.restriction[shape] or not np.allclose(like, base, rtol=0.01):
+            uneven.add(user)
+    return sorted(uneven)
+
+
+def _parts(workload: Workload, apart: Iterable[int]) -> tuple[Any, Any]:
+    """Return the user of the scenario that each batch belongs to, and whose part that is.
+
+    Parts are in the order of their owners, and then of first appearance.
+    """
+    by_kind = np.zeros(len(workload.users), dtype=bool)
+    by_kind[list(apart)] = True
+    key = np.where(
+        by_kind[workload.batch_user],
+        _kind(workload),
+        workload.batch_user * len(workload.demand),
+    )
+    _, first, part = np.unique(key, return_index=True, return_inverse=True)
+    owner = workload.batch_user[first]
+    order = np.lexsort((first, owner))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[part], owner[order]
+
+
+def _without_nothing(cluster: Cluster) -> Cluster:
+    """Return the cluster without resources of which there is nothing."""
+    if (cluster.totals > 0).all():
+        return cluster
+    return Cluster(
+        Server(
+            {r: a for r, a in server.resources.items() if a > 0},
+            name=server.name,
+            count=server.count,
+            labels=server.labels,
+        )
+        for server in cluster.servers
+    )
 
 
 def _placed(trace: Trace) -> Any:
@@ -231,16 +285,16 @@ def _common(
     return tuple(terms), len(restrictions) == 1
 
 
-def _weights(cluster: Cluster, workload: Workload, owner: Any, demand: Any, split: bool) -> Any:
+def _weights(
+    cluster: Cluster, workload: Workload, owner: Any, resources: Sequence[str], demand: Any
+) -> Any:
     """Return the weights; those of the parts of a user follow what they ask for in total."""
     own = np.array([user.weight for user in workload.users])[owner]
-    if not split:
-        return own
     totals = dict(zip(cluster.resources, cluster.totals.tolist(), strict=True))
-    pool = np.array([totals.get(r) or np.inf for r in workload.resources])
-    whole = np.stack([np.bincount(owner, column, len(workload.users)) for column in demand.T], 1)
-    share, together = (demand / pool).max(axis=1), (whole / pool).max(axis=1)[owner]
-    return np.where(share > 0, own * share / np.where(together > 0, together, 1.0), own)
+    pool = np.array([totals[r] for r in resources])
+    whole = np.stack([np.bincount(owner, column) for column in demand.T], 1)[owner]
+    share, together = (demand / pool).max(axis=1), (whole / pool).max(axis=1)
+    return np.where(share > 0, own * (share / np.where(together > 0, together, 1.0)), own)
 
 
 def _part_name(user: str, amounts: Mapping[str, float], taken: set[str]) -> str:
@@ -252,18 +306,19 @@ def _part_name(user: str, amounts: Mapping[str, float], taken: set[str]) -> str:
 
 
 def _observed(
-    trace: Trace, part: Any, placed: Any, names: Mapping[int, str]
+    trace: Trace, part: Any, placed: Any, names: Mapping[int, str], kept: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Return what each user of the scenario holds on each server, in total."""
     workload = trace.workload
     servers = trace.details["server"].to_list()
+    resources = [workload.resources[r] for r in kept]
     held: dict[tuple[str, str], Any] = {}
     for batch in np.flatnonzero(placed).tolist():
         key = names[int(part[batch])], servers[batch]
-        amounts = workload.demand[workload.batch_shape[batch]] * workload.batch_count[batch]
+        amounts = workload.demand[workload.batch_shape[batch], kept] * workload.batch_count[batch]
         held[key] = held.get(key, 0.0) + amounts
     return [
-        {"user": user, "server": server, **dict(zip(workload.resources, row.tolist(), strict=True))}
+        {"user": user, "server": server, **dict(zip(resources, row.tolist(), strict=True))}
         for (user, server), row in held.items()
     ]
 

@@ -243,8 +243,8 @@ def _servers(
     closed = sum(machine.state == "closing" for machine in machines)
     ledger.count(f"{nodes} used", len(servers))
     ledger.count(f"{nodes} that are down, left out", sum(m.state == "down" for m in machines))
-    ways = {"used": "what runs there counts", "keep": "counted whole", "drop": "left out"}
-    ledger.count(f"{nodes} that take nothing new: {ways[closing]}", closed)
+    ways = {"used": "only what runs there counts", "keep": "counted whole", "drop": "left out"}
+    ledger.count(f"{nodes} that take nothing new, {ways[closing]}", closed)
     if full:
         ledger.count(f"{nodes} with nothing to share, left out", full)
     if not servers:
