@@ -104,6 +104,7 @@ def reduced(trace: Trace, *, split: bool | None = False) -> Reduced:
         notes.append(f"tasks that fit no server, left out: {lost:,} ({whose})")
     if not fits.any():
         raise InputError("trace", "must have a task that fits some server")
+    apart: Iterable[int]
     if split is None:
         apart = _uneven(workload, fits) if trace.running is not None else ()
     else:
@@ -144,10 +145,11 @@ def reduced(trace: Trace, *, split: bool | None = False) -> Reduced:
                 parent=user.name if several else user.parent,
             )
         )
-    broken = [u for u in np.unique(owner[(tasks > 0) & (siblings > 1)]).tolist()]
-    if broken:
+    several_of = np.unique(owner[(tasks > 0) & (siblings > 1)]).tolist()
+    if several_of:
         shown = _names(
-            f"{workload.users[u].name} into {np.sum((owner == u) & (tasks > 0))}" for u in broken
+            f"{workload.users[u].name} into {np.sum((owner == u) & (tasks > 0))}"
+            for u in several_of
         )
         notes.append(f"users whose tasks differ are split by kind of task: {shown}")
     if torn:
