@@ -12,7 +12,16 @@ from drfh.traces.format import Tell
 from drfh.traces.ledger import Ledger
 from drfh.traces.opening import read_head, unpacked
 
-__all__ = ["documents", "head_text", "items_of", "json_files", "listing", "mapping", "text"]
+__all__ = [
+    "documents",
+    "head_text",
+    "items_of",
+    "json_files",
+    "listing",
+    "mapping",
+    "nothing_of",
+    "text",
+]
 
 _SUFFIXES = (".json", ".json.gz")
 
@@ -114,6 +123,19 @@ def items_of(value: Any, key: str, place: str) -> list[tuple[str, Mapping[str, A
     if not isinstance(listed, list):
         raise InputError(key, "must be a list", listed, place=place)
     return [(f"{place}, {key}[{number}]", entry) for number, entry in enumerate(listed)]
+
+
+def nothing_of(field: str, rule: str, place: str, ledger: Ledger) -> InputError:
+    """Return the error for entries of which there is none, or none that is in order.
+
+    Examples
+    --------
+    >>> print(nothing_of("pods", "must be in the files", "a.json", Ledger()))
+    a.json: pods must be in the files
+    """
+    broken = ledger.oddities
+    hint = f"; broken: {broken[0].count:,}, {broken[0].first}" if broken else ""
+    return InputError(field, rule + hint[:500], place=place)
 
 
 def mapping(value: Any, field: str) -> Mapping[str, Any]:

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from drfh.errors import InputError
-from drfh.traces.documents import documents, head_text, items_of, json_files, listing, mapping, text
+from drfh.traces.documents import (
+    documents,
+    head_text,
+    items_of,
+    json_files,
+    listing,
+    mapping,
+    nothing_of,
+    text,
+)
 from drfh.traces.format import Format, Tell
 from drfh.traces.kube_rules import Admission, NodeFacts, amounts_of, pod_requests, read_taints
 from drfh.traces.ledger import Ledger
@@ -77,9 +86,11 @@ def _read(
     seen = _gather(paths, ledger, progress)
     where = ", ".join(map(str, paths))
     if not seen.nodes:
-        raise InputError("nodes", "must be in the files (kubectl get nodes -o json)", place=where)
+        rule = "must be in the files (kubectl get nodes -o json)"
+        raise nothing_of("nodes", rule, where, ledger)
     if not seen.pods:
-        raise InputError("pods", "must be in the files (kubectl get pods -A -o json)", place=where)
+        rule = "must be in the files (kubectl get pods -A -o json)"
+        raise nothing_of("pods", rule, where, ledger)
     machines, facts = [], []
     for name, (place, item) in seen.nodes.items():
         try:

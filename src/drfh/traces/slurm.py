@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from drfh.errors import InputError
-from drfh.traces.documents import documents, head_text, items_of, json_files, listing, mapping, text
+from drfh.traces.documents import (
+    documents,
+    head_text,
+    items_of,
+    json_files,
+    listing,
+    mapping,
+    nothing_of,
+    text,
+)
 from drfh.traces.format import Format, Tell
 from drfh.traces.ledger import Ledger
 from drfh.traces.options import Option
@@ -87,9 +96,9 @@ def _read(
     where = ", ".join(map(str, paths))
     if not nodes:
         rule = "must be in the files (sinfo --json, or scontrol show nodes --json)"
-        raise InputError("nodes", rule, place=where)
+        raise nothing_of("nodes", rule, where, ledger)
     if not jobs:
-        raise InputError("jobs", "must be in the files (squeue --json)", place=where)
+        raise nothing_of("jobs", "must be in the files (squeue --json)", where, ledger)
     ledger.count("nodes listed", len(nodes))
     ledger.count("jobs listed", len(jobs))
     ledger.count("files of another kind, left out", other)
@@ -188,7 +197,9 @@ def _row(entry: Mapping[str, Any]) -> Iterator[_Node]:
     partition = mapping(entry.get("partition"), "partition").get("name")
     for name in names:
         yield _Node(
-            Machine(name, amounts, {}, _state(mapping(entry.get("node"), "node").get("state"), ())),
+            Machine(
+                name, amounts, {}, _state(mapping(entry.get("node"), "node").get("state"), None)
+            ),
             set(words(partition, "partition.name")),
             frozenset(words(features.get("active") or features.get("total"), "features")),
         )

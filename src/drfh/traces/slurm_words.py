@@ -19,6 +19,7 @@ _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)B?", re.IGNORECASE | re.ASCII)
 _GRES = re.compile(r"([^,()]+)(\([^)]*\))?")
 _COUNT = re.compile(r"\(CNT:(\d{1,15})\)", re.ASCII)
 _TOKEN = re.compile(r"\s*([&|()\[\]]|[^&|()\[\]*,\s]+)(?:\*\d+)?")
+_NODE_LIST = re.compile(r"(?:[^\[\]]|\[[^\[\]]*\])+")
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?(?::(\d{1,18}))?", re.ASCII)
 
 
@@ -149,6 +150,8 @@ def expand_nodes(value: Any, field: str) -> tuple[str, ...]:
     if not isinstance(value, str):
         raise InputError(field, "must be a node list such as node[01-03,07]", value)
     names: list[str] = []
+    if _NODE_LIST.fullmatch(value) is None:
+        raise InputError(field, "must be a node list such as node[01-03,07]", value)
     for part in re.findall(r"(?:\[[^\]]*\]|[^,\[])+", value):
         heads = [""]
         for piece in re.findall(r"\[[^\]]*\]|[^\[]+", part.strip()):
@@ -159,8 +162,6 @@ def expand_nodes(value: Any, field: str) -> tuple[str, ...]:
         names += heads
     for name in names:
         text(name, field)
-        if "[" in name or "]" in name:
-            raise InputError(field, "must be a node list such as node[01-03,07]", value)
     return tuple(dict.fromkeys(names))
 
 
