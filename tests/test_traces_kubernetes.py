@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -289,7 +290,8 @@ def request(**amounts: str) -> dict[str, Any]:
 def test_requests_follow_the_rules_of_kubernetes() -> None:
     sidecar = {**request(cpu="1"), "restartPolicy": "Always"}
     # An init container beside the sidecar before it: 5 + 1; sidecars and containers: 1 + 2 + 2.
-    spec = {"initContainers": [sidecar, request(cpu="5")], "containers": [request(cpu="2")] * 2}
+    spec: dict[str, Any] = {"containers": [request(cpu="2")] * 2}
+    spec["initContainers"] = [sidecar, request(cpu="5")]
     assert pod_requests(spec) == {"cpu": 6}
     # The sidecar that comes later is not there yet.
     spec["initContainers"] = [request(cpu="5"), sidecar]
@@ -427,6 +429,6 @@ def test_damaged_files(data: bytes) -> None:
 def test_wrong_types(document: Any) -> None:
     with folder_with({"cluster.json": json.dumps(document).encode()}) as folder:
         for system in ("reserve", "keep"):
-            found = survives(lambda way=system: read("kubernetes", folder, system=way))
+            found = survives(partial(read, "kubernetes", folder, system=system))
             if found is not None:
                 look_at(found)
