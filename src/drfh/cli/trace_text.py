@@ -80,7 +80,8 @@ def _print_head(trace: Trace, facts: Mapping[str, Any]) -> None:
     if facts["tasks_at_the_start"]:
         parts.append(f"{some(facts['tasks_at_the_start'], 'task')} at the start")
     if facts["endless_tasks"]:
-        parts.append(f"{some(facts['endless_tasks'], 'task')} that never end")
+        ends = "ends" if facts["endless_tasks"] == 1 else "end"
+        parts.append(f"{some(facts['endless_tasks'], 'task')} that never {ends}")
     idle = facts["users"] - facts["users_with_tasks"]
     if idle:
         parts.append(f"{some(idle, 'user')} without a task")
@@ -207,7 +208,7 @@ def _print_spread(out: Any, facts: Mapping[str, Any]) -> None:
     columns = [
         Column(
             name,
-            [_amount(measure, facts[name], facts["max"]) for measure, facts in found.items()],
+            [_amount(measure, own[name], own["max"]) for measure, own in found.items()],
             spare=2 if name in ("min", "mean") else 0,
         )
         for name in _SPREAD
