@@ -294,7 +294,8 @@ def test_damaged_files(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(whole)))
     plain = gzip.decompress(whole[name]) if name.endswith(".gz") else whole[name]
     whole[name] = data.draw(damaged(plain))
-    options = data.draw(st.sampled_from([{}, {"preset": "each_drop"}, {"strict": True}]))
+    several: list[dict[str, Any]] = [{}, {"preset": "each_drop"}, {"strict": True}]
+    options = data.draw(st.sampled_from(several))
     with folder_with(whole) as folder:
         trace = survives(lambda: read("google-2011", folder, **options))
     if trace is not None:
@@ -401,7 +402,7 @@ def test_the_published_counts(data: Path) -> None:
 def test_nothing_is_lost_in_a_simulation_with_machine_events(data: Path) -> None:
     trace = read("google-2011", data / "clusterdata-2011-2", hours=2)
     assert trace.workload.events
-    tasks = drfh.simulate(*trace, "best-fit-drfh", until=trace.window).summary()["tasks"]
+    tasks = drfh.simulate(trace.cluster, trace.workload, until=trace.window).summary()["tasks"]
     assert tasks["submitted"] == trace.workload.task_count
     parts = ("completed", "running", "queued", "never")
     assert tasks["submitted"] == sum(tasks[part] for part in parts)

@@ -166,6 +166,8 @@ def simulate(
         until = given.window
     if cut and until is not None:
         workload = workload.until(until)
+    # Which device a part of a GPU would be on can only be told from the log.
+    log = log or given.has_devices
     options: dict[str, Any] = {"until": until, "interval": interval, "fair": fair, "log": log}
     options["source"] = given.source
     _check(given.cluster, workload, runs, options)
@@ -174,7 +176,7 @@ def simulate(
         places: list[str | None] = [str(target) for target in targets]
         places = places or [None] * len(results)
         rows = [
-            {"run": run.name, **result.summary(), "directory": place}
+            {"run": run.name, **result.summary(), **given.devices(result), "directory": place}
             for run, result, place in zip(runs, results, places, strict=True)
         ]
         about = {} if given.trace is None else {"trace": trace_facts(given.trace)}
@@ -185,6 +187,7 @@ def simulate(
         everyone=everyone,
     )  # fmt: skip
     if given.trace is not None:
+        text.print_devices([run.name for run in runs], [given.devices(r) for r in results])
         print_trace_notes(given.trace)
     if seeds is not None and len(runs) < seeds * len({run.policy for run in runs}):
         text.say("a policy that draws nothing is the same for all seeds: it ran once")
@@ -201,6 +204,22 @@ class _Given(NamedTuple):
     source: str
     window: float | None = None
     trace: Trace | None = None
+
+    @property
+    def has_devices(self) -> bool:
+        """Whether tasks say which part of how many GPUs they want."""
+        return self.trace is not None and {"num_gpu", "gpu_milli"} <= set(
+            self.trace.details.columns
+        )
+
+    def devices(self, result: Result) -> dict[str, Any]:
+        """Return how tasks would have found the single GPUs, if they say what they want."""
+        if self.trace is None or not self.has_devices:
+            return {}
+        from drfh.simulation.devices import replay_devices
+
+        found = replay_devices(result, self.cluster, self.workload, self.trace.details)
+        return {"devices": found.to_dict()}
 
 
 def _check_source(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from drfh.cli.output import console, progress_bar
 from drfh.errors import InputError
-from drfh.resources import some
 
 if TYPE_CHECKING:
     from drfh.traces import Trace
@@ -66,6 +65,8 @@ def trace_facts(trace: Trace) -> dict[str, Any]:
 
 def print_trace_notes(trace: Trace) -> None:
     """Print what was broken, left out or decided, in a few dim lines."""
+    from drfh.resources import some
+
     out = console()
     left_out = {
         what.split(": ", 1)[-1]: number
