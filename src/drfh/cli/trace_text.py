@@ -91,8 +91,8 @@ def _print_head(trace: Trace, facts: Mapping[str, Any]) -> None:
     if moves:
         parts.append(f"servers: {', '.join(moves)}")
     if trace.running is not None:
-        parts.append(f"a snapshot, in which {some(len(trace.running), 'entry')} is running"
-                     .replace("entrys is", "entries are"))  # fmt: skip
+        held = some(len(trace.running), "line")
+        parts.append(f"a snapshot, with {held} of who holds what where")
     say("; ".join(parts))
     chosen = [f"{k}={option_text(v)}" for k, v in trace.options.items() if v is not None]
     if chosen:
