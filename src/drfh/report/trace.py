@@ -199,10 +199,8 @@ def _page(trace: Trace, load: pl.DataFrame, title: str) -> str:
         rows: list[list[Content]] = [[what, count] for what, count in trace.counts.items()]
         parts += [tag("h2", "What was read"), table(["what", "how many"], rows)]
     if trace.oddities:
-        odd: list[list[Content]] = [
-            [Cell(o.kind, "wrap"), o.count, Cell(o.first, "wrap")] for o in trace.oddities
-        ]
-        parts += [tag("h2", "Broken rows"), table(["rule", "how many", "the first"], odd)]
+        odd: list[list[Content]] = [[o.count, Cell(o.first, "wrap")] for o in trace.oddities]
+        parts += [tag("h2", "Broken rows"), table(["how many", "the first of its kind"], odd)]
     parts += [tag("p", remark, "note") for remark in trace.remarks]
     return page_of(title, parts)
 
