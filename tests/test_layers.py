@@ -18,6 +18,7 @@ ORDER: list[tuple[str, ...]] = [
     ("files",),
     ("kernels",),
     ("traces",),
+    ("generators",),
     ("waterfill",),
     ("problem",),
     ("placement",),
