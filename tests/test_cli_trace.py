@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from drfh import Cluster, Job, Server, Workload
 from drfh.cli import main
+from drfh.cli.trace_text import print_trace
 from drfh.generators import GENERATORS, Generator
 from drfh.traces import FORMATS, Trace, read
 from drfh.traces.ledger import Ledger
@@ -354,6 +356,21 @@ def test_odd_names_are_printed_as_they_are(
     assert (code, err) == (0, "")
     assert name in out
     assert "50 % of the x y of 1 server" in out
+
+
+def test_a_snapshot(capsys: pytest.CaptureFixture[str]) -> None:
+    servers = [Server({"cpu": 4}, name=f"n{i}", labels={"host": f"n{i}"}) for i in range(5)]
+    jobs = [Job("ann", demand={"cpu": 1}, duration=math.inf, tasks=15)]
+    running = pl.DataFrame({"user": ["ann"], "server": ["n0"], "cpu": [4.0]})
+    trace = Trace(
+        "kubernetes", "all.json", Cluster(servers), Workload(["ann"], jobs), pl.DataFrame(),
+        running=running,
+    )  # fmt: skip
+    print_trace(trace)
+    found = lines(capsys.readouterr().out)
+    assert "at one instant" in found
+    assert "5 4 100.0 % ██████████ 5 different" in found
+    assert "cpu 20 75.0 % ███████▌ 20.0 % ██" in found
 
 
 @pytest.mark.parametrize("suffix", ["html", "png", "svg", "pdf"])

@@ -64,7 +64,10 @@ def print_trace(trace: Trace, *, everyone: bool = False) -> None:
     _print_head(trace, facts)
     _print_counts(out, trace)
     _print_shapes(out, trace, facts, everyone)
-    _print_load(out, facts, load)
+    if facts["span"]:
+        _print_load(out, facts, load)
+    else:
+        _print_instant(out, trace, facts)
     _print_spread(out, facts)
     _print_users(out, trace, everyone)
     _print_quirks(out, trace)
@@ -75,11 +78,14 @@ def _print_head(trace: Trace, facts: Mapping[str, Any]) -> None:
 
     say(f"{trace.format}: {trace.source}", "bold")
     say(headline(facts))
-    parts = [f"window {seconds(facts['window'])}" if facts["window"] else
-             f"until {seconds(facts['span'])}, when the last task ends if none waits"]  # fmt: skip
-    if facts["tasks_at_the_start"]:
+    parts = ["at one instant"]
+    if facts["window"]:
+        parts = [f"window {seconds(facts['window'])}"]
+    elif facts["span"]:
+        parts = [f"until {seconds(facts['span'])}, when the last task ends if none waits"]
+    if facts["span"] and facts["tasks_at_the_start"]:
         parts.append(f"{some(facts['tasks_at_the_start'], 'task')} at the start")
-    if facts["endless_tasks"]:
+    if facts["span"] and facts["endless_tasks"]:
         ends = "ends" if facts["endless_tasks"] == 1 else "end"
         parts.append(f"{some(facts['endless_tasks'], 'task')} that never {ends}")
     idle = facts["users"] - facts["users_with_tasks"]
@@ -90,9 +96,6 @@ def _print_head(trace: Trace, facts: Mapping[str, Any]) -> None:
     moves = [f"{events[key]:,} {word}" for key, word in words if events[key]]
     if moves:
         parts.append(f"servers: {', '.join(moves)}")
-    if trace.running is not None:
-        held = some(len(trace.running), "line")
-        parts.append(f"a snapshot, with {held} of who holds what where")
     say("; ".join(parts))
     chosen = [f"{k}={option_text(v)}" for k, v in trace.options.items() if v is not None]
     if chosen:
@@ -162,7 +165,7 @@ def _labels(labels: Sequence[str]) -> str:
     cut = [
         text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…" for text in labels
     ]
-    return ", ".join(cut[:2]) + (f", {len(cut) - 2} more" if len(cut) > 2 else "")
+    return ", ".join(cut) if len(cut) <= 2 else f"{len(cut):,} different"
 
 
 def _print_load(out: Any, facts: Mapping[str, Any], load: Any) -> None:
@@ -185,6 +188,33 @@ def _print_load(out: Any, facts: Mapping[str, Any], load: Any) -> None:
         ),
     ]
     print_columns(out, Column("resource", names, right=False), [columns])
+
+
+def _print_instant(out: Any, trace: Trace, facts: Mapping[str, Any]) -> None:
+    """Print what is asked for and, of a snapshot, what is in use, as parts of what there is."""
+    names = [name for name, found in facts["load"].items() if found["mean"] is not None]
+    parts = [facts["load"][name]["mean"] for name in names]
+    columns = [
+        Column("pool", [amount_text(facts["capacity"].get(name, 0.0)) for name in names]),
+        Column("asked for", [percent(part) for part in parts]),
+        Column("", [bar(part) for part in parts], right=False, spare=1),
+    ]
+    if trace.running is not None:
+        used = [_in_use(trace, name) for name in names]
+        columns += [
+            Column("in use", [percent(part) for part in used]),
+            Column("", [bar(part) for part in used], right=False, spare=1),
+        ]
+    say("Demand against capacity")
+    print_columns(out, Column("resource", names, right=False), [columns])
+
+
+def _in_use(trace: Trace, resource: str) -> float:
+    total = dict(zip(trace.cluster.resources, trace.cluster.totals.tolist(), strict=True))
+    if trace.running is None or resource not in trace.running.columns:
+        return 0.0
+    capacity = total.get(resource, 0.0)
+    return float(trace.running[resource].sum()) / capacity if capacity > 0 else 0.0
 
 
 def amount_text(amount: float, *, like: float | None = None) -> str:
