@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import sys
 import zlib
@@ -436,3 +437,50 @@ def test_all_parts_of_the_real_trace_go_the_fast_way() -> None:
         read = [google_rows.read_part(path, Ledger()) for path in parts]
     assert sum(part.rows for part in read) >= 2_609_335
     same(read[1], plain_part(parts[1], Ledger()))
+
+
+def test_the_benchmark_runs_and_both_find_the_same_tasks(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pandas")
+    from benchmarks import trace_copies, trace_reading
+
+    monkeypatch.delenv("DRFH_DATA", raising=False)
+    trace_reading.main([])
+    assert "set DRFH_DATA" in capsys.readouterr().err
+    # One user a job, and events in an order that can be: else the two mean different things.
+    rows = []
+    for n in range(60):
+        ending = f"user-{n % 3},1,9,0.{n % 7},{'' if n % 5 else '0.25'},0.001,0"
+        rows += [f"{600_000_000 + 9 * n + e},,{n % 9},{n},{e},{e},{ending}" for e in (0, 1)]
+        rows += [f"{600_000_000 + 9 * n + 7},,{n % 9},{n},4,{n % 7},{ending}"] * (n % 3 > 0)
+    (tmp_path / "task_events").mkdir()
+    (tmp_path / "machine_events").symlink_to(trace / "machine_events")
+    for number in range(3):
+        path = tmp_path / "task_events" / f"part-{number:05}-of-00500.csv"
+        path.write_text("\n".join(rows[number * 40 : number * 40 + 40 if number < 2 else None]))
+    trace_reading.main(["--path", str(tmp_path), "--quick", "--full", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert [row["parts"] for row in found["turns"]] == [2, 3]
+    assert all(row["same"] for row in found["turns"])
+    assert [row["parts"] for row in found["fresh"]] == [3, 3, 30, 30]
+    tasks = [row["tasks"] for row in found["fresh"]]
+    assert tasks[0] == tasks[1]
+    assert tasks[2] == tasks[3] == 10 * tasks[0]
+    twice = traces.read("google-2011", trace_copies.longer(tmp_path, tmp_path / "twice", 2))
+    assert not twice.oddities
+    table = trace_reading.rival(tmp_path)
+    assert trace_reading.same_tasks(traces.read("google-2011", tmp_path), table)
+    table.loc[table.index[3], "duration"] += 1e-6
+    assert not trace_reading.same_tasks(traces.read("google-2011", tmp_path), table)
+
+
+def test_the_tables_of_the_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
+    from benchmarks import online_report, trace_reading
+
+    rows = [trace_reading.Row(14, 2_609_335, 573_309, 0.5, 0.8, 1.25, same=False)]
+    fresh = [trace_reading.Fresh("drfh", 140, 9, 5.0, 2.5), trace_reading.Fresh("x", 140, 9, 5, 9)]
+    online_report.show(trace_reading.turns_table(rows), trace_reading.fresh_table(fresh))
+    shown = capsys.readouterr().out
+    for word in ("2.50× (3: NOT MET)", "NO", "2.50 GiB (4 GiB: met)", "9.00 GiB"):
+        assert word in shown
