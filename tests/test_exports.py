@@ -42,6 +42,7 @@ def test_exported_names() -> None:
         "load_scenario",
         "save_scenario",
         "simulate",
+        "traces",
     ]
     for name in drfh.__all__:
         assert getattr(drfh, name) is not None

@@ -24,6 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from drfh import traces
     from drfh.allocation import Allocation
     from drfh.auditor import PROPERTIES, Report, audit
     from drfh.certificate import Certificate
@@ -75,6 +76,8 @@ _HOME = {
     "save_scenario": "drfh.files",
     "simulate": "drfh.simulation",
 }
+# Public name → itself: rooms that are used whole, such as drfh.traces.read.
+_ROOMS = ("traces",)
 
 __all__ = [
     "MECHANISMS",
@@ -109,10 +112,13 @@ __all__ = [
     "load_scenario",
     "save_scenario",
     "simulate",
+    "traces",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"drfh.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'drfh' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)

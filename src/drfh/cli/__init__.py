@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from drfh.cli import allocate, audit, compare, scenario, simulate, tour
+from drfh.cli import allocate, audit, compare, scenario, simulate, tour, trace
 from drfh.errors import DrfhError
 
 __all__ = ["app", "main"]
@@ -23,6 +23,7 @@ VERBS: dict[str, typer.Typer | Callable[..., None]] = {
     "scenario": scenario.app,
     "simulate": simulate.simulate,
     "tour": tour.tour,
+    "trace": trace.app,
 }
 
 app = typer.Typer(

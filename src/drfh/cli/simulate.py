@@ -6,12 +6,14 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from drfh.cli.output import console, print_json
+from drfh.cli.sources import open_trace, print_trace_notes, trace_facts
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,10 +21,12 @@ if TYPE_CHECKING:
     from drfh.jobs import Workload
     from drfh.simulation.many import Run, Told
     from drfh.simulation.result import Result
+    from drfh.traces import Trace
 
 __all__ = ["simulate"]
 
 _OUTPUT = "Output"
+_TRACE = "Trace"
 _MOST_SEEDS = 1_000
 # Tasks × servers of all runs that are done sooner than a process has started.
 # About a second of work, as long as a process needs to start: a microsecond a task, and what a
@@ -38,6 +42,33 @@ def simulate(
             metavar="FILE", help="A YAML or JSON file with jobs, or a shipped scenario."
         ),
     ] = None,
+    trace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE", rich_help_panel=_TRACE, help="A trace instead: FORMAT:PATH or PATH."
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            rich_help_panel=_TRACE,
+            help="An option of the format, such as hours=4 (see drfh trace formats).",
+        ),
+    ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", rich_help_panel=_TRACE, help="Stop at the first broken row."),
+    ] = False,
+    drain: Annotated[
+        bool,
+        typer.Option(
+            "--drain",
+            rich_help_panel=_TRACE,
+            help="Go on when the trace ends, until nothing more happens.",
+        ),
+    ] = False,
     policy: Annotated[
         str,
         typer.Option(metavar="A,B", help="Simulate these; slots:14, drfh+cosine+strict too."),
@@ -99,7 +130,7 @@ def simulate(
         typer.Option("--list", rich_help_panel=_OUTPUT, help="Name the policies and stop."),
     ] = False,
 ) -> None:
-    """Simulate the jobs of a scenario, and see who waits and how full it is.
+    """Simulate the jobs of a scenario or a trace, and see who waits and how full it is.
 
     Tasks end, servers come and go, tasks arrive, the policy places what it
     can: on a virtual clock, the same every time.
@@ -111,16 +142,15 @@ def simulate(
       drfh simulate gpu-day --policy best-fit-drfh,slots:4,fifo -o runs
 
       drfh simulate paper-dynamic --until 1000 --interval 10 --json
+
+      drfh simulate --trace google-2011:clusterdata --set servers=2000
     """  # fmt: skip
     from drfh.cli import simulate_text as text
-    from drfh.disk import shown_path
-    from drfh.files import load_scenario
 
     if listed:
         text.print_policies(as_json=as_json)
         return
-    if file is None:
-        raise InputError("FILE", "must be given (see drfh simulate --help)")
+    _check_source(file, trace, settings, strict, drain)
     if log and output is None:
         raise InputError("--log", "must be used together with --output")
     if cut and until is None:
@@ -131,34 +161,105 @@ def simulate(
         raise InputError("--seeds", f"must be a whole number from 1 to {_MOST_SEEDS:,}", seeds)
     runs = _runs(policy, seed, seeds)
     targets = _targets(runs, output, force)
-    scenario = load_scenario(file, strict=True)
-    try:
-        workload = scenario.workload
-    except InputError as error:
-        error.place = shown_path(file)
-        raise
+    given = _load(file, trace, settings or [], strict)
+    workload = given.workload
+    if until is None and not drain:
+        until = given.window
     if cut and until is not None:
-        workload = workload.until(until)
-    options = {"until": until, "interval": interval, "fair": fair, "log": log, "source": file}
-    _check(scenario.cluster, workload, runs, options)
-    results = _carry_out(scenario.cluster, workload, runs, options, jobs, targets, force, output)
+        given = given.until(until)
+        workload = given.workload
+    # Which device a part of a GPU would be on can only be told from the log.
+    log = log or given.has_devices
+    options: dict[str, Any] = {"until": until, "interval": interval, "fair": fair, "log": log}
+    options["source"] = given.source
+    _check(given.cluster, workload, runs, options)
+    results = _carry_out(given.cluster, workload, runs, options, jobs, targets, force, output)
     if as_json:
         places: list[str | None] = [str(target) for target in targets]
         places = places or [None] * len(results)
         rows = [
-            {"run": run.name, **result.summary(), "directory": place}
+            {"run": run.name, **result.summary(), **given.devices(result), "directory": place}
             for run, result, place in zip(runs, results, places, strict=True)
         ]
-        print_json({"title": scenario.title, "runs": rows})
+        about = {} if given.trace is None else {"trace": trace_facts(given.trace)}
+        print_json({"title": given.title, **about, "runs": rows})
         return
     text.print_runs(
-        scenario.title, scenario.cluster, workload, [run.name for run in runs], results,
+        given.title, given.cluster, workload, [run.name for run in runs], results,
         everyone=everyone,
     )  # fmt: skip
+    if given.trace is not None:
+        text.print_devices([run.name for run in runs], [given.devices(r) for r in results])
+        print_trace_notes(given.trace)
     if seeds is not None and len(runs) < seeds * len({run.policy for run in runs}):
         text.say("a policy that draws nothing is the same for all seeds: it ran once")
     if output is not None:
         text.say(f"saved: {output}")
+
+
+class _Given(NamedTuple):
+    """What to simulate: of a scenario file or of a trace."""
+
+    title: str
+    cluster: Cluster
+    workload: Workload
+    source: str
+    window: float | None = None
+    trace: Trace | None = None
+
+    def until(self, time: float) -> _Given:
+        """Return the same without the jobs that arrive after `time`."""
+        trace = self.trace
+        if trace is not None and len(trace.details):
+            kept = trace.details.filter(self.workload.batch_arrival <= time)
+            trace = replace(trace, details=kept)
+        return self._replace(workload=self.workload.until(time), trace=trace)
+
+    @property
+    def has_devices(self) -> bool:
+        """Whether tasks say which part of how many GPUs they want."""
+        return self.trace is not None and {"num_gpu", "gpu_milli"} <= set(
+            self.trace.details.columns
+        )
+
+    def devices(self, result: Result) -> dict[str, Any]:
+        """Return how tasks would have found the single GPUs, if they say what they want."""
+        if self.trace is None or not self.has_devices:
+            return {}
+        from drfh.simulation.devices import replay_devices
+
+        found = replay_devices(result, self.cluster, self.workload, self.trace.details)
+        return {"devices": found.to_dict()}
+
+
+def _check_source(
+    file: str | None, trace: str | None, settings: list[str] | None, strict: bool, drain: bool
+) -> None:
+    if (file is None) == (trace is None):
+        word = "not both" if file is not None else "see drfh simulate --help"
+        raise InputError("FILE or --trace", f"must be given ({word})")
+    if trace is None:
+        for option, used in (("--set", settings), ("--strict", strict), ("--drain", drain)):
+            if used:
+                raise InputError(option, "must be used together with --trace")
+
+
+def _load(file: str | None, source: str | None, settings: list[str], strict: bool) -> _Given:
+    from drfh.disk import shown_path
+    from drfh.files import load_scenario
+
+    if source is not None:
+        trace = open_trace(source, strict=strict, settings=settings)
+        title = f"{trace.format}: {shown_path(trace.source)}"
+        words = "".join(f" {setting}" for setting in settings)
+        named = f"{trace.format}:{trace.source}{words}"
+        return _Given(title, trace.cluster, trace.workload, named, trace.window, trace)
+    scenario = load_scenario(str(file), strict=True)
+    try:
+        return _Given(scenario.title, scenario.cluster, scenario.workload, str(file))
+    except InputError as error:
+        error.place = shown_path(str(file))
+        raise
 
 
 def _runs(policies: str, seed: int, seeds: int | None) -> list[Run]:
@@ -258,7 +359,6 @@ def _carry_out(
 ) -> list[Result]:
     """Simulate, and put the run directories in their places when all runs are done."""
     from contextlib import ExitStack
-    from dataclasses import replace
 
     from drfh.disk import whole_directory
     from drfh.simulation.many import simulate_many

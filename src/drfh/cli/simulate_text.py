@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from drfh.jobs import Workload
     from drfh.simulation.result import Result
 
-__all__ = ["print_policies", "print_runs", "say", "seconds", "spans", "spark"]
+__all__ = ["print_devices", "print_policies", "print_runs", "say", "seconds", "spans", "spark"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 24
@@ -117,6 +117,20 @@ def print_runs(
         _print_users(out, results[0], everyone=everyone)
     for name, result in zip(names, results, strict=True):
         _print_notes(name if len(results) > 1 else "", result)
+
+
+def print_devices(names: Sequence[str], found: Sequence[Mapping[str, Any]]) -> None:
+    """Print, where tasks ask for parts of GPUs, how many were placed where no device had room."""
+    rows = [(name, each["devices"]) for name, each in zip(names, found, strict=True) if each]
+    for name, facts in rows:
+        who = f"{name}: " if len(rows) > 1 else ""
+        part = facts["fractional_no_room"] / facts["fractional"] if facts["fractional"] else None
+        say(
+            f"{who}{facts['fractional_no_room']:,} of {facts['fractional']:,} tasks with a part of "
+            f"a GPU ({percent(part)}) were placed where no single device had room, and "
+            f"{facts['whole_no_room']:,} of {facts['whole']:,} with whole GPUs where too few were "
+            "empty"
+        )
 
 
 def _print_summaries(out: Any, names: Sequence[str], results: Sequence[Result]) -> None:

@@ -17,11 +17,13 @@ from drfh.kernels.online.blocks import blocks_build, server_keys
 from drfh.kernels.online.stairs import stairs_build
 from drfh.kernels.online.turns import enqueue, turns_build, unlink
 from drfh.scheduler.core import GONE, NEVER, QUEUED, RUNNING, CoreState, Ints
+from drfh.scheduler.kinds import different_rows
 from drfh.scheduler.rules import Rules
 
 __all__ = ["IndexedCore"]
 
 _ROOM_FOR_RESULTS = 4096
+_MOST_PAIRS = 1_000_000  # shapes × kinds of server that are compared at once
 
 # Array → (what it has a row for, number type, what new rows hold). Shapes beyond the first axis
 # are found in _widths.
@@ -288,24 +290,29 @@ class IndexedCore:
         with np.errstate(divide="ignore", invalid="ignore"):
             b.ratio[shapes] = np.where(own > 0, part / own, 0.0)
         b.part[shapes], b.reference[shapes] = part, chosen
+        # Slots are counted in parts of the largest server: one row stands for all.
+        sizes = self._size if rules.turn == "tsf" else self._size.max(axis=0, initial=0)[None]
         if rules.extra:
             for shape, need in zip(shapes.tolist(), base, strict=True):
-                b.need[shape] = rules.shape_row(need, self._size)
+                b.need[shape] = rules.shape_row(need, sizes)
         else:
             b.need[shapes] = base
-        rooms = rules.server_rows(self._size)
-        kinds, which = np.unique(rooms[:, rules.fit.start : rules.fit.stop], axis=0,
-                                 return_inverse=True)  # fmt: skip
-        which = which.reshape(-1)
-        kinds_of: dict[int, Any] = {0: np.arange(len(kinds))}
-        for shape, need in zip(shapes.tolist(), base, strict=True):
-            restriction = int(b.restriction[shape])
-            if restriction not in kinds_of:
-                may = b.allowed[restriction, : len(which)] != 0
-                kinds_of[restriction] = np.unique(which[may])
-            row = b.need[shape, rules.fit.start : rules.fit.stop]
-            holds = (kinds[kinds_of[restriction]] >= row).all(axis=1).any()
-            b.never[shape] = not holds or rules.refuses(need, self._size)
+        columns = slice(rules.fit.start, rules.fit.stop)
+        kinds, which = different_rows(rules.server_rows(self._size)[:, columns])
+        own = b.restriction[shapes]
+        for restriction in np.unique(own).tolist():
+            mine = shapes[own == restriction]
+            if restriction:
+                here = kinds[np.unique(which[b.allowed[restriction, : len(which)] != 0])]
+            else:
+                here = kinds
+            for some in np.array_split(mine, len(mine) * len(here) // _MOST_PAIRS + 1):
+                holds = (here[None] >= b.need[some, columns][:, None]).all(axis=2).any(axis=1)
+                b.never[some] = ~holds
+        slots = rules.policy.slots
+        if slots is not None and slots.oversize == "reject":
+            for shape, need in zip(shapes.tolist(), base, strict=True):
+                b.never[shape] |= rules.refuses(need, sizes)
 
     def _regroup(self, before: Any) -> None:
         """Set aside the queued tasks that no server can hold now; queue those that one can."""

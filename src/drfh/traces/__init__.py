@@ -8,7 +8,7 @@ from typing import Any
 
 from drfh.errors import InputError, UnknownNameError
 from drfh.resources import FrozenMap
-from drfh.traces import google_2011
+from drfh.traces import google_2011, kubernetes, openb, slurm, swf, tables
 from drfh.traces.format import Format, Tell
 from drfh.traces.ledger import Ledger, Oddity
 from drfh.traces.opening import as_paths
@@ -20,6 +20,11 @@ __all__ = ["FORMATS", "Format", "Oddity", "Trace", "read", "recognise"]
 #: Name → reader. Recognised in this order.
 FORMATS: dict[str, Format] = {
     "google-2011": google_2011.FORMAT,
+    "openb": openb.FORMAT,
+    "swf": swf.FORMAT,
+    "tables": tables.FORMAT,
+    "kubernetes": kubernetes.FORMAT,
+    "slurm": slurm.FORMAT,
 }
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]

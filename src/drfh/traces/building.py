@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -28,12 +29,48 @@ def codes(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[NDArray[np.int64], 
     >>> number.tolist(), values["a"].to_list()
     ([0, 1, 0], ['y', 'x'])
     """
+    quick = _compiled_codes(frame, keys) if "numba" in sys.modules else None
+    if quick is not None:
+        return quick
     values = frame.select(keys).unique(maintain_order=True)
     numbered = values.with_row_index("_code")
     joined = frame.select(keys).join(
         numbered, on=list(keys), how="left", nulls_equal=True, maintain_order="left"
     )
     return joined["_code"].cast(pl.Int64).to_numpy(), values
+
+
+def _compiled_codes(
+    frame: pl.DataFrame, keys: Sequence[str]
+) -> tuple[NDArray[np.int64], pl.DataFrame] | None:
+    """Return the same by a compiled kernel, for columns of numbers or categories without nulls."""
+    from drfh.kernels.trace_runs import number
+
+    code = np.zeros(len(frame), dtype=np.int64)
+    first = np.zeros(1, dtype=np.int64)
+    for position, name in enumerate(keys):
+        bits = _as_bits(frame[name])
+        if bits is None:
+            return None
+        own, own_first = number(bits)
+        if position and len(own_first) > 1:
+            code, first = number(code * len(own_first) + own)
+        elif not position:
+            code, first = own, own_first
+    return code, frame.select(keys)[first]
+
+
+def _as_bits(column: pl.Series) -> NDArray[np.int64] | None:
+    """Return whole numbers that are equal where the values are; None if that takes more."""
+    if column.null_count():
+        return None
+    if isinstance(column.dtype, (pl.Categorical, pl.Enum)):
+        column = column.to_physical()
+    if column.dtype.is_integer() and column.dtype != pl.UInt64:
+        return column.cast(pl.Int64).to_numpy()
+    if column.dtype != pl.Float64 or column.is_nan().any():
+        return None
+    return (column.to_numpy() + 0.0).view(np.int64)  # turns -0.0 into 0.0
 
 
 def build(
@@ -52,7 +89,8 @@ def build(
         One row for each batch of equal tasks, in the order in which they were submitted: `user`
         and `job` (text; or whole numbers, which become text), `arrival` and `duration` in seconds,
         a column for each resource, and where needed `tasks` (how many, else 1) and `restriction`
-        (position in `restrictions`, else 0). Other columns become the details.
+        (position in `restrictions`, else 0). Other columns become the details. A `duration` may
+        be a list with one number for each task.
     resources
         Names of the resource columns; missing amounts are 0.
     users
@@ -96,6 +134,12 @@ def build(
         everyone.setdefault(name, User(name))
     place = {name: position for position, name in enumerate(everyone)}
     positions = np.array([place[n] for n in names["user"].cast(pl.String).to_list()])
+    terms, frame = _restrictions(frame, restrictions)
+    count = frame["tasks"].cast(pl.Int64).to_numpy() if "tasks" in frame.columns else None
+    duration = frame["duration"]
+    if isinstance(duration.dtype, pl.List):
+        count = duration.list.len().cast(pl.Int64).to_numpy()
+        duration = duration.explode()
     job, job_names = codes(frame, ["job"])
     shape, shapes = codes(frame, [*resources, "restriction"])
     workload = Workload.from_arrays(
@@ -105,16 +149,29 @@ def build(
         user=positions[owner],
         arrival=frame["arrival"].to_numpy(),
         shape=shape,
-        duration=frame["duration"].to_numpy(),
-        count=frame["tasks"].cast(pl.Int64).to_numpy() if "tasks" in frame.columns else None,
+        duration=duration.to_numpy(),
+        count=count,
         job=job,
         job_names=job_names["job"].cast(pl.String).to_list(),
-        restrictions=restrictions,
+        restrictions=terms,
         restriction=shapes["restriction"].to_numpy(),
         events=events,
     )
     rest = [name for name in batches.columns if name not in CORE and name not in resources]
     return workload, batches.select(rest)
+
+
+def _restrictions(
+    frame: pl.DataFrame, given: Sequence[Restriction | None]
+) -> tuple[list[Restriction | None], pl.DataFrame]:
+    """Keep the restrictions that some batch has, in order of first appearance."""
+    used = frame["restriction"].unique(maintain_order=True)
+    order = [0, *(number for number in used.to_list() if number != 0)]
+    renumber = {old: new for new, old in enumerate(order)}
+    if all(old == new for old, new in renumber.items()):
+        return [given[number] for number in order], frame
+    column = pl.col("restriction").replace_strict(renumber, return_dtype=pl.Int64)
+    return [given[number] for number in order], frame.with_columns(column)
 
 
 def keep_window(batches: pl.DataFrame, options: Mapping[str, Any]) -> pl.DataFrame:

@@ -12,7 +12,7 @@ import polars as pl
 from drfh.errors import InputError
 from drfh.traces.ledger import Ledger
 
-__all__ = ["LINE", "parse_rows", "refuse"]
+__all__ = ["LINE", "header_of", "parse_rows", "refuse"]
 
 #: The column with the number of the line in the file, from 1.
 LINE = "_line"
@@ -109,14 +109,25 @@ def refuse(
     return frame.filter(~wrong.fill_null(False))
 
 
+def header_of(data: bytes) -> list[str]:
+    """Return the names of the columns, from the first line of a file.
+
+    Examples
+    --------
+    >>> header_of(b"user,cpu")
+    ['user', 'cpu']
+    """
+    first = data.partition(b"\n")[0].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    try:
+        return [name.strip() for name in next(csv.reader([first.rstrip("\r")]), [])]
+    except csv.Error:
+        return []
+
+
 def _header(
     data: bytes, columns: Mapping[str, Any], place: str, required: Collection[str]
 ) -> list[str]:
-    first = data.partition(b"\n")[0].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
-    try:
-        names = [name.strip() for name in next(csv.reader([first.rstrip("\r")]), [])]
-    except csv.Error:
-        names = []
+    names = header_of(data)
     for name in required:
         if name not in names:
             shown = ", ".join(names)[:200]

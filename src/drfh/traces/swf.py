@@ -1,0 +1,326 @@
+"""The Standard Workload Format (SWF, version 2.2) of the Parallel Workloads Archive.
+
+S. J. Chapin et al., *Benchmarks and Standards for the Evaluation of Parallel Job Schedulers*, JSSPP
+1999. One line for each job: 18 numbers, −1 where something is not known; comments begin with ``;``,
+and the first of them describe the machine (``; MaxNodes: 128``).
+
+- A job of N processors becomes N tasks of one cpu each, or one task of N cpus (``tasks``). Tasks of
+  a job may start at different times: that they must start together is not modelled.
+- It arrives at its submit time and runs for its run time. A run time of 0 means less than half a
+  second; such jobs are kept. Jobs without a run time or without processors, and those cancelled
+  before they ran, are left out. Failed and cancelled jobs held their processors, so they are kept
+  unless asked otherwise.
+- A job that was checkpointed or swapped has a line of its own and one for each part that ran
+  (status 2, 3, 4): the lines of parts are left out, as the job's own has it all.
+- Memory is in kilobytes of 1,024 bytes for each processor. It is left out if nothing says how much
+  the machine has.
+- The machine is what a table of nodes says (``machine``: CSV with ``name,count,cpu,memory``, a row
+  for each kind of node), else what the header does. If the nodes have a label ``partition``, jobs
+  run on those of their own partition only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from drfh.cluster import Cluster
+from drfh.errors import InputError
+from drfh.traces.building import build, keep_sample, keep_window
+from drfh.traces.format import Format, Tell
+from drfh.traces.ledger import Ledger
+from drfh.traces.opening import read_head, unpacked
+from drfh.traces.options import SAMPLING, WINDOW, Option
+from drfh.traces.rows import LINE, refuse
+from drfh.traces.swf_machine import machine_of_header, read_machine
+from drfh.traces.trace import Reading
+from drfh.workload import Restriction
+
+__all__ = ["FORMAT"]
+
+#: The fields of a line, in order; those marked are whole numbers.
+_FIELDS = {
+    "job": True,
+    "submit": False,
+    "wait": False,
+    "run": False,
+    "allocated": True,
+    "cpu_time": False,
+    "used_memory": False,
+    "requested": True,
+    "requested_time": False,
+    "requested_memory": False,
+    "status": True,
+    "user": True,
+    "group": True,
+    "executable": True,
+    "queue": True,
+    "partition": True,
+    "preceding": True,
+    "think": False,
+}
+_LARGEST = 2.0**53
+_MOST_PROCESSORS = 10_000_000
+_MOST_TASKS = 100_000_000
+_FAILED, _COMPLETED, _CANCELLED = 0, 1, 5
+_PARTS = (2, 3, 4)
+_STATUS = {_COMPLETED: "completed", _FAILED: "failed", _CANCELLED: "cancelled"}
+_COMMENT = re.compile(r";+\s*([A-Za-z]+)\s*:\s*(.*)")
+_KEYS = ("Version", "Computer", "Installation", "MaxJobs", "MaxNodes", "MaxProcs", "UnixStartTime")
+
+_OPTIONS = (
+    *WINDOW,
+    *SAMPLING,
+    Option("machine", "A CSV file with the nodes; by default what the header says.", "text"),
+    Option(
+        "user_by",
+        "Who is a user: the user, group, executable, queue or partition of a job.",
+        "choice",
+        "user",
+        ("user", "group", "executable", "queue", "partition"),
+    ),
+    Option(
+        "tasks",
+        "What a job of N processors becomes: processors (N tasks of one cpu) or one (a task of N "
+        "cpus, which must fit one server).",
+        "choice",
+        "processors",
+        ("processors", "one"),
+    ),
+    Option(
+        "processors",
+        "How many a job has: requested or allocated; where one is not known, the other.",
+        "choice",
+        "requested",
+        ("requested", "allocated"),
+    ),
+    Option(
+        "memory",
+        "How much a job needs: requested, used, or none (leave it out).",
+        "choice",
+        "requested",
+        ("requested", "used", "none"),
+    ),
+    Option("failed", "Jobs that failed: keep or drop.", "choice", "keep", ("keep", "drop")),
+    Option(
+        "cancelled",
+        "Jobs that were cancelled while they ran: keep or drop.",
+        "choice",
+        "keep",
+        ("keep", "drop"),
+    ),
+)
+
+
+def _recognises(paths: tuple[Path, ...]) -> bool:
+    if len(paths) != 1 or not paths[0].is_file():
+        return False
+    if paths[0].name.lower().removesuffix(".gz").endswith(".swf"):
+        return True
+    head = read_head(paths[0]).decode("utf-8", "replace").split("\n")
+    return any(key in _KEYS for key in _header(head))
+
+
+def _read(
+    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, tell: Tell | None
+) -> Reading:
+    if len(paths) != 1:
+        raise InputError("path", "must be one file", ", ".join(map(str, paths)))
+    path = paths[0]
+    lines = unpacked(path, ledger).decode("utf-8", "replace").split("\n")
+    header = _header(lines)
+    if options["machine"] is None:
+        cluster = machine_of_header(header, ledger, path.name)
+    else:
+        cluster = read_machine(options["machine"])
+    if tell is not None:
+        tell("lines", 0, len(lines))
+    jobs = _that_ran(_parsed(lines, ledger, path.name), options, ledger)
+    if tell is not None:
+        tell("lines", len(lines), len(lines))
+    batches, restrictions, resources = _batches(jobs, cluster, options, ledger)
+    ends = batches["arrival"] + batches["wait"].clip(0) + batches["duration"]
+    inside = keep_window(batches, options)
+    ledger.count("jobs left out: not submitted in the window", len(batches) - len(inside))
+    kept = keep_sample(inside, options)
+    ledger.count("jobs left out: not in the sample", len(inside) - len(kept))
+    ledger.count("jobs kept", len(kept))
+    if float(kept["tasks"].sum()) > _MOST_TASKS:
+        rule = f"must be one: processors would be more than {_MOST_TASKS:,} tasks"
+        raise InputError("tasks", rule, options["tasks"])
+    workload, details = build(kept, resources, restrictions=restrictions)
+    length = float(ends.max() or 0.0) - options["start"] * 3600  # type: ignore[arg-type]
+    if options["hours"] is not None:
+        length = min(length, options["hours"] * 3600)
+    return Reading(cluster, workload, details, window=length)
+
+
+def _header(lines: Sequence[str]) -> dict[str, str]:
+    """Return what the comments say, the first of each key."""
+    found: dict[str, str] = {}
+    for line in lines:
+        comment = _COMMENT.match(line) if line.startswith(";") else None
+        if comment is not None:
+            found.setdefault(comment[1], comment[2].strip())
+    return found
+
+
+def _parsed(lines: Sequence[str], ledger: Ledger, place: str) -> pl.DataFrame:
+    """Return the lines of jobs as numbers."""
+    frame = pl.DataFrame({"row": pl.Series(lines, dtype=pl.String)}).with_row_index(LINE, offset=1)
+    text = pl.col("row").str.strip_chars()
+    frame = frame.filter((text != "") & ~text.str.starts_with(";"))
+    ledger.count("lines", len(frame))
+    frame = frame.with_columns(row=pl.col("row").str.extract_all(r"\S+"))
+    frame = frame.with_columns(fields=pl.col("row").list.len())
+    rule = f"must be {len(_FIELDS)} numbers"
+    frame = refuse(frame, pl.col("fields") != len(_FIELDS), "fields", rule, ledger, place)
+    frame = frame.select(
+        LINE, *(pl.col("row").list.get(i, null_on_oob=True).alias(n) for i, n in enumerate(_FIELDS))
+    )
+    wrong = {name: _not_a_number(name, whole) for name, whole in _FIELDS.items()}
+    if frame.select(pl.any_horizontal(*wrong.values()).any()).item():
+        for name, whole in _FIELDS.items():
+            rule = f"must be a {'whole ' * whole}number"
+            frame = refuse(frame, wrong[name], name, rule, ledger, place)
+    frame = frame.with_columns(
+        pl.col(name).cast(pl.Float64).cast(pl.Int64 if whole else pl.Float64)
+        for name, whole in _FIELDS.items()
+    )
+    frame = frame.filter(~_parts(frame, ledger))
+    frame = refuse(frame, pl.col("submit") < 0, "submit", "must be ≥ 0", ledger, place)
+    again = ~pl.col("job").is_first_distinct()
+    frame = refuse(frame, again, "job", "must be unique", ledger, place)
+    ledger.count("jobs", len(frame))
+    backwards = int((frame["submit"].diff() < 0).sum())
+    ledger.count("jobs listed after a later one", backwards)
+    return frame.sort("submit", maintain_order=True)
+
+
+def _not_a_number(name: str, whole: bool) -> pl.Expr:
+    number = pl.col(name).cast(pl.Float64, strict=False)
+    wrong = number.is_null() | ~number.is_between(-_LARGEST, _LARGEST)  # also of NaN
+    return wrong | (number != number.floor()) if whole else wrong
+
+
+def _parts(frame: pl.DataFrame, ledger: Ledger) -> pl.Series:
+    """Return which lines are of a part of a job."""
+    parts = frame["status"].is_in(_PARTS)
+    own = frame["job"].is_in(frame.filter(~parts)["job"].implode())
+    ledger.count("lines left out: a part of a job that has its own line", int((parts & own).sum()))
+    ledger.count("lines left out: a part of a job without one", int((parts & ~own).sum()))
+    return parts
+
+
+def _that_ran(jobs: pl.DataFrame, options: Mapping[str, Any], ledger: Ledger) -> pl.DataFrame:
+    """Return the jobs with a running time and with processors; ``processors`` is new."""
+    for status, word in _STATUS.items():
+        ledger.count(f"jobs {word}", int((jobs["status"] == status).sum()))
+    other = ~jobs["status"].is_in(list(_STATUS))
+    ledger.count("jobs of which it is not known how they ended", int(other.sum()))
+    chosen = options["processors"]
+    second = "allocated" if chosen == "requested" else "requested"
+    known = pl.col(chosen) > 0
+    jobs = jobs.with_columns(processors=pl.when(known).then(chosen).otherwise(second))
+    ledger.count(f"jobs with {second} processors, as {chosen} are not known",
+                 int(((jobs[chosen] <= 0) & (jobs[second] > 0)).sum()))  # fmt: skip
+    never = (pl.col("run") < 0) | ((pl.col("run") == 0) & (pl.col("status") == _CANCELLED))
+    reasons = {
+        "never ran": never,
+        "no processors": pl.col("processors") <= 0,
+        f"more than {_MOST_PROCESSORS:,} processors": pl.col("processors") > _MOST_PROCESSORS,
+    }
+    for status in (_FAILED, _CANCELLED):
+        if options[_STATUS[status]] == "drop":
+            reasons[_STATUS[status]] = pl.col("status") == status
+    for reason, wrong in reasons.items():
+        kept = jobs.filter(~wrong)
+        ledger.count(f"jobs left out: {reason}", len(jobs) - len(kept))
+        jobs = kept
+    ledger.count("jobs that ran 0 s", int((jobs["run"] == 0).sum()))
+    follow = int((jobs["preceding"] > 0).sum())
+    if follow:
+        ledger.remark(f"{follow:,} jobs wait for another one in the log; here they do not.")
+    return jobs
+
+
+def _batches(
+    jobs: pl.DataFrame, cluster: Cluster, options: Mapping[str, Any], ledger: Ledger
+) -> tuple[pl.DataFrame, list[Restriction | None], list[str]]:
+    """Return the table of batches, the restrictions, and the names of resources."""
+    single = options["tasks"] == "one"
+    factor = pl.col("processors") if single else pl.lit(1)
+    resources = {"cpu": factor.cast(pl.Float64)}
+    memory = _memory(jobs, cluster, options["memory"], ledger)
+    if memory is not None:
+        resources["memory"] = memory * 1024 * factor
+    by = options["user_by"]
+    ledger.count(f"jobs of which the {by} is not known", int((jobs[by] < 0).sum()))
+    owner = pl.when(pl.col(by) < 0).then(pl.lit("unknown")).otherwise(pl.col(by).cast(pl.String))
+    if not single and int((jobs["processors"] > 1).sum()):
+        ledger.remark("The tasks of a parallel job may start at different times (see tasks).")
+    restriction, restrictions = _restrictions(jobs["partition"], cluster, ledger)
+    batches = jobs.select(
+        user=pl.lit(f"{by}-") + owner,
+        job="job",
+        arrival="submit",
+        duration="run",
+        tasks=pl.lit(1) if single else pl.col("processors"),
+        restriction=restriction,
+        **resources,
+        **{name: pl.col(name) for name in ("wait", "status", "processors", "requested_time")},
+        **{name: pl.col(name) for name in ("group", "executable", "queue", "partition")},
+    )
+    return batches, restrictions, list(resources)
+
+
+def _memory(jobs: pl.DataFrame, cluster: Cluster, which: str, ledger: Ledger) -> pl.Expr | None:
+    """Return kilobytes of one processor, or None to leave memory out."""
+    if which == "none":
+        return None
+    known = {name: int((jobs[f"{name}_memory"] > 0).sum()) for name in ("requested", "used")}
+    if "memory" not in cluster.resources:
+        if any(known.values()):
+            ledger.remark("Memory is left out: nothing says how much the machine has (machine).")
+        return None
+    if not known[which]:
+        hint = " (memory=used is)" if which == "requested" and known["used"] else ""
+        ledger.remark(f"Memory is left out: what jobs {which} is not in the log{hint}.")
+        return None
+    ledger.count(f"jobs without {which} memory", len(jobs) - known[which])
+    return pl.col(f"{which}_memory").clip(0)
+
+
+def _restrictions(
+    partition: pl.Series, cluster: Cluster, ledger: Ledger
+) -> tuple[pl.Series, list[Restriction | None]]:
+    """Return for each job the number of its restriction, and the restrictions."""
+    there = {server.labels.get("partition") for server in cluster} - {None}
+    restrictions: list[Restriction | None] = [None]
+    if not there:
+        return pl.Series([0], dtype=pl.Int64).new_from_index(0, len(partition)), restrictions
+    number: dict[int, int] = {}
+    lost = 0
+    for value, job_count in partition.value_counts().sort(partition.name).rows():
+        number[value] = 0 if value < 0 else len(restrictions)
+        if value >= 0:
+            restrictions.append({"partition": str(value)})
+            lost += 0 if str(value) in there else job_count
+    ledger.count("jobs of a partition that no node has", lost)
+    if lost:
+        ledger.remark("Some jobs are of a partition that no node of the machine has: they wait.")
+    codes = [number[value] for value in partition.to_list()]
+    return pl.Series(codes, dtype=pl.Int64), restrictions
+
+
+#: The reader.
+FORMAT = Format(
+    title="Standard Workload Format of the Parallel Workloads Archive",
+    read=_read,
+    recognises=_recognises,
+    options=_OPTIONS,
+)
