@@ -371,6 +371,7 @@ def test_the_scenario_of_a_snapshot(trace: Trace) -> None:
     notes = " ".join(reduced(trace).notes)
     assert "left out: 1 (demo)" in notes
     assert "research runs 2 tasks, counted as 0.324" in notes
+    assert "research: may use servers here that only some of their tasks may use" in notes
 
 
 def test_users_whose_tasks_differ_are_split(trace: Trace) -> None:
