@@ -38,6 +38,7 @@ from drfh.kernels.online.state import (
     small1,
     small2,
 )
+from drfh.kernels.online.views import bare
 
 __all__ = ["stairs_build", "stairs_search", "stairs_update"]
 
@@ -126,6 +127,7 @@ def fill_node(b: Ints, node: int, steps: int) -> bool:
 @kernel
 def stairs_build(b: Ints) -> None:
     """Build the tree anew."""
+    b = bare(b)
     leaves = b[STAIR_LEAVES]
     b_reach = small1(b, AT_REACH)
     for server in range(b[SERVERS]):

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import carray, njit, types
-from numba.extending import intrinsic
+from numba import njit
 from numpy.typing import NDArray
+
+from drfh.kernels.online.views import bare, view1, view2
 
 __all__ = [
     "Brain",
@@ -53,7 +54,7 @@ def kernel(function: Function) -> Function:
     call each other and share the numbers below, so code made before any of their files changed
     must go.
     """
-    compiled = njit(cache=True)(function)
+    compiled = njit(cache=True, error_model="numpy")(function)
     file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if file is not None:  # a test asks for it, so that a new numba cannot drop this silently
         file._source_stamp = _stamp()
@@ -127,68 +128,58 @@ ARRAYS = (
 )  # fmt: skip
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _pointer(context: Any, address: Any, like: Any) -> Any:
-    """Read an address as a pointer to numbers of the type of `like`."""
-
-    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], target.get_value_type(signature.return_type))
-
-    return types.CPointer(like)(address, like), generate
-
-
 @kernel
 def ints1(b: Ints, at: int) -> Ints:
     """Return an array of the state."""
-    return carray(_pointer(b[at], np.int64(0)), (b[at + 1],))
+    return view1(bare(b), at, np.int64(0))
 
 
 @kernel
 def ints2(b: Ints, at: int) -> Ints:
     """Return an array of the state with two axes."""
-    return carray(_pointer(b[at], np.int64(0)), (b[at + 1], b[at + 2]))
+    return view2(bare(b), at, np.int64(0))
 
 
 @kernel
 def small1(b: Ints, at: int) -> Small:
     """Return an array of the state."""
-    return carray(_pointer(b[at], np.int32(0)), (b[at + 1],))
+    return view1(bare(b), at, np.int32(0))
 
 
 @kernel
 def small2(b: Ints, at: int) -> Small:
     """Return an array of the state with two axes."""
-    return carray(_pointer(b[at], np.int32(0)), (b[at + 1], b[at + 2]))
+    return view2(bare(b), at, np.int32(0))
 
 
 @kernel
 def flags1(b: Ints, at: int) -> Flags:
     """Return an array of the state."""
-    return carray(_pointer(b[at], np.uint8(0)), (b[at + 1],))
+    return view1(bare(b), at, np.uint8(0))
 
 
 @kernel
 def flags2(b: Ints, at: int) -> Flags:
     """Return an array of the state with two axes."""
-    return carray(_pointer(b[at], np.uint8(0)), (b[at + 1], b[at + 2]))
+    return view2(bare(b), at, np.uint8(0))
 
 
 @kernel
 def floats1(b: Ints, at: int) -> Floats:
     """Return an array of the state."""
-    return carray(_pointer(b[at], np.float64(0)), (b[at + 1],))
+    return view1(bare(b), at, np.float64(0))
 
 
 @kernel
 def floats2(b: Ints, at: int) -> Floats:
     """Return an array of the state with two axes."""
-    return carray(_pointer(b[at], np.float64(0)), (b[at + 1], b[at + 2]))
+    return view2(bare(b), at, np.float64(0))
 
 
 @kernel
 def words1(b: Ints, at: int) -> NDArray[np.uint64]:
     """Return an array of the state."""
-    return carray(_pointer(b[at], np.uint64(0)), (b[at + 1],))
+    return view1(bare(b), at, np.uint64(0))
 
 
 class Header:

@@ -70,6 +70,7 @@ from drfh.kernels.online.state import (
     kernel,
     small1,
 )
+from drfh.kernels.online.views import bare
 
 __all__ = ["enqueue", "first_waiting_for", "set_level", "touch", "turns_build", "unlink"]
 
@@ -183,6 +184,7 @@ def touch(b: Ints, user: int) -> None:
 @kernel
 def turns_build(b: Ints) -> None:
     """Compute all levels and build the tree anew."""
+    b = bare(b)
     b_ready_first = small1(b, AT_READY_FIRST)
     b_waiting_first = small1(b, AT_WAITING_FIRST)
     b_waiting_need = ints2(b, AT_WAITING_NEED)
@@ -364,6 +366,7 @@ def insert(b: Ints, queue: int, task: int) -> bool:
 @kernel
 def enqueue(b: Ints, task: int) -> bool:
     """Queue a task, or set it aside; return whether its user has to be touched."""
+    b = bare(b)
     b_aside = ints1(b, AT_ASIDE)
     b_task = ints2(b, AT_TASK)
     b_never = flags1(b, AT_NEVER)
@@ -386,6 +389,7 @@ def enqueue(b: Ints, task: int) -> bool:
 @kernel
 def unlink(b: Ints, task: int) -> bool:
     """Take a task out of its queue, or from where it was set aside; return if it was the head."""
+    b = bare(b)
     b_aside = ints1(b, AT_ASIDE)
     b_task = ints2(b, AT_TASK)
     b_queued = ints1(b, AT_QUEUED)
