@@ -48,7 +48,7 @@ _ROWS: dict[str, tuple[str, Any, float]] = {
     "block_first": ("block", np.int64, 0), "block_most": ("block", np.int64, 0),
     "block_low": ("block", np.float64, 0), "block_high": ("block", np.float64, 0),
     "block_scratch": ("block", np.float64, 0),
-    "reach": ("stair", np.int32, 0),
+    "standing": ("server", np.int16, -1),
     "stairs_rest": ("stair", np.int64, -1),
 }  # fmt: skip
 
@@ -88,7 +88,7 @@ class IndexedCore:
             "need": (columns,), "waiting_need": (columns,), "part": (m,), "ratio": (m,),
             "task": (8,), "block_key": (st.BLOCK,), "block_server": (st.BLOCK,),
             "block_free": (m,), "block_most": (m,), "block_low": (m,), "block_high": (m,),
-            "stairs_rest": (max(0, len(rules.fit) - 2),),
+            "standing": (2,), "stairs_rest": (max(0, len(rules.fit) - 2),),
         }  # fmt: skip
         self._room: dict[str, int] = {}
         self._size = np.zeros((0, m), dtype=np.int64)
@@ -99,7 +99,7 @@ class IndexedCore:
             "allowed": np.ones((1, 0), dtype=np.uint8),
             "stack": np.zeros(256, dtype=np.int32),
             "steps": np.zeros(st.MOST_STEPS, dtype=np.int64),
-            "stairs": np.zeros((0, 1), dtype=np.int32),
+            "stairs": np.zeros((0, 1), dtype=np.int16),
         }  # fmt: skip
         for name, (kind, number, start) in _ROWS.items():
             self._room[kind] = 0
@@ -343,9 +343,12 @@ class IndexedCore:
             steps = self._steps()
             b.head[st.STEPS] = len(steps)
             b.steps[: len(steps)] = steps
-            b.set("stairs", np.full((2 * leaves, len(steps)), -1, dtype=np.int32))
+            b.set("stairs", np.full((2 * leaves, len(steps)), -1, dtype=np.int16))
             second = int(b.room[:k, self.rules.fit[min(1, len(self.rules.fit) - 1)]].max(initial=0))
-            b.head[st.ROUNDING] = max(0, second.bit_length() - 30)
+            rounding = max(0, second.bit_length() - 15)
+            if -(-second >> rounding) > np.iinfo(np.int16).max:
+                rounding += 1
+            b.head[st.ROUNDING] = rounding
             self._stepped = len(self._base)
             stairs_build(b.head)
         b.server[b.dirty_list[: b.head[st.DIRTY]], st.IS_DIRTY] = 1
