@@ -6,6 +6,7 @@ makes room, keeps totals and columns up to date, and hands over to ``kernels/onl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from drfh.scheduler.rules import Rules
 __all__ = ["IndexedCore"]
 
 _ROOM_FOR_RESULTS = 4096
+_LINE = 64  # bytes of the processor's cache that come together
 
 # Array → (what it has a row for, number type, what new rows hold). Shapes beyond the first axis
 # are found in _widths.
@@ -63,6 +65,19 @@ class Seen(NamedTuple):
     capacity: Ints
 
 
+def _lined_up(shape: tuple[int, ...], number: Any) -> Any:
+    """Return an array that begins where a line of the processor's cache does."""
+    size = math.prod(shape) * np.dtype(number).itemsize
+    memory = np.empty(size + _LINE, dtype=np.uint8)
+    start = -memory.ctypes.data % _LINE
+    return memory[start : start + size].view(number).reshape(shape)
+
+
+def _whole_lines(columns: int) -> int:
+    """Return how many columns of int64 a row has that is in no more lines than it must."""
+    return columns if columns > _LINE // 8 else _LINE // 8
+
+
 class IndexedCore:
     """See :class:`~drfh.scheduler.core.Core`.
 
@@ -84,7 +99,7 @@ class IndexedCore:
         self.rules = rules
         m, columns = len(rules.resources), rules.columns
         self._widths: dict[str, tuple[int, ...]] = {
-            "room": (columns,), "server": (st.FREE + columns,), "usage": (columns,),
+            "room": (columns,), "server": (_whole_lines(st.FREE + columns),), "usage": (columns,),
             "need": (columns,), "waiting_need": (columns,), "part": (m,), "ratio": (m,),
             "task": (8,), "block_key": (st.BLOCK,), "block_server": (st.BLOCK,),
             "block_free": (m,), "block_most": (m,), "block_low": (m,), "block_high": (m,),
@@ -145,8 +160,8 @@ class IndexedCore:
         for name, (of, number, start) in _ROWS.items():
             if of == kind:
                 old = getattr(self.brain, name)
-                new = np.full((room, *old.shape[1:]), start, dtype=number)
-                new[: len(old)] = old
+                new = _lined_up((room, *old.shape[1:]), number)
+                new[: len(old)], new[len(old) :] = old, start
                 if name == "server":
                     new[len(old) :, st.FIRST_ON] = new[len(old) :, st.LAST_ON] = -1
                 self.brain.set(name, new)
@@ -343,7 +358,7 @@ class IndexedCore:
             steps = self._steps()
             b.head[st.STEPS] = len(steps)
             b.steps[: len(steps)] = steps
-            b.set("stairs", np.full((2 * leaves, len(steps)), -1, dtype=np.int16))
+            b.set("stairs", _lined_up((2 * leaves, len(steps)), np.int16))
             second = int(b.room[:k, self.rules.fit[min(1, len(self.rules.fit) - 1)]].max(initial=0))
             rounding = max(0, second.bit_length() - 15)
             if -(-second >> rounding) > np.iinfo(np.int16).max:
