@@ -15,12 +15,15 @@ import numpy as np
 from drfh.kernels.online import place as steps
 from drfh.kernels.online import state as st
 from drfh.kernels.online.blocks import blocks_build, server_keys
+from drfh.kernels.online.clock import glance
 from drfh.kernels.online.stairs import stairs_build
 from drfh.kernels.online.turns import enqueue, turns_build, unlink
 from drfh.scheduler.core import GONE, NEVER, QUEUED, RUNNING, CoreState, Ints
 from drfh.scheduler.rules import Rules
 
 __all__ = ["IndexedCore"]
+
+Floats = st.Floats
 
 _ROOM_FOR_RESULTS = 4096
 _LINE = 64  # bytes of the processor's cache that come together
@@ -532,6 +535,14 @@ class IndexedCore:
         held = b.usage[:users, :m].copy()
         running, queued, aside = (a[:users].copy() for a in (b.running, b.queued, b.aside))
         return Seen(held, running, queued, aside, self._size)
+
+    def glance(self) -> tuple[Floats, Floats, int, int]:
+        """Return dominant shares, what part of each resource is in use, tasks that run and wait."""
+        self._scale()
+        share = np.empty(int(self.brain.head[st.USERS]))
+        utilisation = np.empty(len(self.rules.resources))
+        running, queued = glance(self.brain.head, share, utilisation)
+        return share, utilisation, int(running), int(queued)
 
     # Saving
 

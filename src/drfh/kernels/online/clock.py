@@ -10,6 +10,8 @@ import numpy as np
 
 from drfh.kernels.online.place import finish, place, submit
 from drfh.kernels.online.state import (
+    AT_QUEUED,
+    AT_RUNNING,
     AT_TASK,
     AT_TOTAL,
     AT_USAGE,
@@ -26,7 +28,7 @@ from drfh.kernels.online.state import (
 )
 from drfh.kernels.online.views import bare
 
-__all__ = ["ARRAYS", "REGISTERS", "advance", "flush", "next_time", "release", "settle"]
+__all__ = ["ARRAYS", "REGISTERS", "advance", "flush", "glance", "next_time", "release", "settle"]
 
 # Counters. The clock itself is in the array `time`.
 ARRIVED, PLACEMENTS, ENDS, STARTS, LOGS, REGISTERS = range(6)
@@ -283,3 +285,26 @@ def rescale(c: Ints, b: Ints) -> None:
             c_pool_used[r] += b_usage[user, r]
     for user in range(b[USERS]):
         set_share(c, b, user)
+
+
+@kernel
+def glance(b: Ints, share: np.ndarray, utilisation: np.ndarray) -> tuple[int, int]:
+    """Write the dominant shares and what is in use; return how many tasks run and wait."""
+    b = bare(b)
+    b_usage, b_total = ints2(b, AT_USAGE), floats1(b, AT_TOTAL)
+    b_running, b_queued = ints1(b, AT_RUNNING), ints1(b, AT_QUEUED)
+    users = b[USERS]
+    running = queued = 0
+    for user in range(users):
+        share[user] = 0.0
+        running += b_running[user]
+        queued += b_queued[user]
+    for r in range(b[RESOURCES]):
+        used = 0
+        utilisation[r] = 0.0
+        if b_total[r] > 0:
+            for user in range(users):
+                used += b_usage[user, r]
+                share[user] = max(share[user], b_usage[user, r] / b_total[r])
+            utilisation[r] = used / b_total[r]
+    return running, queued

@@ -82,7 +82,7 @@ def fill_steps(b: Ints, leaf: int, low: int, high: int) -> None:
         here[j] = -1
     for server in range(leaf * LEAF, min(leaf * LEAF + LEAF, b[SERVERS])):
         height = b_standing[server, 1]
-        for j in range(low, min(np.int64(b_standing[server, 0]), high) + 1):
+        for j in range(low, min(int(b_standing[server, 0]), high) + 1):
             here[j] = max(here[j], height)
 
 
