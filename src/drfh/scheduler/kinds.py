@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +15,7 @@ _MOST_PAIRS = 1_000_000  # shapes × kinds of server that are compared at once
 
 
 def too_large(
-    need: Ints, restriction: Ints, rooms: Ints, allowed: NDArray[np.uint8]
+    need: Ints, restriction: NDArray[np.integer[Any]], rooms: Ints, allowed: NDArray[np.uint8]
 ) -> NDArray[np.bool_]:
     """Return for each shape whether no server that it may use could hold it empty.
 
