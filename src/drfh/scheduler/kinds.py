@@ -40,7 +40,8 @@ def too_large(
         mine = np.flatnonzero(restriction == number)
         here = kinds[np.unique(which[allowed[number] != 0])] if number else kinds
         for some in np.array_split(mine, len(mine) * len(here) // _MOST_PAIRS + 1):
-            answer[some] = ~(here[None] >= need[some][:, None]).all(axis=2).any(axis=1)
+            fits: NDArray[np.bool_] = np.all(here[None] >= need[some][:, None], axis=2)
+            answer[some] = ~fits.any(axis=1)
     return answer
 
 
