@@ -211,14 +211,14 @@ def test_a_header_without_a_machine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("", "nodes.csv: machine must have a header and at least one row"),
-        ("name,cpu\n", "nodes.csv: machine must have a header and at least one row"),
+        ("", "nodes.csv, line 1: columns must have one for each resource"),
+        ("name,cpu\n", "nodes.csv: machine must have at least one server"),
         ("name,memory\na,1\n", "nodes.csv, line 1: cpu must be among the columns"),
-        ("name,cpu,cpu\na,1,2\n", "nodes.csv, line 1: header must name every column, each once"),
-        ("name,cpu\na,1\nb,x\n", "nodes.csv, line 3: resources.cpu must be a finite number"),
+        ("name,cpu,cpu\na,1,2\n", "nodes.csv, line 1: cpu must be the name of one column"),
+        ("name,cpu\na,1\nb,x\n", "nodes.csv, line 3: cpu must be a finite number"),
         ("name,cpu\na,1\nb,1,2\n", "nodes.csv, line 3: row must have 2 fields, got 3"),
-        ("name,count,cpu\na,1.5,2\n", "nodes.csv, line 2: count must be a whole number from 1"),
-        ("name,cpu\na,1\na,2\n", r"nodes.csv: servers\[1\].name must be unique, got 'a'"),
+        ("name,count,cpu\na,1.5,2\n", "nodes.csv, line 2: count must be a whole number"),
+        ("name,cpu\na,1\na,2\n", "nodes.csv, line 3: name must be unique, got 'a'"),
     ],
 )
 def test_a_wrong_machine_is_refused(log: Path, text: str, word: str) -> None:

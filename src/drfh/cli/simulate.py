@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -165,7 +166,8 @@ def simulate(
     if until is None and not drain:
         until = given.window
     if cut and until is not None:
-        workload = workload.until(until)
+        given = given.until(until)
+        workload = given.workload
     # Which device a part of a GPU would be on can only be told from the log.
     log = log or given.has_devices
     options: dict[str, Any] = {"until": until, "interval": interval, "fair": fair, "log": log}
@@ -204,6 +206,14 @@ class _Given(NamedTuple):
     source: str
     window: float | None = None
     trace: Trace | None = None
+
+    def until(self, time: float) -> _Given:
+        """Return the same without the jobs that arrive after `time`."""
+        trace = self.trace
+        if trace is not None and len(trace.details):
+            kept = trace.details.filter(self.workload.batch_arrival <= time)
+            trace = replace(trace, details=kept)
+        return self._replace(workload=self.workload.until(time), trace=trace)
 
     @property
     def has_devices(self) -> bool:
@@ -349,7 +359,6 @@ def _carry_out(
 ) -> list[Result]:
     """Simulate, and put the run directories in their places when all runs are done."""
     from contextlib import ExitStack
-    from dataclasses import replace
 
     from drfh.disk import whole_directory
     from drfh.simulation.many import simulate_many

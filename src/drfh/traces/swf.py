@@ -136,7 +136,7 @@ def _read(
     if options["machine"] is None:
         cluster = machine_of_header(header, ledger, path.name)
     else:
-        cluster = read_machine(options["machine"], ledger)
+        cluster = read_machine(options["machine"])
     if tell is not None:
         tell("lines", 0, len(lines))
     jobs = _that_ran(_parsed(lines, ledger, path.name), options, ledger)

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from pathlib import Path
 
 from drfh.cluster import Cluster, Server
 from drfh.errors import InputError
-from drfh.resources import parse_quantity
 from drfh.traces.ledger import Ledger
-from drfh.traces.opening import as_paths, unpacked
+from drfh.traces.opening import as_paths
+from drfh.traces.tables import read_servers
 
 __all__ = ["machine_of_header", "read_machine"]
 
-_LABEL = "label."
 _MOST_NODES = 10_000_000
 
 
-def read_machine(path: str, ledger: Ledger) -> Cluster:
-    """Read a table of nodes: ``name,count,cpu,memory,label.partition``, a row for each kind.
+def read_machine(path: str) -> Cluster:
+    """Read a table of nodes as ``servers`` of the format ``tables`` is: a row for each kind.
 
     Parameters
     ----------
     path
-        A CSV file, plain or gzip. Any column but ``name``, ``count`` and ``label.…`` is a
-        resource; ``memory`` is in bytes and may be written ``16Gi``.
-    ledger
-        Where damage of a gzip file is counted.
+        A CSV file (plain or gzip) or a Parquet file. Any column but ``name``, ``count`` and
+        ``label.…`` is a resource; ``memory`` is in bytes and may be written ``16Gi``.
 
     Raises
     ------
@@ -37,68 +32,17 @@ def read_machine(path: str, ledger: Ledger) -> Cluster:
     """
     try:
         (found,) = as_paths(path)
-        data = unpacked(found, ledger)
+        cluster = read_servers(found, Ledger(strict=True))
     except InputError as error:
-        error.field = "machine"
+        if error.field in ("path", "servers"):
+            error.field = "machine"
         raise
-    place = found.name
-    text = io.StringIO(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"), newline="")
-    reader = csv.reader(text)
-    servers = []
-    names: list[str] = []
-    try:
-        for row in reader:
-            where = f"{place}, line {reader.line_num}"
-            cells = [cell.strip() for cell in row]
-            if not any(cells):
-                continue
-            if not names:
-                names = _columns(cells, where)
-                continue
-            if len(cells) != len(names):
-                raise InputError("row", f"must have {len(names)} fields", len(cells), place=where)
-            servers.append(_server(dict(zip(names, cells, strict=True)), where))
-    except csv.Error as error:
-        rule = f"must be comma-separated text ({error})"
-        raise InputError("row", rule, place=f"{place}, line {reader.line_num}") from None
-    if not servers:
-        raise InputError("machine", "must have a header and at least one row", place=place)
-    try:
-        return Cluster(servers)
-    except InputError as error:
-        error.place = place
-        raise
-
-
-def _columns(cells: list[str], where: str) -> list[str]:
-    if len(set(cells)) != len(cells) or not all(cells):
-        raise InputError("header", "must name every column, each once", cells, place=where)
-    if "cpu" not in cells:
-        raise InputError("cpu", "must be among the columns", cells, place=where)
-    return cells
-
-
-def _server(row: Mapping[str, str], where: str) -> Server:
-    labels = {name.removeprefix(_LABEL): v for name, v in row.items() if name.startswith(_LABEL)}
-    amounts = {
-        name: value
-        for name, value in row.items()
-        if value and name not in ("name", "count") and not name.startswith(_LABEL)
-    }
-    try:
-        count = parse_quantity(row.get("count") or 1, "count", "must be a whole number ≥ 1")
-        if not count.is_integer() or not 1 <= count <= _MOST_NODES:
-            rule = f"must be a whole number from 1 to {_MOST_NODES:,}"
-            raise InputError("count", rule, row["count"])
-        return Server(
-            amounts,
-            name=row.get("name") or None,
-            count=int(count),
-            labels={name: value for name, value in labels.items() if value},
-        )
-    except InputError as error:
-        error.place = where
-        raise
+    if "cpu" not in cluster.resources:
+        raise InputError("cpu", "must be among the columns", place=f"{found.name}, line 1")
+    if cluster.size > _MOST_NODES:
+        rule = f"must have at most {_MOST_NODES:,} nodes"
+        raise InputError("machine", rule, cluster.size, place=found.name)
+    return cluster
 
 
 def machine_of_header(header: Mapping[str, str], ledger: Ledger, place: str | Path) -> Cluster:

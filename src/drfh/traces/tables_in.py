@@ -16,6 +16,7 @@ from drfh.traces.tables_layout import COLUMNS, KINDS, LABEL, NOTE
 
 __all__ = ["find_table", "needed_table", "read_table"]
 
+_LONGEST_NAME = 100
 _TYPES = {"arrival": pl.Float64, "count": pl.Int64, "time": pl.Float64, "weight": pl.Float64}
 
 
@@ -71,8 +72,12 @@ def read_table(
     prefix = NOTE if table == "jobs" else LABEL
     resources = [name for name in names if name not in own and not name.startswith(prefix)]
     place = path.name
+    for name in names:
+        if not name or len(name) > _LONGEST_NAME:
+            rule = f"must have a name of 1 to {_LONGEST_NAME} characters"
+            raise InputError("column", rule, name, place=f"{place}, line 1")
     for name in resources:
-        if not name or (known is not None and name not in known):
+        if known is not None and name not in known:
             allowed = {*own, *(known or ())}
             raise UnknownNameError("column", name, allowed, place=f"{place}, line 1")
     for name, needed in own.items():
