@@ -118,9 +118,6 @@ def busy_users(ground: Ground, evidence: Evidence) -> tuple[float, Cluster, list
     need = workload.demand[workload.batch_shape[batch]]
     count = np.bincount(owner, minlength=len(workload.users))
     total = [np.bincount(owner, column, minlength=len(count)) for column in need.T]
-    shapes = Cluster.from_arrays(
-        *_groups(cluster), names=[f"shape-{i + 1}" for i in range(len(_groups(cluster)[0]))]
-    )
     users = [
         User(
             workload.users[i].name,
@@ -130,12 +127,14 @@ def busy_users(ground: Ground, evidence: Evidence) -> tuple[float, Cluster, list
         )
         for i in np.flatnonzero(count).tolist()
     ]
-    return moment, shapes, users
+    return moment, _by_shape(cluster), users
 
-def _groups(cluster: Cluster) -> tuple[np.ndarray, tuple[str, ...], np.ndarray]:
+def _by_shape(cluster: Cluster) -> Cluster:
+    """Return the same servers, equal ones in one group."""
     kinds, which = np.unique(cluster.capacity, axis=0, return_inverse=True)
     counts = np.bincount(which.reshape(-1), cluster.counts).astype(np.int64)
-    return kinds, cluster.resources, counts
+    return Cluster.from_arrays(kinds, cluster.resources, counts=counts)
+
 
 def audit_table(
     cluster: Cluster,
