@@ -41,6 +41,7 @@ SEVEN = (
 # The clock must not decide what a search finds: only the number of tries does.
 _NO_HURRY = 1e6
 
+
 def policies_table(evidence: Evidence) -> pl.DataFrame:
     """Return a row for each policy and seed.
 
@@ -72,12 +73,14 @@ def policies_table(evidence: Evidence) -> pl.DataFrame:
             )
     return pl.DataFrame(rows, infer_schema_length=None)
 
+
 def _below_fair(run: Result) -> float | None:
     if run.numbers["fair"] is None:
         return None
     active = run.samples.select(pl.col("^fair_level\\..*$").count()).row(0)
     seconds = sum(active) * run.config["interval"]
     return float(run.users["below_fair"].sum()) / seconds if seconds else 0.0
+
 
 def fair_table(evidence: Evidence) -> pl.DataFrame:
     """Return how far each policy is from fair over time, in the first draw.
@@ -95,6 +98,7 @@ def fair_table(evidence: Evidence) -> pl.DataFrame:
         )
         for policy in (*evidence.main_policies(seed), *OTHERS)
     )
+
 
 def busy_users(ground: Ground, evidence: Evidence) -> tuple[float, Cluster, list[User]]:
     """Return the moment with the most active users under Best-Fit, the servers, and who they are.
@@ -128,6 +132,7 @@ def busy_users(ground: Ground, evidence: Evidence) -> tuple[float, Cluster, list
         for i in np.flatnonzero(count).tolist()
     ]
     return moment, _by_shape(cluster), users
+
 
 def _by_shape(cluster: Cluster) -> Cluster:
     """Return the same servers, equal ones in one group."""
@@ -167,5 +172,6 @@ def audit_table(
             "text": [f.text for f in found],
         }
     )
+
 
 assert FIRST_FIT not in OTHERS

@@ -132,9 +132,7 @@ class _Office:
             if self._folder is not None:
                 place = self._folder / key.name
                 place.mkdir(parents=True, exist_ok=True)
-            runs.append(
-                Run(key.name, key.policy, key.seed, place, cluster, own, {**options})
-            )
+            runs.append(Run(key.name, key.policy, key.seed, place, cluster, own, {**options}))
         part = [0.0] * len(runs)
 
         def tell(position: int, news: Any) -> None:

@@ -40,9 +40,7 @@ def two_servers_tables() -> tuple[pl.DataFrame, pl.DataFrame]:
         use += [(mechanism, kind, *row) for row in _used(allocation)]
     return (
         pl.DataFrame(users, schema=["mechanism", "kind", "user", "tasks", "share"], orient="row"),
-        pl.DataFrame(
-            use, schema=["mechanism", "kind", "server", "resource", "used"], orient="row"
-        ),
+        pl.DataFrame(use, schema=["mechanism", "kind", "server", "resource", "used"], orient="row"),
     )
 
 

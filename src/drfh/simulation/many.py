@@ -238,7 +238,9 @@ def _child(
     try:
         while True:
             run = connection.recv()
-            connection.send(("done", _one(cluster, workload, run, options, tell if tells else None)))
+            connection.send(
+                ("done", _one(cluster, workload, run, options, tell if tells else None))
+            )
     except (BrokenPipeError, ConnectionResetError, EOFError):
         pass  # nobody listens any more
     except Exception as error:  # one line at the other end, whatever it is
