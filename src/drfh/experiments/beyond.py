@@ -40,6 +40,7 @@ SEVEN = (
 
 # The clock must not decide what a search finds: only the number of tries does.
 _NO_HURRY = 1e6
+_AT_ONCE = 1e-6  # seconds
 
 
 def policies_table(evidence: Evidence) -> pl.DataFrame:
@@ -113,8 +114,8 @@ def busy_users(ground: Ground, evidence: Evidence) -> tuple[float, Cluster, list
     moment = float(samples["time"][int(active.arg_max() or 0)])
     cluster, workload = ground.cluster(seed), ground.workload.until(moment)
     # The same run once more, only so far, for what the samples do not tell: which tasks.
-    options = {"interval": moment, "until": moment} if moment > 0 else {"until": 1e-6}
-    run = simulate(cluster, workload, BEST_FIT, seed=seed, log=True, **options)
+    until = moment or _AT_ONCE
+    run = simulate(cluster, workload, BEST_FIT, until, seed, interval=until, log=True)
     assert run.tasks is not None
     left = run.tasks["end"].is_null().to_numpy()
     batch = np.repeat(np.arange(len(workload.batch_count)), workload.batch_count)[left]

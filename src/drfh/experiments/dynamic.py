@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -88,6 +89,6 @@ def _phases(stays: dict[str, tuple[float, float]]) -> pl.DataFrame:
     edges = np.unique([edge for stay in stays.values() for edge in stay]).tolist()
     rows = [
         (start, end, "+".join(u for u, (a, b) in stays.items() if a <= start < b))
-        for start, end in zip(edges, edges[1:], strict=False)
+        for start, end in pairwise(edges)
     ]
     return pl.DataFrame(rows, schema=["start", "end", "users"], orient="row")

@@ -101,7 +101,7 @@ class Evidence:
     @cached_property
     def _best(self) -> dict[int, str]:
         def overall(name: str, seed: int) -> float:
-            return sum(self.run(name, seed).numbers["utilisation"].values())
+            return float(sum(self.run(name, seed).numbers["utilisation"].values()))
 
         names = [slots_name(number) for number in sorted(self.slots)]
         return {seed: max(names, key=lambda n: overall(n, seed)) for seed in self.seeds}

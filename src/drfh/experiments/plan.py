@@ -15,10 +15,10 @@ from drfh.policies import Policy
 from drfh.simulation.many import Run, simulate_many
 from drfh.simulation.result import Result
 
-__all__ = ["Step", "gather_evidence", "round_interval"]
+__all__ = ["gather_evidence", "round_interval", "run_count"]
 
-#: Called with what is going on, how much of the whole is done, and of how much.
-Step = Callable[[str, float, int], None]
+#: Called with the run that goes on, and how many runs are done.
+Told = Callable[[str, float], None]
 
 
 def round_interval(window: float, samples: int) -> float:
@@ -40,7 +40,7 @@ def gather_evidence(
     *,
     processes: int = 1,
     folder: Path | None = None,
-    progress: Step | None = None,
+    progress: Told | None = None,
 ) -> Evidence:
     """Simulate everything that the tables rest on.
 
@@ -55,13 +55,12 @@ def gather_evidence(
     folder
         Where the runs are to be written, if anywhere.
     progress
-        See :data:`Step`; counted in runs.
+        See :data:`Told`.
     """
     interval = round_interval(ground.window, setup.samples)
     common = {"until": ground.window, "interval": interval, "source": ground.trace.source}
     first = list(_slots(setup, interval))
-    total = len(first) + len(setup.draws) * len(_others(ground, 0, "slots:1"))
-    office = _Office(setup, ground, common, processes, folder, progress, total)
+    office = _Office(ground, common, processes, folder, progress)
     office.carry_out(first)
     evidence = Evidence(
         office.results,
@@ -73,10 +72,23 @@ def gather_evidence(
         setup.oversize,
     )
     second = [
-        asked for seed in setup.draws for asked in _others(ground, seed, evidence.best_slots(seed))
+        asked
+        for seed in setup.draws
+        for asked in _others(seed, evidence.best_slots(seed), interval)
     ]
     office.carry_out(second)
     return evidence
+
+
+def run_count(setup: Setup) -> int:
+    """Return how many runs there will be.
+
+    Examples
+    --------
+    >>> run_count(Setup(seeds=1)), run_count(Setup(seeds=1, full=True))
+    (33, 53)
+    """
+    return len(_slots(setup, 1.0)) + len(setup.draws) * len(_others(0, "slots:1", 1.0))
 
 
 def _slots(setup: Setup, interval: float) -> list[tuple[Key, dict[str, Any]]]:
@@ -91,14 +103,16 @@ def _slots(setup: Setup, interval: float) -> list[tuple[Key, dict[str, Any]]]:
     ]
 
 
-def _others(ground: Ground, seed: int, slots: str) -> list[tuple[Key, dict[str, Any]]]:
+def _others(seed: int, slots: str, interval: float) -> list[tuple[Key, dict[str, Any]]]:
     """Return the other runs of a draw; slots at their best number again, now with samples."""
     strict = [Policy.parse(f"{p}+strict").name for p in (BEST_FIT, FIRST_FIT, slots)]
-    # The long ones first, so that no process is left alone with one at the end.
-    fair = [*OTHERS, BEST_FIT, FIRST_FIT, slots]
+    # An exact allocation at each sample takes longer than all else: fewer of them where no
+    # figure shows every sample. The long runs come first, so that no process ends up alone.
+    few = {"fair": True, "interval": 2 * interval}
     return [
         (Key(BEST_FIT, seed, dedicated=True), {}),
-        *((Key(policy, seed), {"fair": True}) for policy in fair),
+        *((Key(policy, seed), {"fair": True}) for policy in (BEST_FIT, FIRST_FIT, slots)),
+        *((Key(policy, seed), few) for policy in OTHERS),
         *((Key(policy, seed), {}) for policy in strict),
     ]
 
@@ -108,19 +122,16 @@ class _Office:
 
     def __init__(
         self,
-        setup: Setup,
         ground: Ground,
         common: Mapping[str, Any],
         processes: int,
         folder: Path | None,
-        progress: Step | None,
-        total: int,
+        progress: Told | None,
     ) -> None:
         self.results: dict[Key, Result] = {}
-        self._setup, self._ground, self._common = setup, ground, common
+        self._ground, self._common = ground, common
         self._processes, self._folder = processes, folder
-        self._progress, self._total = progress, total
-        self._done = 0
+        self._progress, self._done = progress, 0
 
     def carry_out(self, asked: Sequence[tuple[Key, dict[str, Any]]]) -> None:
         ground = self._ground
@@ -138,7 +149,7 @@ class _Office:
         def tell(position: int, news: Any) -> None:
             part[position] = news.time / news.until
             assert self._progress is not None
-            self._progress(runs[position].name, self._done + sum(part), self._total)
+            self._progress(runs[position].name, self._done + sum(part))
 
         results = simulate_many(
             ground.cluster(asked[0][0].seed),

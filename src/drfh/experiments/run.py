@@ -5,29 +5,36 @@ from __future__ import annotations
 import os
 import platform
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 
 from drfh import __version__
-from drfh.experiments.beyond import audit_table, busy_users, fair_table, policies_table
+from drfh.experiments.beyond import SEVEN, audit_table, busy_users, fair_table, policies_table
 from drfh.experiments.claims import claims_table
-from drfh.experiments.completion import completion_table, reduction_table
+from drfh.experiments.completion import completion_numbers, completion_table, reduction_table
 from drfh.experiments.dynamic import Dynamic, dynamic_experiment
 from drfh.experiments.evidence import Evidence
-from drfh.experiments.plan import Step, gather_evidence
+from drfh.experiments.plan import gather_evidence, run_count
 from drfh.experiments.ratios import ratios_table
 from drfh.experiments.reproduction import RUNS, Reproduction
 from drfh.experiments.scorecard import score
 from drfh.experiments.setup import Ground, Setup, ground_of
-from drfh.experiments.sharing import sharing_table
+from drfh.experiments.sharing import sharing_numbers, sharing_table
 from drfh.experiments.slots import slots_table
 from drfh.experiments.two_servers import two_servers_tables
 from drfh.experiments.utilisation import ahead_table, utilisation_table
 from drfh.traces.trace import Trace
 
-__all__ = ["recompute", "reproduce", "tables_of"]
+__all__ = ["Step", "recompute", "reproduce", "tables_of"]
+
+#: Called with what is going on, how much of the whole is done, and of how much.
+Step: TypeAlias = Callable[[str, float, int], None]
+
+# How long the parts take beside the runs, as a number of runs.
+_READING, _AUDIT, _PAGE = 2, 4, 2
 
 
 def reproduce(
@@ -61,8 +68,8 @@ def reproduce(
     """
     started = time.perf_counter()
     setup = setup or Setup()
-    tell: Step = progress or (lambda what, done, total: None)
-    tell("reading" if setup.data else "generating", 0, 1)
+    tell = _whole(progress, run_count(setup))
+    tell("generating" if setup.data is None else "reading", 0, "reading")
     ground = ground_of(setup, trace)
     seconds = {"reading": time.perf_counter() - started}
     evidence = gather_evidence(
@@ -70,10 +77,10 @@ def reproduce(
         ground,
         processes=processes or os.cpu_count() or 1,
         folder=None if folder is None else Path(folder) / RUNS,
-        progress=progress,
+        progress=None if progress is None else lambda what, done: tell(what, done, "runs"),
     )
     seconds["runs"] = time.perf_counter() - started - seconds["reading"]
-    tell("three users on 100 servers", 1, 1)
+    tell("three users on 100 servers", 0, "audit")
     dynamic = dynamic_experiment()
     users, use = two_servers_tables()
     tables = {"two_servers": users, "two_servers_use": use, "dynamic": dynamic.table}
@@ -85,16 +92,33 @@ def reproduce(
         active,
         tries=setup.audit_tries,
         seed=setup.seed,
-        progress=lambda name, part: tell(f"audit: {name}", part, 1),
+        progress=lambda name, part: tell(
+            f"audit: {name}", (SEVEN.index(name) + part) / len(SEVEN), "audit"
+        ),
     )
     seconds["audit"] = time.perf_counter() - before
     numbers = _numbers(ground, evidence, dynamic)
     numbers["busy_moment"] = {"time": moment, "users": len(active)}
+    numbers["sharing"] = sharing_numbers(tables["sharing"])
+    numbers["completion"] = completion_numbers(evidence)
     claims = score(evidence, tables, dynamic, numbers)
     tables["claims"] = claims_table(claims)
     seconds["total"] = time.perf_counter() - started
     numbers["seconds"] = seconds
     return Reproduction(setup.to_dict(), tables, numbers, claims, evidence)
+
+
+def _whole(progress: Step | None, runs: int) -> Callable[[str, float, str], None]:
+    """Return what to call with a part that is going on, so that all parts are one display."""
+    begins = {"reading": 0, "runs": _READING, "audit": _READING + runs}
+    total = _READING + runs + _AUDIT + _PAGE
+
+    def tell(what: str, done: float, part: str) -> None:
+        if progress is not None:
+            scale = {"reading": _READING, "audit": _AUDIT}.get(part, 1)
+            progress(what, begins[part] + scale * done, total)
+
+    return tell
 
 
 def tables_of(evidence: Evidence) -> dict[str, pl.DataFrame]:

@@ -1,7 +1,7 @@
 """The scorecard: every sentence of the paper's evaluation that says a number or makes a claim.
 
 What is claimed and where the line is drawn stands here; the verdict follows by
-:func:`~drfh.experiments.claims.judge`. Lines were drawn before the numbers were seen.
+:func:`~drfh.experiments.claims.judge`. Where the paper gives no line (“slightly”), it is ours.
 """
 
 from __future__ import annotations
@@ -185,15 +185,15 @@ def _slots(table: pl.DataFrame) -> list[Claim]:
                     f"{100 * paper:.1f} %",
                     readings,
                     f"it is within {100 * _OTHER_POOL:g} points of the paper's",
-                )  # fmt: skip
+                )
             )
     best = []
     for count, oversize in rules if 14 in numbers else ():
         rows = ours.filter(pl.col("count_rule") == count, pl.col("oversize") == oversize)
         overall = (pl.col("cpu") + pl.col("memory")).alias("overall")
         top = rows.sort("slots").sort(overall, descending=True, maintain_order=True)
-        values = top.unique("seed", keep="first", maintain_order=True).sort("seed")["slots"]
-        found = [float(value) for value in values.to_list()]
+        first = top.unique("seed", keep="first", maintain_order=True).sort("seed")
+        found = [float(value) for value in first["slots"].to_list()]
         best.append(Reading(_rule_words(count, oversize), found, [v == 14 for v in found]))
     claims.append(
         judge("slots-best", "Table II", "14 slots give the highest overall utilisation",

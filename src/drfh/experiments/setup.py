@@ -78,7 +78,7 @@ class Setup:
     users: int = 900
     load: float = 2.0
     slots: tuple[int, ...] = (10, 12, 14, 16, 20)
-    audit_tries: int = 100
+    audit_tries: int = 40
 
     def __post_init__(self) -> None:
         if self.preset not in get_args(Preset):
@@ -220,7 +220,12 @@ def _read(setup: Setup, data: Path) -> Trace:
     folder = data
     if not (folder / "task_events").is_dir() and (folder / _TRACE / "task_events").is_dir():
         folder = folder / _TRACE
-    options = {} if setup.window_hours is None else {"hours": setup.window_hours}
+    if not (folder / "task_events").is_dir():
+        rule = f"must hold Google's trace of 2011 (task_events/, or {_TRACE}/ with it)"
+        raise InputError("data", rule, str(data))
+    options: dict[str, Any] = {}
+    if setup.window_hours is not None:
+        options["hours"] = setup.window_hours
     return traces.read("google-2011", folder, preset=setup.preset, **options)
 
 

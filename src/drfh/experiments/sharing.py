@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -13,7 +13,13 @@ from drfh.experiments.evidence import BEST_FIT, BLOCKED, Evidence, Key
 from drfh.experiments.setup import Ground, with_users
 from drfh.jobs import Workload
 
-__all__ = ["dedicated_clouds", "dedicated_workload", "sharing_table", "user_facts"]
+__all__ = [
+    "dedicated_clouds",
+    "dedicated_workload",
+    "sharing_numbers",
+    "sharing_table",
+    "user_facts",
+]
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -144,3 +150,42 @@ def sharing_table(evidence: Evidence) -> pl.DataFrame:
                 )
             )
     return pl.concat(parts)
+
+
+def sharing_numbers(table: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return who falls in the shared cloud and by how much, for each seed and rule.
+
+    Parameters
+    ----------
+    table
+        What :func:`sharing_table` returned.
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({
+    ...     "seed": [0, 0], "blocked": ["skip"] * 2, "shared": [1.0, 0.5],
+    ...     "dedicated": [0.5, 0.75], "largest_task": [0.1, 0.5],
+    ... })
+    >>> found = sharing_numbers(table)[0]
+    >>> found["users"], found["fall"], found["median_fall"], found["largest_task_of_them"]
+    (2, 1, 0.25, 0.5)
+    """
+    found = []
+    for (seed, blocked), rows in table.group_by("seed", "blocked", maintain_order=True):
+        lost = rows.with_columns((pl.col("dedicated") - pl.col("shared")).alias("lost"))
+        fall, stay = lost.filter(pl.col("lost") > 0), lost.filter(pl.col("lost") <= 0)
+        found.append(
+            {
+                "seed": seed,
+                "blocked": blocked,
+                "users": len(rows),
+                "fall": len(fall),
+                "median_fall": fall["lost"].median(),
+                "largest_fall": fall["lost"].max(),
+                "gain": int((lost["lost"] < 0).sum()),
+                # Large tasks starve where others may overtake: it shows in the median size.
+                "largest_task_of_them": fall["largest_task"].median(),
+                "largest_task_of_others": stay["largest_task"].median(),
+            }
+        )
+    return found
