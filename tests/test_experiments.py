@@ -308,7 +308,7 @@ def test_a_user_without_a_server_completes_nothing(found: Reproduction) -> None:
     without = table.filter(pl.col("servers") == 0)
     assert len(without) == 2 * 2 * 2  # of 12 users on 10 servers
     assert set(without["dedicated"]) == {0.0}
-    assert without["tasks"].min() > 0
+    assert (without["tasks"] > 0).all()
     alone = table.filter(blocked="skip").select("user", "seed", "dedicated")
     assert_frame_equal(alone, table.filter(blocked="strict").select("user", "seed", "dedicated"))
     falls = sharing_numbers(table)
@@ -359,14 +359,13 @@ def test_whole_tasks_are_leximin(seed: int) -> None:
     cluster = drfh.Cluster.from_arrays(
         draw.integers(3, 9, (2, 2)), ["cpu", "memory"], counts=[1, 2]
     )
-    users = [
-        drfh.User(f"u{i}", dict(zip(("cpu", "memory"), draw.integers(1, 5, 2).tolist(), strict=True)),
-                  weight=float(draw.integers(1, 3)), tasks=None if i else 3)
-        for i in range(3)
-    ]  # fmt: skip
+    users = []
+    for i in range(3):
+        cpu, memory = draw.integers(1, 5, 2).tolist()
+        weight, tasks = float(draw.integers(1, 3)), None if i else 3
+        users.append(drfh.User(f"u{i}", {"cpu": cpu, "memory": memory}, weight=weight, tasks=tasks))
     problem = Problem.build(cluster, users)
-    tasks = whole_leximin(problem)
-    levels = sorted((tasks * problem.task_share / problem.weight).round(12))
+    levels = sorted((whole_leximin(problem) * problem.task_share / problem.weight).round(12))
     assert levels == pytest.approx(brute_force(problem))
 
 
@@ -438,7 +437,8 @@ def test_a_verdict_follows_from_numbers() -> None:
     assert verdict(Reading("d", [], [])).verdict == "not tested"
     assert verdict().ours is None
     claim = verdict(good)
-    assert (claim.ours, claim.spread) == (pytest.approx(0.3), (0.2, 0.4))
+    assert claim.ours == pytest.approx(0.3)
+    assert claim.spread == (0.2, 0.4)
     assert claims_table([claim]).row(0, named=True)["high"] == 0.4
 
 

@@ -6,15 +6,17 @@ user. So the program counts servers by shape and pattern, and needs no variable 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import highspy
 import numpy as np
 
 from drfh.errors import InputError, SolverError
-from drfh.problem import Floats, Ints, Problem
+from drfh.problem import Bools, Floats, Ints, Problem
 
 __all__ = ["whole_leximin"]
 
-_MOST_PATTERNS = 20_000
+_MOST_WAYS = 20_000
 _SLACK = 1e-9  # of a server: what rounding may take away
 _SAME = 1e-9  # levels closer than this are equal
 
@@ -38,17 +40,24 @@ def whole_leximin(problem: Problem) -> Ints:
     >>> cluster = Cluster([Server({"cpu": 5}), Server({"cpu": 3})])
     >>> users = [User("a", {"cpu": 2}), User("b", {"cpu": 3})]
     >>> whole_leximin(Problem.build(cluster, users)).tolist()
-    [1, 2]
+    [2, 1]
     """
     blocks = problem.blocks
     capacity = problem.cluster.capacity[blocks.group]
     users = len(problem.users)
+    ways = 0
     patterns: list[Ints] = []
     for block in range(len(blocks)):
-        room = capacity[block] * (1 + _SLACK)
         may = problem.can_use(np.arange(users), np.full(users, block))
-        left = _MOST_PATTERNS - sum(map(len, patterns))
-        patterns.append(_maximal(problem.demand, room, may, left))
+        found = []
+        for pattern, last in _fillings(problem.demand, capacity[block] * (1 + _SLACK), may):
+            ways += 1
+            if ways > _MOST_WAYS:
+                rule = f"must have at most {_MOST_WAYS:,} ways to fill the servers"
+                raise InputError("problem", rule)
+            if last:
+                found.append(pattern)
+        patterns.append(np.array(found, dtype=np.int64))
     step = problem.task_share / problem.weight
     model = _Model(patterns, blocks.count, step, problem.limit)
     for rank in range(users):
@@ -56,29 +65,24 @@ def whole_leximin(problem: Problem) -> Ints:
     return model.tasks()
 
 
-def _maximal(demand: Floats, room: Floats, may: np.ndarray, left: int) -> Ints:
-    """Return the patterns of one server to which no task can be added."""
-    found: list[tuple[int, ...]] = []
+def _fillings(demand: Floats, room: Floats, may: Bools) -> Iterator[tuple[tuple[int, ...], bool]]:
+    """Give out every pattern of one server, and whether no task can be added to it."""
 
-    def fill(user: int, free: Floats, so_far: tuple[int, ...]) -> None:
+    def fill(
+        user: int, free: Floats, so_far: tuple[int, ...]
+    ) -> Iterator[tuple[tuple[int, ...], bool]]:
         if user == len(demand):
-            more = may & (demand <= free).all(axis=1)
-            if not more.any():
-                found.append(so_far)
-                if len(found) > left:
-                    rule = f"must have at most {_MOST_PATTERNS:,} ways to fill the servers"
-                    raise InputError("problem", rule)
+            yield so_far, not (may & (demand <= free).all(axis=1)).any()
             return
         number = 0
-        while True:
-            fill(user + 1, free, (*so_far, number))
+        while (free >= 0).all():
+            yield from fill(user + 1, free, (*so_far, number))
+            if not may[user]:
+                return
             free = free - demand[user]
             number += 1
-            if not may[user] or (free < 0).any():
-                return
 
-    fill(0, room, ())
-    return np.array(found, dtype=np.int64)
+    yield from fill(0, room, ())
 
 
 class _Model:
