@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONUTF8 := 1
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help run test test-slow lint bench bench-audit bench-schedule bench-simulate docs pictures reference browser lock clean
+.PHONY: help run test test-slow lint bench bench-audit bench-schedule bench-simulate bench-trace docs pictures reference browser lock clean
 .DEFAULT_GOAL := help
 
 help:  ## Show the targets
@@ -71,6 +71,9 @@ bench-schedule: $(VENV)/.bench  ## Placements a second against numpy scans, as r
 
 bench-simulate: $(VENV)/.bench  ## A simulated day against simpy models, as ratios
 	@$(BIN)/python benchmarks/simulate.py $(ARGS)
+
+bench-trace: $(VENV)/.bench  ## Google's trace against a pandas reader, as a ratio
+	@$(BIN)/python benchmarks/trace_reading.py $(ARGS)
 
 docs: $(VENV)/.dev  ## Build the documentation into site/
 	@$(BIN)/mkdocs build --strict

@@ -371,6 +371,7 @@ def test_the_scenario_of_a_snapshot(trace: Trace) -> None:
     notes = " ".join(reduced(trace).notes)
     assert "left out: 1 (demo)" in notes
     assert "research runs 2 tasks, counted as 0.324" in notes
+    assert "research: may use servers here that only some of their tasks may use" in notes
 
 
 def test_users_whose_tasks_differ_are_split(trace: Trace) -> None:
@@ -396,6 +397,37 @@ def test_users_whose_tasks_differ_are_split(trace: Trace) -> None:
     assert report["non-wasteful"].verdict == "holds"
     assert report.tasks[first] == 1
     assert report["fair"].text.startswith(f"100.0 % from fair: {third} has 0 tasks, 0.6667 in")
+
+
+def sized(name: str, on: str | None, cpu: str, memory: str) -> dict[str, Any]:
+    return pod(name, on, containers=[{"resources": {"requests": {"cpu": cpu, "memory": memory}}}])
+
+
+def test_only_users_whose_tasks_differ_in_more_than_size_are_split(tmp_path: Path) -> None:
+    one = sized("one", "a", "1", "2Gi")
+    alike = read_items(tmp_path, node("a"), one, sized("two", "a", "2", "4Gi"))
+    (user,) = scenario_of(alike, split=None).users
+    assert (user.name, user.demand, user.tasks) == ("ns", {"cpu": 1.5, "memory": 3 * GI}, 2)
+    assert reduced(alike, split=None).notes == ()  # the count in mean tasks is right
+    other = read_items(tmp_path, node("a"), one, sized("two", "a", "2", "2Gi"))
+    assert [user.name for user in scenario_of(other, split=None).users] == [
+        "ns (cpu 1, memory 2Gi)",
+        "ns (cpu 2, memory 2Gi)",
+    ]
+    assert len(scenario_of(alike, split=True).users) == 2
+
+
+def test_what_runs_counts_where_it_runs(tmp_path: Path) -> None:
+    taint = {"key": "late", "effect": "NoSchedule"}
+    # A taint that came later, and a pod that is larger than its node.
+    items = [node("a"), node("b", taints=[taint]), pod("x", "b"), sized("y", "a", "9", "1Gi")]
+    found = read_items(tmp_path, *items)
+    assert pods(found)["ns/x"][2] is None
+    assert pods(found)["ns/y"][2] == ("a",)
+    result = reduced(found, split=True)
+    assert [(user.demand["cpu"], user.tasks) for user in result.scenario.users] == [(2, 1), (9, 1)]
+    report = drfh.audit(result.scenario, observed=result.observed, properties=["feasible"])
+    assert report["feasible"].text == "a is over: 9 of 8 cpu are taken"
 
 
 def test_nothing_runs(tmp_path: Path) -> None:

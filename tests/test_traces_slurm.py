@@ -283,6 +283,23 @@ def test_what_a_job_asks_for(
     assert [row[3:5] for row in tasks(found)] == [(count, demand)]
 
 
+def test_nodes_of_a_job_need_not_hold_the_same(tmp_path: Path) -> None:
+    def held(name: str, cores: int, memory: int) -> dict[str, Any]:
+        sockets = {"0": {"cores": dict.fromkeys(map(str, range(cores)), "allocated")}}
+        return {"nodename": name, "sockets": sockets, "memory_allocated": memory}
+
+    uneven = job(
+        job_state="RUNNING", nodes="cpu01,gpu01", tres_alloc_str="cpu=8,mem=8G,node=2",
+        gres_detail=["", "accel:a100(CNT:1)"],
+        job_resources={"allocated_nodes": [held("gpu01", 1, 6144), held("cpu01", 3, 2048)]},
+    )  # fmt: skip
+    found = read("slurm", write(tmp_path, NODES, [uneven]))
+    assert [(row[2], row[4]) for row in tasks(found)] == [
+        ("cpu01", {"cpu": 6, "memory": 2 * GI}),
+        ("gpu01", {"cpu": 2, "memory": 6 * GI, "gres/accel": 1}),
+    ]
+
+
 @pytest.mark.parametrize(
     ("more", "servers"),
     [

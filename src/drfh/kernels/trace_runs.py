@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["follow", "move_tasks", "number", "settle"]
+__all__ = ["follow", "move_pages", "number", "settle"]
 
 Ints = NDArray[np.int64]
 Small = NDArray[np.int32]
@@ -33,38 +33,35 @@ _MIX = -7046029254386353131
 PENDING, ROW, OPEN, START, STOP, EVENT = range(6)
 TASK_COLUMNS = 6
 # Numbers that `follow` keeps, in `kept`.
-TASKS, SUBMITS, ROWS, ENDED, SCHEDULED = range(5)
-KEPT = 5
+TASKS, PAGES, SUBMITS, ROWS, ENDED, SCHEDULED = range(6)
+KEPT = 6
 # Rows of the array of `follow`'s tasks that come out: a column each, so each number lies together.
 ROW_TASK, ROW_TIME, ROW_SUBMIT, ROW_START, ROW_STOP, ROW_EVENT, ROW_LINK = range(7)
 ROW_COLUMNS = 7
-_LANES = 16  # tasks of a job that stay side by side in the table
+# Tasks of a job that are looked up together: neighbours are often asked for one after another.
+_PAGE_BITS = 4
+PAGE = 1 << _PAGE_BITS
+_TOGETHER = 256
 
 
 @_kernel
-def _find(table: Ints, task: int) -> int:
-    """Return where a task is in the table, or should be."""
-    group = task >> 4
-    mixed = group * _MIX
-    mixed ^= mixed >> 32
-    lane = (task ^ mixed) & (_LANES - 1)
-    mask = len(table) // _LANES - 1
-    bucket = (mixed >> 4) & mask
-    while True:
-        slot = bucket * _LANES + lane
-        if table[slot] < 0 or table[slot] == task:
-            return slot
-        bucket = (bucket + 1) & mask
+def _slot(value: int, mask: int) -> int:
+    """Return where a number belongs in a table."""
+    mixed = value * _MIX
+    return (mixed ^ (mixed >> 32)) & mask
 
 
 @_kernel
-def move_tasks(table: Ints, entry: Small, to: Ints, to_entry: Small) -> None:
-    """Fill a larger table (all -1) with the tasks of another one."""
-    for slot in range(len(table)):
-        if table[slot] >= 0:
-            found = _find(to, table[slot])
-            to[found] = table[slot]
-            to_entry[found] = entry[slot]
+def move_pages(table: Ints, page: Small, to: Ints, to_page: Small) -> None:
+    """Fill a larger table (all -1) with the pages of another one."""
+    mask = len(to) - 1
+    for place in range(len(table)):
+        if table[place] >= 0:
+            slot = _slot(table[place], mask)
+            while to[slot] >= 0:
+                slot = (slot + 1) & mask
+            to[slot] = table[place]
+            to_page[slot] = page[place]
 
 
 @_kernel
@@ -75,6 +72,7 @@ def follow(
     each: bool,
     kept: Ints,
     table: Ints,
+    page: Small,
     entry: Small,
     tasks: Ints,
     rows: Ints,
@@ -89,60 +87,80 @@ def follow(
         Whether every SUBMIT is a task of its own, or only the first of each task.
     kept
         Numbers from call to call.
-    table, entry
-        Open-addressing table of tasks (-1: free), and their rows in `tasks`.
+    table, page, entry
+        Open-addressing table of pages of tasks (-1: free), their numbers, and for each page the
+        positions of its tasks in `tasks`; with room for one more page a step.
     tasks
         What is known of each task; with room for one more a step.
     rows
         A column for each task that comes out, in the order of their SUBMIT; with room for one
         more a step.
     """
-    known = kept[TASKS]
-    for step in range(len(task)):
-        slot = _find(table, task[step])
-        if table[slot] < 0:
-            table[slot] = task[step]
-            entry[slot] = known
-            tasks[known, PENDING] = 0
-            tasks[known, ROW:] = -1
-            known += 1
-        one = entry[slot]
-        if event[step] == 0:
-            if each or tasks[one, ROW] < 0:
-                row = kept[ROWS]
-                kept[ROWS] = row + 1
-                tasks[one, ROW] = row
-                rows[ROW_TASK, row] = task[step]
-                rows[ROW_TIME, row] = time[step]
-                rows[ROW_SUBMIT, row] = kept[SUBMITS]
-                rows[ROW_START:, row] = -1
-                rows[ROW_LINK, row] = -1 if each else one
-            kept[SUBMITS] += 1
-        elif event[step] == 1:
-            kept[SCHEDULED] += 1
-            tasks[one, PENDING] += 1
-            if each:
+    known, numbered = kept[TASKS], kept[PAGES]
+    mask = len(table) - 1
+    found = np.empty(_TOGETHER, dtype=np.int32)
+    for begin in range(0, len(task), _TOGETHER):
+        end = min(begin + _TOGETHER, len(task))
+        # First find many of them: memory answers several such questions at once.
+        for step in range(begin, end):
+            key = task[step] >> _PAGE_BITS
+            slot = _slot(key, mask)
+            while table[slot] >= 0 and table[slot] != key:
+                slot = (slot + 1) & mask
+            if table[slot] < 0:
+                table[slot] = key
+                page[slot] = numbered
+                for other in range(PAGE):
+                    entry[numbered, other] = -1
+                numbered += 1
+            at, lane = page[slot], task[step] & (PAGE - 1)
+            if entry[at, lane] < 0:
+                entry[at, lane] = known
+                tasks[known, PENDING] = 0
+                for column in range(ROW, TASK_COLUMNS):
+                    tasks[known, column] = -1
+                known += 1
+            found[step - begin] = entry[at, lane]
+        for step in range(begin, end):
+            one = found[step - begin]
+            if event[step] == 0:
+                if each or tasks[one, ROW] < 0:
+                    row = kept[ROWS]
+                    kept[ROWS] = row + 1
+                    tasks[one, ROW] = row
+                    rows[ROW_TASK, row] = task[step]
+                    rows[ROW_TIME, row] = time[step]
+                    rows[ROW_SUBMIT, row] = kept[SUBMITS]
+                    rows[ROW_LINK, row] = one
+                    if each:
+                        for column in range(ROW_START, ROW_COLUMNS):
+                            rows[column, row] = -1
+                kept[SUBMITS] += 1
+            elif event[step] == 1:
+                kept[SCHEDULED] += 1
+                tasks[one, PENDING] += 1
+                if not each:
+                    tasks[one, START] = time[step]
+                    tasks[one, STOP] = -1
+                    tasks[one, EVENT] = -1
+                    continue
                 row = tasks[one, ROW]
                 if row >= 0 and rows[ROW_START, row] < 0:
                     rows[ROW_START, row] = time[step]
                     rows[ROW_LINK, row] = tasks[one, OPEN]
                     tasks[one, OPEN] = row
-            else:
-                tasks[one, START] = time[step]
-                tasks[one, STOP] = -1
-                tasks[one, EVENT] = -1
-        elif tasks[one, PENDING] > 0:
-            kept[ENDED] += tasks[one, PENDING]
-            tasks[one, PENDING] = 0
-            row = tasks[one, OPEN]
-            while row >= 0:  # all that began since the last end
-                rows[ROW_STOP, row] = time[step]
-                rows[ROW_EVENT, row] = event[step]
-                row = rows[ROW_LINK, row]
-            tasks[one, OPEN] = -1
-            tasks[one, STOP] = time[step]
-            tasks[one, EVENT] = event[step]
-    kept[TASKS] = known
+            elif tasks[one, PENDING] > 0:
+                kept[ENDED] += tasks[one, PENDING]
+                tasks[one, PENDING] = 0
+                tasks[one, STOP] = time[step]
+                tasks[one, EVENT] = event[step]
+                row = tasks[one, OPEN]
+                while row >= 0:  # all that began since the last end
+                    rows[ROW_STOP, row] = time[step]
+                    rows[ROW_EVENT, row] = event[step]
+                    row = rows[ROW_LINK, row]
+                tasks[one, OPEN] = -1
+    kept[TASKS], kept[PAGES] = known, numbered
 
 
 @_kernel
@@ -153,13 +171,6 @@ def settle(tasks: Ints, rows: Ints, count: int) -> None:
         rows[ROW_START, row] = tasks[one, START]
         rows[ROW_STOP, row] = tasks[one, STOP]
         rows[ROW_EVENT, row] = tasks[one, EVENT]
-
-
-@_kernel
-def _slot(value: int, mask: int) -> int:
-    """Return where a number belongs in a table."""
-    mixed = value * _MIX
-    return (mixed ^ (mixed >> 32)) & mask
 
 
 @_kernel

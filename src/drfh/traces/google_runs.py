@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,7 @@ __all__ = ["OPEN", "Runs", "Steps", "find_runs", "plain_runs"]
 #: The event of a run that has not ended when the window does.
 OPEN = -1
 _SUBMIT, _SCHEDULE = 0, 1
-_BLOCK = 2**16  # steps between two looks at the room that is left
-_LOAD = 0.7  # of the table of tasks, at most
+_BLOCK = 2**14  # steps between two looks at the room that is left
 Ints = NDArray[np.int64]
 Events = NDArray[np.int8]
 
@@ -204,37 +203,45 @@ class _Pass:
 
         self._kernel = kernel
         self._each = each
-        size = 1 << max(12, (steps // 4).bit_length())  # there are about four steps a task
+        size = max(_BLOCK, steps // 4)  # there are about four steps a task
         self.kept = np.zeros(kernel.KEPT, dtype=np.int64)
-        self._table = np.full(size, -1, dtype=np.int64)
-        self._entry = np.empty(size, dtype=np.int32)
+        self._table = np.full(_BLOCK, -1, dtype=np.int64)
+        self._page = np.empty(_BLOCK, dtype=np.int32)
+        self._entry = np.empty((_BLOCK, kernel.PAGE), dtype=np.int32)
         self.tasks = np.empty((size, kernel.TASK_COLUMNS), dtype=np.int64)
         self.rows = np.empty((kernel.ROW_COLUMNS, size), dtype=np.int64)
 
     def follow(self, steps: Steps) -> None:
+        """Take more steps."""
         for begin in range(0, len(steps.task), _BLOCK):
             block = steps.part(begin, begin + _BLOCK)
             self._make_room(len(block.task))
             self._kernel.follow(
-                *block, self._each, self.kept, self._table, self._entry, self.tasks, self.rows
-            )
+                block.task, block.time, block.event, self._each, self.kept, self._table,
+                self._page, self._entry, self.tasks, self.rows,
+            )  # fmt: skip
 
     def _make_room(self, more: int) -> None:
-        tasks = int(self.kept[self._kernel.TASKS]) + more
-        if tasks > len(self.tasks):
-            grown = np.empty((max(tasks, 2 * len(self.tasks)), self.tasks.shape[1]), dtype=np.int64)
-            grown[: len(self.tasks)] = self.tasks
-            self.tasks = grown
-        if tasks > _LOAD * len(self._table):
-            size = len(self._table)
-            while tasks > _LOAD * size:
-                size *= 2
-            table, entry = np.full(size, -1, dtype=np.int64), np.empty(size, dtype=np.int32)
-            self._kernel.move_tasks(self._table, self._entry, table, entry)
-            self._table, self._entry = table, entry
-        rows = int(self.kept[self._kernel.ROWS]) + more
-        if rows > self.rows.shape[1]:
-            width = self.rows.shape[1]
-            wider = np.empty((len(self.rows), max(rows, 2 * width)), dtype=np.int64)
-            wider[:, :width] = self.rows
+        kernel, kept = self._kernel, self.kept
+        self.tasks = _roomy(self.tasks, int(kept[kernel.TASKS]), more)
+        self._entry = _roomy(self._entry, int(kept[kernel.PAGES]), more)
+        pages = int(kept[kernel.PAGES]) + more
+        if 2 * pages > len(self._table):
+            size = 1 << (4 * pages).bit_length()
+            table, page = np.full(size, -1, dtype=np.int64), np.empty(size, dtype=np.int32)
+            kernel.move_pages(self._table, self._page, table, page)
+            self._table, self._page = table, page
+        rows, width = int(kept[kernel.ROWS]), self.rows.shape[1]
+        if rows + more > width:
+            wider = np.empty((len(self.rows), 2 * (rows + more)), dtype=np.int64)
+            wider[:, :rows] = self.rows[:, :rows]
             self.rows = wider
+
+
+def _roomy(array: NDArray[Any], used: int, more: int) -> NDArray[Any]:
+    """Return an array with room for more rows: itself if it has, else one twice as large."""
+    if used + more <= len(array):
+        return array
+    larger = np.empty((2 * (used + more), *array.shape[1:]), dtype=array.dtype)
+    larger[:used] = array[:used]
+    return larger

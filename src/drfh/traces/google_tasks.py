@@ -50,7 +50,8 @@ def tasks_of(
     kept = _Kept(len(runs.task), ledger)
     kept.leave_out(runs.start < 0, "never ran")
     if begin > 0:
-        kept.leave_out(at_start & ~still & (runs.end < begin), "ended before the window")
+        # Also a task whose first SUBMIT is later: then what ran was an attempt without a SUBMIT.
+        kept.leave_out(~still & (runs.end < begin), "ended before the window")
     if options["at_start"] == "drop":
         kept.leave_out(at_start, "there at the start")
     if options["ended_by"] == "finish":

@@ -170,9 +170,10 @@ def _uneven(workload: Workload, fits: Any) -> list[int]:
     for kind in np.unique(_kind(workload)[fits]).tolist():
         user, shape = divmod(kind, len(workload.demand))
         demand = workload.demand[shape]
-        like = demand / demand.max()
-        base, restriction = first.setdefault(user, (like, int(workload.restriction[shape])))
-        if restriction != workload.restriction[shape] or not np.allclose(like, base, rtol=0.01):
+        base, restriction = first.setdefault(user, (demand, int(workload.restriction[shape])))
+        ratio = demand[base > 0] / base[base > 0]
+        alike = ((demand > 0) == (base > 0)).all() and ratio.max() <= 1.01 * ratio.min()
+        if restriction != workload.restriction[shape] or not alike:
             uneven.add(user)
     return sorted(uneven)
 
@@ -279,12 +280,14 @@ def _common(
         return user.servers, True
     if user.servers is not None:
         return user.servers, False
+    if len(restrictions) == 1:
+        return restrictions[0], True
     if None in restrictions:
         return None, False
     terms = dict.fromkeys(
         term for one in restrictions if one is not None for term in parse_restriction(one)
     )
-    return tuple(terms), len(restrictions) == 1
+    return tuple(terms), False
 
 
 def _weights(
