@@ -35,6 +35,7 @@ ORDER: list[tuple[str, ...]] = [
     ("comparison",),
     ("simulation",),
     ("testing",),
+    ("experiments",),
     ("whatif",),
     ("warm",),
     ("report",),
