@@ -108,7 +108,7 @@ class Jobs:
 
     def _waiting(self, job: Mapping[str, Any]) -> list[Task]:
         priority = number(job.get("priority"), "priority")
-        held = job.get("state_reason") in _HELD_FOR or job.get("hold") is True or priority == 0
+        held = str(job.get("state_reason")) in _HELD_FOR or job.get("hold") is True or priority == 0
         if held and self.options["held"] == "drop":
             self.ledger.count(_HELD_WORDS)
             return []
