@@ -28,8 +28,8 @@ START_OF_TRACE = 600_000_000
 #: Event type → what ended the run.
 ENDS = {2: "evict", 3: "fail", 4: "finish", 5: "kill", 6: "lost"}
 _NAMES = ("SUBMIT", "SCHEDULE", "EVICT", "FAIL", "FINISH", "KILL", "LOST")
-# Bytes of text for which loading compiled code pays as much as for a step of other kernels; a packed
-# byte is about ten of them.
+# Bytes of text for which loading compiled code pays as much as for a step of other kernels; a
+# packed byte is about ten of them.
 _TEXT_A_STEP, _TEXT_A_PACKED = 320, 10
 
 _PART = re.compile(r"part-(\d{5})-of-(\d{5})\.csv(\.gz)?")
