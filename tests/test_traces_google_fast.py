@@ -120,6 +120,8 @@ def same(one: Part, other: Part) -> None:
     for name in Steps._fields:
         a, b = getattr(one.steps, name), getattr(other.steps, name)
         assert a.dtype == b.dtype
+        assert a.flags.writeable
+        assert b.flags.writeable
         assert a.tolist() == b.tolist()
     a, b = one.forms[one.form], other.forms[other.form]
     assert a.schema == b.schema
@@ -219,6 +221,16 @@ def test_room_is_made_for_many_jobs_users_and_forms(tmp_path: Path) -> None:
         file.write(f"30000,,1,1,,0,{'u' * 2**20},1,9,0.5,0.5,0,1\n")
     assert agree(path)
     assert agree(path)
+
+
+def test_endings_that_differ_in_one_byte_differ(tmp_path: Path) -> None:
+    path = tmp_path / "part.csv"
+    for user in ("x", "user-1", "pUz8GwA+Y6EIw9rPqVYyqQpn2IN3jre0J3rZHrVqzR4="):
+        ending = f"{user},1,1,0.1111,0.11111,1.111e-01,1"
+        others = [ending[:n] + "2" + ending[n + 1 :] for n, c in enumerate(ending) if c == "1"]
+        for other in others:
+            path.write_text("".join(f"5,,7,1,,0,{text}\n" for text in (ending, other, ending)))
+            assert agree(path)
 
 
 def test_a_damaged_file_goes_the_slow_way(tmp_path: Path) -> None:

@@ -98,8 +98,9 @@ def _simulate(cluster: Cluster, policy: str) -> None:
 
 
 def _trace() -> None:
-    """Read a trace of one task; enough jobs, users and forms that all tables grow."""
-    rows = [f"{n},,{n},0,,{n % 3},user-{n},1,9,0.5,0.25,1e-05,0" for n in range(6_000)]
+    """Read a trace with enough jobs, users and forms that all tables grow."""
+    job = range(5_000)
+    rows = [f"{10**9 + n},,{n},0,,{e},user-{n},1,9,0.5,0.25,1e-05,0" for n in job for e in (0, 1)]
     with tempfile.TemporaryDirectory() as folder:
         for table, text in (("machine", "0,1,0,p,1,1"), ("task", "\n".join(rows))):
             inside = Path(folder) / f"{table}_events"

@@ -28,8 +28,9 @@ START_OF_TRACE = 600_000_000
 #: Event type → what ended the run.
 ENDS = {2: "evict", 3: "fail", 4: "finish", 5: "kill", 6: "lost"}
 _NAMES = ("SUBMIT", "SCHEDULE", "EVICT", "FAIL", "FINISH", "KILL", "LOST")
-# Bytes of packed files that are worth loading compiled code for as much as a step of other kernels.
-_BYTES_A_STEP = 32
+# Bytes of text for which loading compiled code pays as much as for a step of other kernels; a
+# packed byte is about ten of them.
+_TEXT_A_STEP, _TEXT_A_PACKED = 320, 10
 
 _PART = re.compile(r"part-(\d{5})-of-(\d{5})\.csv(\.gz)?")
 
@@ -101,7 +102,10 @@ def read_task_events(parts: Sequence[Path], ledger: Ledger, tell: Tell | None) -
     tell
         Told how many parts are done.
     """
-    expect(sum(path.stat().st_size for path in parts) / _BYTES_A_STEP)
+    text = sum(
+        path.stat().st_size * (_TEXT_A_PACKED if path.suffix == ".gz" else 1) for path in parts
+    )
+    expect(text / _TEXT_A_STEP)
     steps: list[Steps] = []
     form, forms, jobs = [], [], []
     users: set[str] = set()
