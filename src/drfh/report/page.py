@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["figure_bytes", "offline_page", "page_of", "save_picture"]
 
 _MOST_ROWS = 1_000
+_KEYED = ("color", "shape", "strokeDash", "strokeWidth")
 _SUFFIXES = (".html", ".svg", ".png", ".pdf")
 
 
@@ -119,10 +120,21 @@ def page_of(title: str, parts: Iterable[str | Figure]) -> str:
 def _for_screen(figure: Figure) -> dict[str, Any]:
     spec = figure.chart.to_dict()
     spec.pop("config", None)  # the page has its own, light and dark
+    if not figure.keys:
+        _drop_legends(spec)
     if figure.stretch:
         spec["width"] = "container"
         spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     return spec
+
+
+def _drop_legends(spec: dict[str, Any]) -> None:
+    for channel in _KEYED:
+        words = spec.get("encoding", {}).get(channel)
+        if isinstance(words, dict) and "field" in words:
+            words["legend"] = None
+    for layer in spec.get("layer", ()):
+        _drop_legends(layer)
 
 
 def save_picture(
