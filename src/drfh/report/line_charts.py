@@ -14,10 +14,12 @@ from drfh.report.charts import WIDTH, colour_of, dash_of, legend_above
 from drfh.report.log_axis import Kind, LogAxis
 from drfh.traces.distribution import Distribution
 
-__all__ = ["MOST_POINTS", "on_grid", "spread_lines", "spread_table", "time_lines"]
+__all__ = ["MOST_POINTS", "READER", "on_grid", "spread_lines", "spread_table", "time_lines"]
 
 #: A line has at most about so many points.
 MOST_POINTS = 240
+#: The layer that is only there to be pointed at.
+READER = "reader"
 _HEIGHT = 220
 _TINY = 1e-9
 
@@ -126,7 +128,7 @@ def time_lines(
         if widths is None
         else altair.Undefined,
         strokeWidth=altair.StrokeWidth(
-            f"{of}:N", scale=altair.Scale(domain=list(names), range=list(widths)), legend=keys
+            f"{of}:O", scale=altair.Scale(domain=list(names), range=list(widths)), legend=None
         )
         if widths is not None
         else altair.Undefined,
@@ -177,6 +179,7 @@ def _reader(
             ],
         )
         .add_params(near)
+        .properties(name=READER)
     )
     return rule
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import altair
     import polars
 
-__all__ = ["figure_bytes", "offline_page", "page_of", "save_picture"]
+__all__ = ["figure_bytes", "figure_files", "offline_page", "page_of", "save_picture"]
 
 _MOST_ROWS = 1_000
 _KEYED = ("color", "shape", "strokeDash", "strokeWidth")
@@ -28,12 +28,26 @@ _SUFFIXES = (".html", ".svg", ".png", ".pdf")
 
 def figure_bytes(chart: altair.TopLevelMixin, suffix: str) -> bytes:
     """Return a chart as the content of an .svg, .png or .pdf file."""
-    spec = json.dumps(_for_paper(chart.to_dict()))
-    if suffix == ".svg":
-        return str(vl_convert.vegalite_to_svg(spec)).encode()
-    if suffix == ".png":
-        return bytes(vl_convert.vegalite_to_png(spec, scale=2.0))
-    return bytes(vl_convert.vegalite_to_pdf(spec))
+    return next(iter(figure_files(chart, [suffix]).values()))
+
+
+def figure_files(chart: altair.TopLevelMixin, suffixes: Iterable[str]) -> dict[str, bytes]:
+    r"""Return a chart as the content of several kinds of files: laid out once, for that is slow.
+
+    Examples
+    --------
+    >>> import altair
+    >>> chart = altair.Chart(altair.InlineData([{"a": 1}])).mark_point().encode(x="a:Q")
+    >>> {kind: data[:4] for kind, data in figure_files(chart, [".svg", ".png", ".pdf"]).items()}
+    {'.svg': b'<svg', '.png': b'\x89PNG', '.pdf': b'%PDF'}
+    """
+    drawn = str(vl_convert.vegalite_to_svg(json.dumps(_for_paper(chart.to_dict()))))
+    made: dict[str, Callable[[], bytes]] = {
+        ".svg": drawn.encode,
+        ".png": lambda: bytes(vl_convert.svg_to_png(drawn, scale=2.0)),
+        ".pdf": lambda: bytes(vl_convert.svg_to_pdf(drawn)),
+    }
+    return {suffix: made[suffix]() for suffix in suffixes}
 
 
 def _for_paper(spec: dict[str, Any]) -> dict[str, Any]:

@@ -195,11 +195,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Content]], kind: str = ""
     """
     content = [[_cell(value) for value in row] for row in rows]
     kinds = [
-        {cell.kind for row in content if (cell := row[column]).content}
+        {cell.kind.partition(" ")[0] for row in content if (cell := row[column]).content}
         for column in range(len(head))
     ]
     names = "".join(
-        tag("th", name, "number" if found in ({"number"}, {"part"}) else "")
+        tag("th", name, "number" if found and found <= {"number", "part"} else "")
         for name, found in zip(head, kinds, strict=True)
     )
     labels = head if "labelled" in kind.split() else [""] * len(head)

@@ -12,6 +12,7 @@ import altair
 import polars as pl
 
 from drfh.report.charts import SHAPES
+from drfh.report.line_charts import READER
 from drfh.report.parts import Figure, Markup, join, tag, text
 from drfh.report.style import DASHES, PALETTE
 
@@ -104,6 +105,8 @@ class Plot:
         The legend of all panels.
     small : bool
         Whether panels are small, so that more of them fit side by side.
+    square : bool
+        Whether it is no wider than it is worth looking at.
     least : int
         Narrower than this many pixels a panel is scrolled and not squeezed.
     """
@@ -115,6 +118,7 @@ class Plot:
     data: pl.DataFrame
     keys: Sequence[Key] = ()
     small: bool = False
+    square: bool = False
     least: int = 0
 
 
@@ -129,7 +133,7 @@ def plot_parts(plot: Plot) -> list[str | Figure]:
     >>> parts[0]
     '<figure class="plot" id="dots"><h3>Two dots</h3><div class="panels">'
     """
-    kind = "panels small" if plot.small else "panels"
+    kind = "panels" + " small" * plot.small + " square" * plot.square
     name = html.escape(plot.name)
     keys = tag("p", join(key.markup() for key in plot.keys), "keys") if plot.keys else ""
     parts: list[str | Figure] = [
@@ -147,9 +151,10 @@ def plot_parts(plot: Plot) -> list[str | Figure]:
         f'<a class="data" download="{name}.csv" data-source="data-{name}">'
         f"data (CSV, {len(plot.data):,} rows)</a>"
     )
+    caption = plot.caption.replace(" %", "\u00a0%")  # never at the start of a line
     parts.append(
         Markup(
-            f"</div><figcaption>{text(plot.caption)} {link}</figcaption></figure>"
+            f"</div><figcaption>{text(caption)} {link}</figcaption></figure>"
             f'<script type="application/json" id="data-{name}">{data}</script>'
         )
     )
@@ -181,6 +186,9 @@ def paper_chart(plot: Plot) -> altair.TopLevelMixin:
     drawn: list[Any] = []
     for heading, chart in plot.panels:
         one: Any = chart.copy(deep=True)
+        if isinstance(one, altair.LayerChart):  # nobody points at paper
+            one.layer = [layer for layer in one.layer if layer.name != READER]
+            one.params = altair.Undefined
         if heading:
             one.title = altair.TitleParams(heading, anchor="start", frame="group", fontSize=12)
         drawn.append(one)

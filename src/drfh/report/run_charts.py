@@ -65,7 +65,7 @@ def run_plots(runs: Sequence[NamedRun]) -> list[tuple[str, list[Plot]]]:
     ['utilisation', 'tasks', 'shares', 'turnaround', 'waiting', 'longest-waiting', 'ratios']
     """
     drawn = list(runs[:MOST_LINES])
-    sections = [
+    sections: list[tuple[str, list[Plot | None]]] = [
         ("How full the servers are", [utilisation_plot(drawn), tasks_plot(drawn)]),
         ("Who has what", [shares_plot(drawn)]),
         ("How long jobs take", [turnaround_plot(drawn), waiting_plot(drawn)]),
@@ -85,8 +85,10 @@ def _unit(runs: Sequence[NamedRun]) -> tuple[int, str]:
 
 
 def _resources(runs: Sequence[NamedRun]) -> list[str]:
-    names: list[str] = [name for run in runs for name in run.result.numbers["utilisation"]]
-    return list(dict.fromkeys(names))
+    found: list[str] = []
+    for run in runs:
+        found += list(run.result.numbers["utilisation"])
+    return list(dict.fromkeys(found))
 
 
 def _names(runs: Sequence[NamedRun]) -> list[str]:
@@ -405,8 +407,8 @@ def longest_plot(runs: Sequence[NamedRun]) -> Plot | None:
     more = len(order) - len(users)
     which = f"The {len(users)} of {some(len(order), 'user')} that wait longest" if more else "Users"
     caption = (
-        f"{which}, by the longest mean waiting in any run, those of whom no task ever starts first. "
-        "Tasks that never start are in no mean: see the completion ratios."
+        f"{which}, by the longest mean waiting in any run, those of whom no task "
+        "ever starts first. Tasks that never start are in no mean: see the completion ratios."
     )
     return Plot(
         "longest-waiting", "How long tasks of a user wait for their first start, on average",

@@ -69,6 +69,9 @@ figure.plot:target { outline: 2px solid var(--bar); outline-offset: .6rem; }
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr));
           gap: .8rem 1.6rem; }
 .panels.small { grid-template-columns: repeat(auto-fit, minmax(min(100%, 16rem), 1fr)); }
+.panels.small .vega-embed.has-actions { padding-right: 0; }
+.panels.small .vega-embed details { display: none; }
+.panels.square { max-width: 36rem; }
 .panels > div, .panels .scroll { min-width: 0; }
 .panels p.head { margin: 0 0 .2rem; font-size: .875rem; font-weight: 600; }
 .panels .figure.stretch.vega-embed { max-width: none; width: 100%; }
@@ -95,7 +98,11 @@ nav { font-size: .9rem; margin: 1rem 0; display: flex; flex-wrap: wrap; gap: .2r
 .tally .partly { color: var(--partly); border: 2px solid var(--partly); }
 .tally .untested { color: var(--soft); border: 1px dashed var(--soft); }
 td.best { font-weight: 700; }
+table.scorecard td:nth-child(2) { min-width: 19rem; }
+table.scorecard td:nth-child(5) { white-space: nowrap; }
 @media (max-width: 44rem) {
+  table.scorecard td:nth-child(2) { min-width: 0; }
+  td.part { min-width: 4.2rem; }
   table.labelled td[data-label]:not(:empty)::before { content: attr(data-label) ": ";
     color: var(--soft); font-weight: 400; } }
 @media print {
