@@ -120,7 +120,9 @@ def time_lines(
     keys = legend_above(names)
     colour = altair.Color(f"{of}:N", scale=colour_of(names), legend=keys)
     base = altair.Chart(frame)
-    line = base.mark_line(strokeWidth=2, clip=True, strokeJoin="round").encode(
+    # A width of the mark would win over the widths of lines.
+    width = 2 if widths is None else altair.Undefined
+    line = base.mark_line(strokeWidth=width, clip=True, strokeJoin="round").encode(
         x=x,
         y=y,
         color=colour,
@@ -128,7 +130,9 @@ def time_lines(
         if widths is None
         else altair.Undefined,
         strokeWidth=altair.StrokeWidth(
-            f"{of}:O", scale=altair.Scale(domain=list(names), range=list(widths)), legend=None
+            f"{of}:O",
+            scale=altair.Scale(type="ordinal", domain=list(names), range=list(widths)),
+            legend=None,
         )
         if widths is not None
         else altair.Undefined,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +113,7 @@ def page_of(title: str, parts: Iterable[str | Figure]) -> str:
             body.append(text(part))
     # "</script" would end a script, and "<!--" could hide its end.
     data = json.dumps(specs).replace("<", "\\u003c")
-    library = vl_convert.javascript_bundle().replace("</script", "<\\/script")
+    library = _library()
     return "\n".join(
         (
             "<!doctype html>",
@@ -129,6 +130,12 @@ def page_of(title: str, parts: Iterable[str | Figure]) -> str:
             "",
         )
     )
+
+
+@cache
+def _library() -> str:
+    """Return the scripts that draw: putting them together takes a second, once is enough."""
+    return str(vl_convert.javascript_bundle()).replace("</script", "<\\/script")
 
 
 def _for_screen(figure: Figure) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from drfh.report.parts import (
     Content,
     Figure,
     Markup,
+    details,
     join,
     number_text,
     part_text,
@@ -216,7 +217,7 @@ def _scorecard(tables: Tables, figures: set[str]) -> list[str]:
         tally[verdict] = tally.get(verdict, 0) + 1
         said = [text(_unbroken(claim["claim"]))]
         if claim.get("note"):
-            said.append(tag("span", _unbroken(claim["note"]), "soft"))
+            said.append(details("why", tag("span", _unbroken(claim["note"]), "soft")))
         condition = claim.get("condition") or ""
         rows.append(
             [
@@ -287,15 +288,15 @@ def _figure_link(figure: str, figures: set[str]) -> str:
     >>> _figure_link("Fig. 5", {"fig-5"})
     '<a href="#fig-5">Fig. 5</a>'
     """
-    found = re.search(r"(\d+)", figure)
-    name = f"fig-{found[1]}" if found else "table-2"
-    if "table" in figure.lower():
+    found = re.match(r"Fig\. (\d+)", figure)
+    name = f"fig-{max(int(found[1]), 2)}" if found else ""  # the first two are one
+    if figure.startswith("Table"):
         name = "table-2"
-    if name == "fig-1":
-        name = "fig-2"
-    if name not in figures:
-        return figure
-    return Markup(f'<a href="#{name}">{text(figure)}</a>')
+    if name in figures:
+        return Markup(f'<a href="#{name}">{text(figure)}</a>')
+    if figure.lower() == "set-up":
+        return Markup(f'<a href="#setup">{text(figure)}</a>')
+    return figure
 
 
 def _tables_of(section: str, tables: Tables) -> list[str]:

@@ -85,6 +85,8 @@ def two_servers_plots(tables: Tables) -> list[Plot]:
         )  # fmt: skip
         panels.append((str(server), chart))
     totals = frame.group_by("row", maintain_order=True).agg(pl.col("tasks").sum())
+    means = use.group_by("row", maintain_order=True).agg(pl.col("used").mean())
+    in_use = "; ".join(f"{row} {part_text(mean)}" for row, mean in means.rows())
     words_of = "; ".join(f"{row} {_count(total)}" for row, total in totals.rows())
     return [
         Plot(
@@ -99,7 +101,7 @@ def two_servers_plots(tables: Tables) -> list[Plot]:
         Plot(
             "fig-3",
             "How full the two servers are (Fig. 2 and 3)",
-            "DRF on each server leaves most of one resource of each server idle; DRFH fills both.",
+            f"In use, the mean of both servers and resources: {in_use}.",
             panels,
             use.drop("row"),
             dot_keys(resources),
@@ -157,9 +159,10 @@ def dynamic_plots(tables: Tables) -> list[Plot]:
             lines, users, "seconds", f"part of all {word}", of="user", top=0.8, widths=widths
         )
         panels.append((f"{word} share", chart))
+    most: Any = frame.select(pl.max_horizontal(pl.col("dominant", "exact", "whole").max())).item()
     dominant = time_lines(
         thin.select("user", "time", pl.col("dominant").alias("value")), users, "seconds",
-        "global dominant share", of="user", top=0.8, widths=widths,
+        "global dominant share", of="user", top=1.04 * float(most or 1.0), widths=widths,
     )  # fmt: skip
     beside = thin.unpivot(
         ["exact", "whole"], index=["user", "time"], variable_name="optimum", value_name="value"
@@ -197,8 +200,7 @@ def dynamic_plots(tables: Tables) -> list[Plot]:
     return [
         Plot(
             "fig-4",
-            "Three users come and go on 100 servers: dominant shares follow the exact optimum "
-            "(Fig. 4)",
+            "Three users come and go on 100 servers: global dominant shares over time (Fig. 4)",
             caption,
             [("", dominant)],
             frame,
@@ -207,8 +209,8 @@ def dynamic_plots(tables: Tables) -> list[Plot]:
         Plot(
             "fig-4-resources",
             "The same three users: what they hold of CPU and memory (Fig. 4)",
-            "A user who needs mostly CPU holds little memory, and the other way round: that is how "
-            "all of them get more than a third of what they need most.",
+            "A user who needs mostly CPU holds little memory, and the other way round: they leave "
+            "each other what they do not need.",
             panels,
             frame.select("time", "user", "cpu", "memory"),
             keys,
@@ -406,7 +408,7 @@ def reduction_plot(tables: Tables) -> Plot:
             )
         )  # fmt: skip
         panels.append(
-            (f"Best-Fit against {rival}", _reductions(long, names, list(labels.values())))
+            (f"Best-Fit against {rival}", _reductions(long, names, list(labels.values()), lowest))
         )
     return Plot(
         "fig-6-sizes",
@@ -427,6 +429,7 @@ def _reductions(
     base = altair.Chart(frame).encode(
         x=altair.X(
             "class:N", sort=list(order), title="tasks of a job",
+            scale=altair.Scale(domain=list(order)),  # also classes without a job
             axis=altair.Axis(labelAngle=0, labelExpr="split(datum.label, '|')", labelLimit=90),
         ),
         xOffset=altair.XOffset("statistic:N", sort=list(names)),

@@ -99,18 +99,27 @@ nav { font-size: .9rem; margin: 1rem 0; display: flex; flex-wrap: wrap; gap: .2r
 .tally .untested { color: var(--soft); border: 1px dashed var(--soft); }
 td.best { font-weight: 700; }
 table.scorecard td:nth-child(2) { min-width: 19rem; }
+table.scorecard td:nth-child(1) { width: 11rem; min-width: 9.5rem; }
+table.scorecard td:nth-child(3) { min-width: 6rem; }
+table.scorecard td:nth-child(4) { min-width: 11.5rem; }
+table.scorecard summary { color: var(--soft); font-size: .8125rem; cursor: pointer; }
 table.scorecard td:nth-child(5) { white-space: nowrap; }
 @media (max-width: 44rem) {
-  table.scorecard td:nth-child(2) { min-width: 0; }
+  table.scorecard td:nth-child(n) { min-width: 0; }
+  table.scorecard td:nth-child(-n+2)::before { content: none !important; }
   td.part { min-width: 4.2rem; }
   table.labelled td[data-label]:not(:empty)::before { content: attr(data-label) ": ";
     color: var(--soft); font-weight: 400; } }
 @media print {
-  :root { color-scheme: light; --ink: #000; --soft: #444; --paper: #fff; --line: #bbb; }
+  :root { color-scheme: light; --ink: #000; --soft: #444; --paper: #fff; --line: #bbb;
+          --bar: #4c78a8; --bad: #b3261e; --good: #1b7f3b; --yes: #1766a8; --partly: #8a5a00; }
   body { max-width: none; margin: 0; font-size: 10.5pt; }
   figure.plot, tr, .tally { break-inside: avoid; }
+  details::details-content { content-visibility: visible; height: auto; }
   h2, h3 { break-after: avoid; }
-  nav, .vega-embed summary, a.data, button.copy { display: none !important; }
+  table.scorecard td:nth-child(n) { min-width: 0; }
+  nav, .vega-embed summary, table.scorecard summary, a.data, button.copy {
+    display: none !important; }
   .scroll, .table { overflow: visible; }
   .figure { min-width: 0 !important; }
   .figure svg { max-width: 100%; height: auto; }
