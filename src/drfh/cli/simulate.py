@@ -118,6 +118,12 @@ def simulate(
         bool,
         typer.Option("--log", rich_help_panel=_OUTPUT, help="Write all tasks to tasks.parquet."),
     ] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", rich_help_panel=_OUTPUT, help="Write one offline page with figures."
+        ),
+    ] = None,
     everyone: Annotated[
         bool,
         typer.Option("--all", rich_help_panel=_OUTPUT, help="Show every user, however many."),
@@ -141,6 +147,8 @@ def simulate(
 
       drfh simulate gpu-day --policy best-fit-drfh,slots:4,fifo -o runs
 
+      drfh simulate gpu-day --policy best-fit-drfh,fifo --report page.html
+
       drfh simulate paper-dynamic --until 1000 --interval 10 --json
 
       drfh simulate --trace google-2011:clusterdata --set servers=2000
@@ -159,6 +167,10 @@ def simulate(
         raise InputError("--jobs", "must be a whole number ≥ 1", jobs)
     if seeds is not None and not 1 <= seeds <= _MOST_SEEDS:
         raise InputError("--seeds", f"must be a whole number from 1 to {_MOST_SEEDS:,}", seeds)
+    if report is not None:
+        from drfh.report.runs import check_report, name_runs, save_runs
+
+        check_report(report, "--report")
     runs = _runs(policy, seed, seeds)
     targets = _targets(runs, output, force)
     given = _load(file, trace, settings or [], strict)
@@ -174,6 +186,8 @@ def simulate(
     options["source"] = given.source
     _check(given.cluster, workload, runs, options)
     results = _carry_out(given.cluster, workload, runs, options, jobs, targets, force, output)
+    if report is not None:
+        save_runs(name_runs(results, [run.name for run in runs]), report, given.title)
     if as_json:
         places: list[str | None] = [str(target) for target in targets]
         places = places or [None] * len(results)
@@ -193,8 +207,9 @@ def simulate(
         print_trace_notes(given.trace)
     if seeds is not None and len(runs) < seeds * len({run.policy for run in runs}):
         text.say("a policy that draws nothing is the same for all seeds: it ran once")
-    if output is not None:
-        text.say(f"saved: {output}")
+    for saved in (output, report):
+        if saved is not None:
+            text.say(f"saved: {saved}")
 
 
 class _Given(NamedTuple):

@@ -10,6 +10,7 @@ import numpy as np
 from drfh.cli.columns import Column, print_columns
 from drfh.cli.compare_text import number
 from drfh.cli.output import console, percent, print_json, table
+from drfh.report.parts import seconds
 from drfh.resources import some
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ __all__ = ["print_devices", "print_policies", "print_runs", "say", "seconds", "s
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 24
 _MOST_USERS = 12
-# From which span on, how many seconds, name.
-_UNITS = ((2 * 86400, 86400, "d"), (7200, 3600, "h"), (120, 60, "min"), (0, 1, "s"))
 
 
 def spark(values: Any, width: int = _WIDTH, top: float = 1.0) -> str:
@@ -40,23 +39,6 @@ def spark(values: Any, width: int = _WIDTH, top: float = 1.0) -> str:
     parts = np.array_split(numbers, min(width, len(numbers)))
     steps = [min(max(float(part.mean()) / top, 0.0), 1.0) for part in parts]
     return "".join(_BLOCKS[min(int(step * len(_BLOCKS) + 0.5), len(_BLOCKS) - 1)] for step in steps)
-
-
-def seconds(value: float | None) -> str:
-    """Return a time span with three digits, in a unit that suits it.
-
-    Examples
-    --------
-    >>> seconds(0), seconds(90), seconds(565), seconds(15264), seconds(86400), seconds(None)
-    ('0 s', '90 s', '9.42 min', '4.24 h', '24 h', '–')
-    >>> seconds(2e8), seconds(0.01234)
-    ('2,315 d', '0.0123 s')
-    """
-    if value is None:
-        return "–"
-    size, unit = next(unit[1:] for unit in _UNITS if abs(value) >= unit[0])
-    amount = value / size
-    return f"{amount:,.0f} {unit}" if 99.95 <= amount < 1e15 else f"{amount:.3g} {unit}"
 
 
 def spans(values: Sequence[float | None]) -> list[str]:

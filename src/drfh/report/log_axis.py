@@ -21,12 +21,22 @@ Kind: TypeAlias = Literal["plain", "count", "bytes", "seconds"]
 
 _MOST_TICKS = 8
 _ZERO_ROOM = 0.07  # of the axis, between 0 and the least amount
+_MANY_POWERS = 2.5
 _BYTES = 2**20
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _TIMES = (
     (1e-6, "1 µs"), (1e-3, "1 ms"), (0.01, "10 ms"), (0.1, "0.1 s"), (1, "1 s"), (10, "10 s"),
     (60, "1 min"), (600, "10 min"), (3600, "1 h"), (36_000, "10 h"), (864e2, "1 d"),
     (864e3, "10 d"), (864e4, "100 d"), (864e5, "1,000 d"), (864e6, "10,000 d"),
+)  # fmt: skip
+
+_SHORT_TIMES = tuple(
+    (amount * size, f"{amount} {unit}")
+    for size, unit, amounts in (
+        (1, "s", (1, 2, 5, 10, 20, 30)), (60, "min", (1, 2, 5, 10, 20, 30)),
+        (3600, "h", (1, 2, 5, 10)), (86400, "d", (1, 2, 5, 10, 20, 50, 100)),
+    )
+    for amount in amounts
 )  # fmt: skip
 
 
@@ -96,7 +106,10 @@ class LogAxis:
     def ticks(self) -> tuple[list[float], list[str]]:
         """Return positions of ticks, and what is written there."""
         if self.kind == "seconds":
-            found = [(math.log10(s), word) for s, word in _TIMES]
+            # An axis of few powers has ticks between them.
+            few = self.low >= 0 and self.high - self.low <= _MANY_POWERS
+            times = _SHORT_TIMES if few else _TIMES
+            found = [(math.log10(s), word) for s, word in times]
         elif self.kind == "bytes":
             found = self._powers(2.0, range(80))
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,20 +20,35 @@ if TYPE_CHECKING:
     import altair
     import polars
 
-__all__ = ["figure_bytes", "offline_page", "page_of", "save_picture"]
+__all__ = ["figure_bytes", "figure_files", "offline_page", "page_of", "save_picture"]
 
 _MOST_ROWS = 1_000
+_KEYED = ("color", "shape", "strokeDash", "strokeWidth")
 _SUFFIXES = (".html", ".svg", ".png", ".pdf")
 
 
 def figure_bytes(chart: altair.TopLevelMixin, suffix: str) -> bytes:
     """Return a chart as the content of an .svg, .png or .pdf file."""
-    spec = json.dumps(_for_paper(chart.to_dict()))
-    if suffix == ".svg":
-        return str(vl_convert.vegalite_to_svg(spec)).encode()
-    if suffix == ".png":
-        return bytes(vl_convert.vegalite_to_png(spec, scale=2.0))
-    return bytes(vl_convert.vegalite_to_pdf(spec))
+    return next(iter(figure_files(chart, [suffix]).values()))
+
+
+def figure_files(chart: altair.TopLevelMixin, suffixes: Iterable[str]) -> dict[str, bytes]:
+    r"""Return a chart as the content of several kinds of files: laid out once, for that is slow.
+
+    Examples
+    --------
+    >>> import altair
+    >>> chart = altair.Chart(altair.InlineData([{"a": 1}])).mark_point().encode(x="a:Q")
+    >>> {kind: data[:4] for kind, data in figure_files(chart, [".svg", ".png", ".pdf"]).items()}
+    {'.svg': b'<svg', '.png': b'\x89PNG', '.pdf': b'%PDF'}
+    """
+    drawn = str(vl_convert.vegalite_to_svg(json.dumps(_for_paper(chart.to_dict()))))
+    made: dict[str, Callable[[], bytes]] = {
+        ".svg": drawn.encode,
+        ".png": lambda: bytes(vl_convert.svg_to_png(drawn, scale=2.0)),
+        ".pdf": lambda: bytes(vl_convert.svg_to_pdf(drawn)),
+    }
+    return {suffix: made[suffix]() for suffix in suffixes}
 
 
 def _for_paper(spec: dict[str, Any]) -> dict[str, Any]:
@@ -97,7 +113,7 @@ def page_of(title: str, parts: Iterable[str | Figure]) -> str:
             body.append(text(part))
     # "</script" would end a script, and "<!--" could hide its end.
     data = json.dumps(specs).replace("<", "\\u003c")
-    library = vl_convert.javascript_bundle().replace("</script", "<\\/script")
+    library = _library()
     return "\n".join(
         (
             "<!doctype html>",
@@ -116,13 +132,30 @@ def page_of(title: str, parts: Iterable[str | Figure]) -> str:
     )
 
 
+@cache
+def _library() -> str:
+    """Return the scripts that draw: putting them together takes a second, once is enough."""
+    return str(vl_convert.javascript_bundle()).replace("</script", "<\\/script")
+
+
 def _for_screen(figure: Figure) -> dict[str, Any]:
     spec = figure.chart.to_dict()
     spec.pop("config", None)  # the page has its own, light and dark
+    if not figure.keys:
+        _drop_legends(spec)
     if figure.stretch:
         spec["width"] = "container"
         spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     return spec
+
+
+def _drop_legends(spec: dict[str, Any]) -> None:
+    for channel in _KEYED:
+        words = spec.get("encoding", {}).get(channel)
+        if isinstance(words, dict) and "field" in words:
+            words["legend"] = None
+    for layer in spec.get("layer", ()):
+        _drop_legends(layer)
 
 
 def save_picture(

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cell", "Figure", "Markup", "bar", "details", "join", "mark", "number_text",
-    "part_text", "short_number", "table", "tag", "text"
+    "part_text", "seconds", "short_number", "table", "tag", "text"
 ]  # fmt: skip
+
+# From which span on, how many seconds, name.
+_UNITS = ((2 * 86400, 86400, "d"), (7200, 3600, "h"), (120, 60, "min"), (0, 1, "s"))
 
 #: Verdict → what stands for it, and its name in the style of the page.
 MARKS: dict[str, tuple[str, str]] = {
@@ -71,11 +74,14 @@ class Figure:
         Whether it takes the width of the page; for single and layered charts.
     least : int
         Narrower than this many pixels it is scrolled and not squeezed.
+    keys : bool
+        Whether to draw the legends of colours, dashes and shapes; not if the page has them.
     """
 
     chart: altair.TopLevelMixin
     stretch: bool = False
     least: int = 0
+    keys: bool = True
 
 
 def text(value: str) -> Markup:
@@ -178,7 +184,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Content]], kind: str = ""
     rows
         Cells, or texts and numbers.
     kind
-        ``cards``: on a narrow screen each row becomes a block of its own.
+        ``cards``: on a narrow screen each row becomes a block of its own; with ``labelled`` its
+        cells then say of which column they are.
 
     Examples
     --------
@@ -188,14 +195,15 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Content]], kind: str = ""
     """
     content = [[_cell(value) for value in row] for row in rows]
     kinds = [
-        {cell.kind for row in content if (cell := row[column]).content}
+        {cell.kind.partition(" ")[0] for row in content if (cell := row[column]).content}
         for column in range(len(head))
     ]
     names = "".join(
-        tag("th", name, "number" if found in ({"number"}, {"part"}) else "")
+        tag("th", name, "number" if found and found <= {"number", "part"} else "")
         for name, found in zip(head, kinds, strict=True)
     )
-    lines = "\n".join(f"<tr>{''.join(_element(cell) for cell in row)}</tr>" for row in content)
+    labels = head if "labelled" in kind.split() else [""] * len(head)
+    lines = "\n".join(f"<tr>{''.join(map(_element, row, labels))}</tr>" for row in content)
     style = _attribute("class", kind)
     return Markup(f'<div class="table"><table{style}><tr>{names}</tr>\n{lines}</table></div>')
 
@@ -232,9 +240,27 @@ def short_number(value: float) -> str:
     return number_text(float(f"{value:.4g}"))
 
 
-def _element(cell: Cell) -> str:
+def seconds(value: float | None) -> str:
+    """Return a time span with three digits, in a unit that suits it.
+
+    Examples
+    --------
+    >>> seconds(0), seconds(90), seconds(565), seconds(15264), seconds(86400), seconds(None)
+    ('0 s', '90 s', '9.42 min', '4.24 h', '24 h', '–')
+    >>> seconds(2e8), seconds(0.01234)
+    ('2,315 d', '0.0123 s')
+    """
+    if value is None:
+        return "–"
+    size, unit = next(unit[1:] for unit in _UNITS if abs(value) >= unit[0])
+    amount = value / size
+    return f"{amount:,.0f} {unit}" if 99.95 <= amount < 1e15 else f"{amount:.3g} {unit}"
+
+
+def _element(cell: Cell, label: str) -> str:
     style = "" if cell.part is None else f"--part: {100 * cell.part:.2f}%"
     extra = _attribute("class", cell.kind) + _attribute("style", style)
+    extra += _attribute("data-label", label)
     return f"<td{extra}{_attribute('title', cell.title)}>{text(cell.content)}</td>"
 
 

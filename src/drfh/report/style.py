@@ -1,15 +1,25 @@
 """How pages look, light and dark, and the script that draws their charts."""
 
-__all__ = ["FONT", "SCRIPT", "STYLE"]
+__all__ = ["DASHES", "FONT", "PALETTE", "SCRIPT", "STYLE"]
 
 FONT = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
+#: Eight colours that stay apart in every common kind of colour vision, on white and on black: the
+#: two nearest are 17 apart in CIELAB for whoever lacks one kind of cone (a test measures it).
+PALETTE = (
+    "#2d7dc4", "#e07b00", "#5f7d4a", "#b23cf5", "#a65b83", "#a6a15b", "#bf3300", "#00add9",
+)  # fmt: skip
+
+#: Lines differ in their dashes too, so that no line is known by its colour alone.
+DASHES = ((1, 0), (7, 3), (2, 2), (10, 3, 2, 3), (5, 5), (1, 3), (12, 4), (3, 2, 8, 2))
+
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2330; --soft: #5a6475; --paper: #ffffff;
-        --line: #d9dee7; --bar: #4c78a8; --bad: #b3261e; --good: #1b7f3b; }
+        --line: #d9dee7; --bar: #4c78a8; --bad: #b3261e; --good: #1b7f3b;
+        --yes: #1766a8; --partly: #8a5a00; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6e9ef; --soft: #9aa4b5; --paper: #14181f; --line: #2c3440; --bar: #72a6d8;
-          --bad: #ff8f86; --good: #7bd88f; } }
+          --bad: #ff8f86; --good: #7bd88f; --yes: #7db8ee; --partly: #f0b44c; } }
 body { font: 16px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; color: var(--ink);
        background: var(--paper); max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; line-height: 1.2; margin-bottom: .2rem; }
@@ -53,6 +63,73 @@ pre { background: color-mix(in srgb, var(--ink) 7%, transparent); padding: .7rem
       overflow: auto; max-height: 24rem; font: .8125rem/1.45 ui-monospace, "DejaVu Sans Mono",
       monospace; border-radius: 4px; }
 button.copy { font: inherit; font-size: .8125rem; cursor: pointer; }
+h3 { font-size: 1rem; line-height: 1.3; margin: 0 0 .3rem; }
+figure.plot { margin: 1.6rem 0 2.2rem; scroll-margin-top: 1rem; }
+figure.plot:target { outline: 2px solid var(--bar); outline-offset: .6rem; }
+.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr));
+          gap: .8rem 1.6rem; }
+.panels.small { grid-template-columns: repeat(auto-fit, minmax(min(100%, 16rem), 1fr)); }
+.panels.small .vega-embed.has-actions { padding-right: 0; }
+.panels.small .vega-embed details { display: none; }
+.panels.square { max-width: 36rem; }
+.panels > div, .panels .scroll { min-width: 0; }
+.panels p.head { margin: 0 0 .2rem; font-size: .875rem; font-weight: 600; }
+.panels .figure.stretch.vega-embed { max-width: none; width: 100%; }
+p.keys { display: flex; flex-wrap: wrap; gap: .1rem 1.1rem; margin: .1rem 0 .5rem;
+         font-size: .875rem; }
+p.keys span { display: inline-flex; align-items: center; gap: .4rem; overflow-wrap: anywhere; }
+p.keys svg { flex: none; }
+figcaption { color: var(--soft); font-size: .9rem; max-width: 54rem; margin-top: .4rem; }
+figcaption a.data { white-space: nowrap; }
+p.source { margin: .3rem 0 .8rem; padding: .5rem .8rem; border-left: 4px solid var(--bar);
+           background: color-mix(in srgb, var(--bar) 9%, transparent); font-weight: 600; }
+nav { font-size: .9rem; margin: 1rem 0; display: flex; flex-wrap: wrap; gap: .2rem 1rem; }
+.verdict { white-space: nowrap; font-weight: 600; }
+.verdict b { display: inline-block; min-width: 1.3em; text-align: center; margin-right: .35em;
+             border-radius: 4px; border: 1px solid currentColor; font-size: .9em; }
+.yes { color: var(--yes); } .partly { color: var(--partly); } .no { color: var(--bad); }
+.untested { color: var(--soft); }
+.yes b { background: var(--yes); color: var(--paper); }
+.no b { background: var(--bad); color: var(--paper); }
+.tally { display: flex; gap: 2px; margin: .6rem 0 .2rem; height: 1.9rem; }
+.tally span { flex: var(--n) 1 0; min-width: 2.2rem; display: grid; place-items: center;
+              font-weight: 600; font-size: .85rem; border-radius: 3px; color: var(--paper); }
+.tally .yes { background: var(--yes); } .tally .no { background: var(--bad); }
+.tally .partly { color: var(--partly); border: 2px solid var(--partly); }
+.tally .untested { color: var(--soft); border: 1px dashed var(--soft); }
+td.best { font-weight: 700; }
+table.scorecard td:nth-child(2) { min-width: 19rem; }
+table.scorecard td:nth-child(1) { width: 11rem; min-width: 9.5rem; }
+table.scorecard td:nth-child(3) { min-width: 6rem; }
+table.scorecard td:nth-child(4) { min-width: 11.5rem; }
+table.scorecard summary { color: var(--soft); font-size: .8125rem; cursor: pointer; }
+table.scorecard td:nth-child(5) { white-space: nowrap; }
+@media (max-width: 44rem) {
+  table.scorecard td:nth-child(n) { min-width: 0; }
+  table.scorecard td:nth-child(-n+2)::before { content: none !important; }
+  td.part { min-width: 4.2rem; }
+  table.labelled td[data-label]:not(:empty)::before { content: attr(data-label) ": ";
+    color: var(--soft); font-weight: 400; } }
+@media print {
+  :root { color-scheme: light; --ink: #000; --soft: #444; --paper: #fff; --line: #bbb;
+          --bar: #4c78a8; --bad: #b3261e; --good: #1b7f3b; --yes: #1766a8; --partly: #8a5a00; }
+  body { max-width: none; margin: 0; font-size: 10.5pt; }
+  figure.plot, tr, .tally { break-inside: avoid; }
+  details::details-content { content-visibility: visible; height: auto; }
+  h2, h3 { break-after: avoid; }
+  table.scorecard td:nth-child(n) { min-width: 0; }
+  nav, .vega-embed summary, table.scorecard summary, a.data, button.copy {
+    display: none !important; }
+  .scroll, .table { overflow: visible; }
+  .figure { min-width: 0 !important; }
+  .figure svg { max-width: 100%; height: auto; }
+  /* Charts that were drawn for the dark. */
+  .figure svg [fill="#e6e9ef"] { fill: #1c2330; }
+  .figure svg [stroke="#e6e9ef"] { stroke: #1c2330; }
+  .figure svg [stroke="#3a4352"] { stroke: #d9dee7; }
+  th, td { white-space: normal; }
+  .wide::before { display: none; } .more { mask-image: none; }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """
 
 SCRIPT = """
@@ -95,4 +172,9 @@ for (const button of document.querySelectorAll("button.copy"))
     navigator.clipboard?.writeText(source.textContent).then(() => {
       button.textContent = "copied"; }, () => {});
   });
+// The table behind a figure, one click away.
+for (const link of document.querySelectorAll("a.data")) {
+  const rows = JSON.parse(document.getElementById(link.dataset.source).textContent);
+  link.href = URL.createObjectURL(new Blob([rows], { type: "text/csv;charset=utf-8" }));
+}
 """

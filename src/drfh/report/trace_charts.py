@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from drfh.report.charts import GOOD, WIDTH
+from drfh.report.charts import GOOD, WIDTH, time_unit
 from drfh.report.log_axis import Kind, LogAxis, kind_of
 from drfh.resources import format_quantity
 from drfh.traces import Trace
@@ -28,7 +28,6 @@ _CELLS = 48
 _TINY = 0.001
 _LITTLE = 0.2
 _HEIGHT, _TALL = 240, 300
-_TIMES = ((3 * 86400, 86400, "days"), (2 * 3600, 3600, "hours"), (180, 60, "minutes"))
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -274,7 +273,7 @@ def load_chart(
     """
     single = len(loads) == 1
     end = max(float(table["end"][-1]) for _, table in loads)
-    size, unit = next(((u[1], u[2]) for u in _TIMES if end >= u[0]), (1, "seconds"))
+    size, unit = time_unit(end)
     frames = [
         _line(table, resource, size).with_columns(pl.lit(resource if single else name).alias("of"))
         for name, table in loads
