@@ -48,6 +48,9 @@ def read_machines(
     ledger.count("machines", frame["machine ID"].n_unique())
     for code, name in ((_ADD, "ADD"), (_REMOVE, "REMOVE"), (_UPDATE, "UPDATE")):
         ledger.count(f"machine {name} rows", int((frame["event type"] == code).sum()))
+    added = frame.filter(pl.col("event type") == _ADD)
+    empty = added.filter(pl.any_horizontal(pl.col("CPU capacity", "memory capacity").is_null()))
+    ledger.count("machine ADD rows without capacities", len(empty))
     fleet = _Fleet(ledger)
     frame = frame.filter(pl.col("time") <= end)
     for row in frame.filter(pl.col("time") <= begin).iter_rows():
