@@ -142,7 +142,7 @@ def plain_part(path: Path, ledger: Ledger) -> Part:
         (pl.col("different machines") == 1).alias("different_machines"),
     )
     return Part(
-        # Not read-only, as those of the kernel are: for another type, the next one is compiled anew.
+        # Not read-only, as the kernel makes them: for another type, the next is compiled anew.
         steps=Steps(*(column.to_numpy(writable=True) for column in steps)),
         form=np.arange(len(forms), dtype=np.int32),
         forms=forms,
