@@ -8,6 +8,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -420,6 +421,45 @@ def test_parts_out_of_order_are_the_same_either_way(trace: Path, tmp_path: Path)
     assert any("part before it" in oddity.kind for oddity in quick.oddities)
     for one, other in zip(everything(quick), everything(slow), strict=True):
         assert one == other
+
+
+def write_tasks(folder: Path, trace: Path, *parts: list[str]) -> None:
+    (folder / "machine_events").symlink_to(trace / "machine_events")
+    (folder / "task_events").mkdir()
+    for number, rows in enumerate(parts):
+        path = folder / "task_events" / f"part-{number:05}-of-00500.csv"
+        path.write_text("".join(row + "\n" for row in rows))
+
+
+def test_requests_stay_with_their_tasks_if_parts_are_out_of_order(
+    trace: Path, tmp_path: Path
+) -> None:
+    def run(time: int, job: int) -> list[str]:
+        return [f"{10**9 + time + e},,{job},0,,{e},ann,1,9,0.{job},0.25,,0" for e in (0, 1)]
+
+    write_tasks(tmp_path, trace, run(50, 5) + run(60, 6), run(10, 1) + run(20, 2) + run(70, 7))
+    for chosen in (nullcontext(), plain()):
+        with chosen:
+            found = traces.read("google-2011", tmp_path)
+        workload = found.workload
+        assert workload.job_names == ("1", "2", "5", "6", "7")
+        assert workload.demand[workload.batch_shape][:, 0].tolist() == [0.1, 0.2, 0.5, 0.6, 0.7]
+        assert [oddity.count for oddity in found.oddities] == [1]
+
+
+def test_a_job_is_of_the_user_of_its_lowest_task(trace: Path, tmp_path: Path) -> None:
+    rows = [
+        f"{10**9 + 9 * n + e},,7,{index},,{e},{user},1,9,0.5,0.25,,0"
+        for n, (index, user) in enumerate([(5, "bob"), (3, "eve"), (0, "ann"), (9, "ann")])
+        for e in (0, 1)
+    ]
+    write_tasks(tmp_path, trace, rows)
+    for chosen in (nullcontext(), plain()):
+        with chosen:
+            found = traces.read("google-2011", tmp_path)
+        assert [user.name for user in found.workload.users] == ["ann"]
+        assert found.details["index"].to_list() == [0, 9]
+        assert found.counts["tasks left out: of a job of another user"] == 2
 
 
 def test_servers_from_arrays_have_labels() -> None:

@@ -59,7 +59,7 @@ def tasks_of(
     if options["at_cut"] == "drop":
         kept.leave_out(still, "still running at the cut")
     form = events.form[runs.submit]
-    request = _requests(runs, form, events.forms, kept, options)
+    request = _requests(form, events.forms, kept, options)
     kept.leave_out(_of_others(runs, form, events.forms, kept.flags), "of a job of another user")
     chosen = np.flatnonzero(kept.flags)
     if not len(chosen):
@@ -114,15 +114,13 @@ class _Kept:
 
 
 def _requests(
-    runs: Runs, form: Ints, forms: pl.DataFrame, kept: _Kept, options: Mapping[str, Any]
+    form: Ints, forms: pl.DataFrame, kept: _Kept, options: Mapping[str, Any]
 ) -> dict[str, Floats]:
     """Settle what tasks ask for that ask for nothing, or do not say."""
     asked = {name: forms[name].to_numpy()[form] for name in _RESOURCES}
     if options["missing_requests"] == "mean":
-        order = np.flatnonzero(kept.flags)
-        order = order[np.lexsort((runs.submit[order], runs.task[order]))]
         for column in asked.values():
-            mean = pl.Series(column[order]).fill_nan(None).mean()
+            mean = pl.Series(column[kept.flags]).fill_nan(None).mean()
             if mean is not None:
                 column[np.isnan(column)] = mean
     kept.leave_out(np.isnan(asked["cpu"]) & np.isnan(asked["memory"]), "without a request")
