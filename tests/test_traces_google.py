@@ -361,6 +361,7 @@ PUBLISHED = {
     "SUBMIT rows without a request": 291,
     "SUBMIT rows that ask for no CPU": 4_161,
     "SUBMIT rows that ask for no memory": 238,
+    "different requests of CPU and memory": 2_407,
     "runs that ended": 752_939,
     "runs still open at the cut": 137_578,
     "machine rows": 37_780,

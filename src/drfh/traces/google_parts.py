@@ -142,6 +142,8 @@ def read_task_events(parts: Sequence[Path], ledger: Ledger, tell: Tell | None) -
     at_zero = sum(int(((one.time == 0) & (one.event == 0)).sum()) for one in events.steps)
     ledger.count("SUBMIT rows at time 0", at_zero)
     times = np.bincount(events.form, minlength=len(events.forms))
+    asked = events.forms.filter(times > 0).select("cpu", "memory").drop_nulls()
+    ledger.count("different requests of CPU and memory", asked.n_unique())
     for what, which in (
         ("without a request", pl.col("cpu").is_null() & pl.col("memory").is_null()),
         ("that ask for no CPU", (pl.col("cpu") == 0).fill_null(False)),
