@@ -107,8 +107,9 @@ def judge(
     """Return the claim with its verdict.
 
     It holds if it does under all choices and for all seeds; it holds *if …* the choices under
-    which it does for all seeds; else it does not hold. Without readings it was not tested. The
-    value is that of the first reading: the usual choices.
+    which it does for all seeds; else it does not hold. A reading without values has nothing to
+    say; without any other the claim was not tested. The value is that of the first reading: the
+    usual choices.
 
     Examples
     --------
@@ -117,7 +118,8 @@ def judge(
     >>> claim.verdict, claim.condition, claim.ours, claim.spread
     ('holds if …', 'skip', 0.6, (0.5, 0.7))
     """
-    if not readings or not readings[0].values:
+    readings = [reading for reading in readings if reading.values]
+    if not readings:
         return Claim(id, figure, text, paper, None, None, "not tested", "", rule, unit)
     usual = readings[0]
     good = [reading for reading in readings if reading.all_hold]
@@ -134,9 +136,7 @@ def judge(
         note += f"; so for {some} of {len(values)} draws"
     if len(readings) > 1:
         others = (
-            f"{r.condition}: {number_text(sum(r.values) / len(r.values), unit)}"
-            for r in readings
-            if r.values
+            f"{r.condition}: {number_text(sum(r.values) / len(r.values), unit)}" for r in readings
         )
         note += f". {'; '.join(others)}"
     return Claim(

@@ -23,6 +23,13 @@ __all__ = ["score"]
 _STATED = 0.01  # a whole percentage of the same pool: this far apart it is the same
 _OTHER_POOL = 0.02  # a percentage of another draw of servers
 _TWELVE_THOUSAND = (11_500, 13_000)
+_COUNTED = {"min": "the scarcer resource", "cpu": "the CPU"}
+_OVERSIZE = {
+    "ceil": "take several",
+    "reject": "never run",
+    "overcommit": "take one",
+    "fitcheck": "take one where they fit",
+}
 
 
 def score(
@@ -204,4 +211,4 @@ def _slots(table: pl.DataFrame) -> list[Claim]:
 
 
 def _rule_words(count: str, oversize: str) -> str:
-    return f"slots are counted by {count} and large tasks are handled by {oversize}"
+    return f"slots follow {_COUNTED[count]} and large tasks {_OVERSIZE[oversize]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -209,15 +210,15 @@ def _sharing(evidence: Evidence, table: pl.DataFrame) -> list[Claim]:
         part = float((gain(seed, blocked) < 0).mean())  # type: ignore[arg-type]
         return part, part <= _ONLY_TWO
 
-    def deepest(seed: int, blocked: str) -> tuple[float, bool]:
-        most_lost = max(-float(gain(seed, blocked).min()), 0.0)  # type: ignore[arg-type]
-        return most_lost, most_lost <= _SLIGHTLY
+    def lost(statistic: Callable[[pl.Series], Any]) -> Measured:
+        def measure(seed: int, blocked: str) -> tuple[float, bool]:
+            more = gain(seed, blocked)
+            if not (more < 0).any():  # then there is nobody to speak of
+                return float("nan"), False
+            amount = float(statistic(-more.filter(more < 0)))
+            return amount, amount <= _SLIGHTLY
 
-    def typical(seed: int, blocked: str) -> tuple[float, bool]:
-        lost = gain(seed, blocked)
-        lost = -lost.filter(lost < 0)
-        middle = float(lost.median() or 0.0)  # type: ignore[arg-type]
-        return middle, middle <= _SLIGHTLY
+        return measure
 
     def some(seed: int, blocked: str) -> tuple[float, bool]:
         number = int((gain(seed, blocked) < 0).sum())
@@ -225,8 +226,8 @@ def _sharing(evidence: Evidence, table: pl.DataFrame) -> list[Claim]:
 
     ways = {"": most(ties=False), "as many tasks count as more": most(ties=True)}
     slightly = {
-        "the user who loses most is meant": deepest,
-        "the median of those who lose is meant": typical,
+        "the user who loses most is meant": lost(pl.Series.max),
+        "the median of those who lose is meant": lost(pl.Series.median),
     }
     return [
         judge("sharing-not-all", "Fig. 8", "Sharing incentive is not guaranteed for all users",
