@@ -136,6 +136,16 @@ def test_each_run_is_made_once(found: Reproduction) -> None:
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.parametrize("policy", [BEST_FIT, "mesos", "drfh+best-fit+strict"])
+def test_each_draw_has_servers_of_its_own(found: Reproduction, trace: Trace, policy: str) -> None:
+    ground = ground_of(SETUP, trace)
+    assert ground.cluster(0) != ground.cluster(1)
+    alone = simulate(ground.cluster(1), trace.workload, policy, 3600, 1)
+    ours = evidence_of(found).runs[Key(policy, 1)]
+    assert_frame_equal(ours.jobs, alone.jobs, check_exact=True)
+    assert ours.numbers["utilisation"] == alone.numbers["utilisation"]
+
+
 def test_one_process_and_two_find_the_same(found: Reproduction, trace: Trace) -> None:
     seen: list[tuple[str, float, int]] = []
     again = reproduce(SETUP, trace=trace, processes=2, progress=lambda *news: seen.append(news))
@@ -184,7 +194,9 @@ def test_slots_have_the_paper_on_top(found: Reproduction) -> None:
     assert len(table) == 5 + 2 * 2 * 2 * 5
     run = evidence_of(found).runs[Key("slots:12:cpu:ceil", 1)]
     row = table.filter(slots=12, count_rule="cpu", oversize="ceil", seed=1)
-    assert row["cpu"].item() == run.numbers["utilisation"]["cpu"]
+    used = run.numbers["utilisation"]
+    assert row.select("cpu", "memory").row(0) == (used["cpu"], used["memory"])
+    assert row["completed"].item() == run.numbers["tasks"]["completed"]
 
 
 def test_the_best_slots_are_fullest(found: Reproduction) -> None:
