@@ -284,11 +284,16 @@ def slots_plot(tables: Tables) -> Plot:
         "How a server is cut into slots (by its scarcer resource, or by CPU alone) and what "
         "becomes of a task that is larger than a slot are not in the paper. With the same number "
         f"of slots these rules differ by up to {rules} points of CPU; under one rule the numbers "
-        f"differ by up to {numbers}. Upright lines: the least and the most over the seeds.",
+        f"differ by up to {numbers}.{_over_seeds(frame, 'Upright lines')}",
         panels,
         frame,
         keys,
     )
+
+
+def _over_seeds(frame: pl.DataFrame, what: str) -> str:
+    many = frame["seed"].drop_nulls().n_unique() > 1
+    return f" {what}: the least and the most over the seeds." if many else ""
 
 
 def _differences(frame: pl.DataFrame) -> tuple[str, str]:
@@ -424,8 +429,8 @@ def reduction_plot(tables: Tables) -> Plot:
         "fig-6-sizes",
         "How much sooner jobs are complete under Best-Fit, by their number of tasks (Fig. 6b)",
         "Above 0 % Best-Fit is faster. The two statistics answer different questions: the first "
-        "counts every job alike, the second every second. Lines: the least and the most "
-        "over the seeds; below −100 % bars end.",
+        f"counts every job alike, the second every second. Bars end at −100 %."
+        f"{_over_seeds(frame, 'Lines')}",
         panels,
         frame,
         dot_keys(names),
