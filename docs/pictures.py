@@ -1,8 +1,12 @@
-"""Draw the pictures of README and docs from real allocations and runs: ``make pictures``."""
+"""Draw the pictures of README and docs from real allocations and runs: ``make pictures``.
+
+With the directory of a reproduction (``python docs/pictures.py DIR``) also two of its figures.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,9 @@ import vl_convert
 import drfh
 from drfh.report.allocation import allocation_chart, usage_table
 from drfh.report.page import figure_bytes
+from drfh.report.plots import Plot, paper_chart
+from drfh.report.reproduction_charts import utilisation_plots
+from drfh.report.reproduction_users import ratios_plot
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -292,9 +299,57 @@ def _dressed(chart: Any, look: dict[str, Any]) -> dict[str, Any]:
     return spec
 
 
+def reproduced(folder: Path, name: str) -> Plot:
+    """Return a figure of a reproduction: utilisation over time, or what users get done.
+
+    Parameters
+    ----------
+    folder
+        Its directory, with ``tables/``.
+    name
+        ``reproduced-utilisation`` or ``reproduced-ratios``.
+    """
+    table = name.removeprefix("reproduced-")
+    tables = {table: polars.read_parquet(folder / "tables" / f"{table}.parquet")}
+    return utilisation_plots(tables)[0] if table == "utilisation" else ratios_plot(tables)
+
+
+def draw_reproduced(folder: Path) -> None:
+    """Write two figures of a reproduction, as small as they can be: no words for each point.
+
+    Parameters
+    ----------
+    folder
+        Directory of the reproduction.
+    """
+    for name in ("reproduced-utilisation", "reproduced-ratios"):
+        chart = paper_chart(reproduced(folder, name))
+        for look_name, look in LOOKS.items():
+            spec = _dressed(chart, look)
+            spec["config"] |= {"background": "transparent", "aria": False}
+            spec["config"]["rule"] = {"color": look["soft"]}
+            for key, rows in spec["datasets"].items():
+                spec["datasets"][key] = _seen(rows)
+            drawn = str(vl_convert.vegalite_to_svg(json.dumps(spec)))
+            (IMAGES / f"{name}-{look_name}.svg").write_text(drawn, encoding="utf-8")
+
+
+def _seen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows without those that lie exactly on others: most users get all or nothing done."""
+    places = {
+        json.dumps({name: value for name, value in row.items() if name not in ("user", "tasks")})
+        if "area" in row
+        else position: row
+        for position, row in enumerate(rows)
+    }
+    return list(places.values())
+
+
 def main() -> None:
     """Write all pictures."""
     IMAGES.mkdir(exist_ok=True)
+    for folder in sys.argv[1:]:
+        draw_reproduced(Path(folder))
     for picture, draw in (("paper-example", paper_example), ("over-time", shares_over_time)):
         for name, look in LOOKS.items():
             spec = draw(look)

@@ -117,7 +117,7 @@ def time_lines(
     scale = altair.Scale(domain=[0, most], nice=False)
     y = altair.Y("value:Q", title=y_title, axis=altair.Axis(format=style, tickCount=5), scale=scale)
     # The same legend for all that tells lines apart, or there would be one for each.
-    keys = legend_above(names)
+    keys = legend_above(names) if len(names) > 1 else None
     colour = altair.Color(f"{of}:N", scale=colour_of(names), legend=keys)
     base = altair.Chart(frame)
     # A width of the mark would win over the widths of lines.
@@ -263,6 +263,7 @@ def spread_lines(
         pl.col("part").round(5),
         pl.col("amount").round_sig_figs(5),
     )
+    keys = legend_above(names) if len(names) > 1 else None
     chart: altair.Chart = (
         altair.Chart(frame, width=WIDTH, height=height)
         .mark_line(interpolate="step-after", strokeWidth=2)
@@ -274,10 +275,8 @@ def spread_lines(
                 scale=altair.Scale(domain=[0, 1]),
                 axis=altair.Axis(format="%", tickCount=5),
             ),
-            color=altair.Color(f"{of}:N", scale=colour_of(names), legend=legend_above(names)),
-            strokeDash=altair.StrokeDash(
-                f"{of}:N", scale=dash_of(names), legend=legend_above(names)
-            ),
+            color=altair.Color(f"{of}:N", scale=colour_of(names), legend=keys),
+            strokeDash=altair.StrokeDash(f"{of}:N", scale=dash_of(names), legend=keys),
             tooltip=[altair.Tooltip(f"{of}:N", title=" ")],
         )
     )

@@ -29,6 +29,7 @@ __all__ = [
 
 Chart: TypeAlias = altair.Chart | altair.LayerChart
 
+_SMALL = 280  # pixels of a small panel on paper
 _LINE = 110  # letters of a caption below the title of a figure on paper
 
 
@@ -189,6 +190,8 @@ def paper_chart(plot: Plot) -> altair.TopLevelMixin:
         if isinstance(one, altair.LayerChart):  # nobody points at paper
             one.layer = [layer for layer in one.layer if layer.name != READER]
             one.params = altair.Undefined
+        if plot.small:
+            one.width = _SMALL
         if heading:
             one.title = altair.TitleParams(heading, anchor="start", frame="group", fontSize=12)
         drawn.append(one)
@@ -201,7 +204,7 @@ def paper_chart(plot: Plot) -> altair.TopLevelMixin:
         return result
     together: altair.TopLevelMixin = altair.ConcatChart(
         concat=drawn, columns=3 if plot.small else 2, spacing={"row": 26, "column": 36}, title=title
-    ).resolve_scale(color="independent")
+    ).resolve_scale(color="independent", shape="independent", strokeDash="independent")
     return together
 
 

@@ -151,7 +151,11 @@ def dynamic_plots(tables: Tables) -> list[Plot]:
     users = frame["user"].unique(maintain_order=True).to_list()
     widths = [_WIDTHS[min(i, len(_WIDTHS) - 1)] for i in range(len(users))]
     keys = [Key(name, PALETTE[i % len(PALETTE)]) for i, name in enumerate(users)]
-    thin = on_grid(frame, ["user"], 2 * MOST_POINTS)
+    # Without the time before the first task of a user and after its last.
+    held = pl.col("dominant")
+    beside_it = held.shift(1).over("user").fill_null(0) + held.shift(-1).over("user").fill_null(0)
+    there = frame.filter((held > 0) | (beside_it > 0) | (pl.col("exact") > 0))
+    thin = on_grid(there, ["user"], 2 * MOST_POINTS)
     panels: list[tuple[str, Chart]] = []
     for column, word in (("cpu", "CPU"), ("memory", "memory")):
         lines = thin.select("user", "time", pl.col(column).alias("value"))
@@ -167,6 +171,13 @@ def dynamic_plots(tables: Tables) -> list[Plot]:
     beside = thin.unpivot(
         ["exact", "whole"], index=["user", "time"], variable_name="optimum", value_name="value"
     ).filter(pl.col("value") > 0)
+    beside = beside.with_columns(
+        pl.col("optimum").replace({"exact": "exact, divisible", "whole": "exact, whole tasks"})
+    )
+    optimum_keys = [
+        Key("exact, divisible", NEUTRAL, dash=(7, 3)),
+        Key("exact, whole tasks", NEUTRAL, dash=(1, 2)),
+    ]
     optima = (
         altair.Chart(beside)
         .mark_line(strokeWidth=1.4, color=NEUTRAL)
@@ -176,8 +187,11 @@ def dynamic_plots(tables: Tables) -> list[Plot]:
             detail="user:N",
             strokeDash=altair.StrokeDash(
                 "optimum:N",
-                scale=altair.Scale(domain=["exact", "whole"], range=[[7, 3], [1, 2]]),
-                legend=None,
+                scale=altair.Scale(
+                    domain=[key.name for key in optimum_keys],
+                    range=[list(key.dash) for key in optimum_keys],
+                ),
+                legend=legend_above([key.name for key in optimum_keys]),
             ),
         )
     )
@@ -193,10 +207,6 @@ def dynamic_plots(tables: Tables) -> list[Plot]:
             f" In the median the simulation is {gaps[0]} of the pool away from the exact divisible "
             f"optimum and {gaps[1]} from that of whole tasks."
         )
-    optimum_keys = [
-        Key("exact, divisible", NEUTRAL, dash=(7, 3)),
-        Key("exact, whole tasks", NEUTRAL, dash=(1, 2)),
-    ]
     return [
         Plot(
             "fig-4",
@@ -226,7 +236,7 @@ def slots_plot(tables: Tables) -> Plot:
         pl.when(pl.col("source") == "paper").then(pl.lit("the paper")).otherwise(rule).alias("row")
     )
     names = [name for name in named["row"].unique(maintain_order=True) if name != "the paper"]
-    keys = [Key("the paper", NEUTRAL, shape="diamond"), *dot_keys(names)]
+    keys = [Key("the paper", NEUTRAL, shape="cross"), *dot_keys(names)]
     domain = [key.name for key in keys]
     colours = altair.Scale(domain=domain, range=[key.colour for key in keys])
     shapes = altair.Scale(domain=domain, range=[key.shape for key in keys])
@@ -274,11 +284,16 @@ def slots_plot(tables: Tables) -> Plot:
         "How a server is cut into slots (by its scarcer resource, or by CPU alone) and what "
         "becomes of a task that is larger than a slot are not in the paper. With the same number "
         f"of slots these rules differ by up to {rules} points of CPU; under one rule the numbers "
-        f"differ by up to {numbers}. Upright lines: the least and the most over the seeds.",
+        f"differ by up to {numbers}.{_over_seeds(frame, 'Upright lines')}",
         panels,
         frame,
         keys,
     )
+
+
+def _over_seeds(frame: pl.DataFrame, what: str) -> str:
+    many = frame["seed"].drop_nulls().n_unique() > 1
+    return f" {what}: the least and the most over the seeds." if many else ""
 
 
 def _differences(frame: pl.DataFrame) -> tuple[str, str]:
@@ -352,7 +367,7 @@ def completion_plot(tables: Tables) -> Plot:
         "policy", pl.col("seconds").alias("amount"), pl.col("fraction").alias("part")
     )
     chart = spread_lines(
-        table, names, "time from submission to the end of the last task", "part of these jobs",
+        table, names, "from submission to the last end", "part of these jobs",
         of="policy", height=260,
     )  # fmt: skip
     medians = []
@@ -388,7 +403,7 @@ def reduction_plot(tables: Tables) -> Plot:
     for rival in frame["rival"].unique(maintain_order=True):
         own = frame.filter(pl.col("rival") == rival)
         jobs = own.group_by("job_class", maintain_order=True).agg(pl.col("jobs").mean())
-        labels = {name: f"{name}|{count:,.0f} jobs" for name, count in jobs.rows()}
+        labels = {name: f"{name} tasks|{count:,.0f} jobs" for name, count in jobs.rows()}
         long = (
             own.unpivot(
                 list(_STATISTICS), index=["job_class"], variable_name="statistic",
@@ -414,32 +429,32 @@ def reduction_plot(tables: Tables) -> Plot:
         "fig-6-sizes",
         "How much sooner jobs are complete under Best-Fit, by their number of tasks (Fig. 6b)",
         "Above 0 % Best-Fit is faster. The two statistics answer different questions: the first "
-        "counts every job alike, the second every second. Upright lines: the least and the most "
-        "over the seeds; below −100 % bars end.",
+        f"counts every job alike, the second every second. Bars end at −100 %."
+        f"{_over_seeds(frame, 'Lines')}",
         panels,
         frame,
         dot_keys(names),
-        least=380,
     )
 
 
 def _reductions(
     frame: pl.DataFrame, names: Sequence[str], order: Sequence[str], lowest: float
 ) -> altair.LayerChart:
+    """Return lying bars: on a narrow screen there is no room for five classes side by side."""
     base = altair.Chart(frame).encode(
-        x=altair.X(
-            "class:N", sort=list(order), title="tasks of a job",
+        y=altair.Y(
+            "class:N", sort=list(order), title=None,
             scale=altair.Scale(domain=list(order)),  # also classes without a job
-            axis=altair.Axis(labelAngle=0, labelExpr="split(datum.label, '|')", labelLimit=90),
+            axis=altair.Axis(labelExpr="split(datum.label, '|')"),
         ),
-        xOffset=altair.XOffset("statistic:N", sort=list(names)),
+        yOffset=altair.YOffset("statistic:N", sort=list(names)),
     )  # fmt: skip
-    y = altair.Y(
-        "value:Q", title="time saved", axis=altair.Axis(format="%", tickCount=6),
+    x = altair.X(
+        "value:Q", title="time saved", axis=altair.Axis(format="%", tickCount=5),
         scale=altair.Scale(domain=[lowest, 1], nice=False),
     )  # fmt: skip
     bars = base.mark_bar().encode(
-        y=y,
+        x=x,
         color=altair.Color(
             "statistic:N", scale=colour_of(names), legend=legend_above(names, "square")
         ),
@@ -450,6 +465,6 @@ def _reductions(
         ],
     )
     spread = base.mark_rule(strokeWidth=1.5).encode(
-        y=altair.Y("low:Q", title="time saved"), y2="high:Q"
+        x=altair.X("low:Q", title="time saved"), x2="high:Q"
     )
-    return altair.LayerChart(layer=[bars, spread], data=frame, width=WIDTH, height=260)
+    return altair.LayerChart(layer=[bars, spread], data=frame, width=WIDTH, height=44 * len(order))

@@ -267,8 +267,8 @@ def policies_plot(tables: Tables) -> Plot:
     return Plot(
         "policies",
         "Other policies on the same jobs and servers",
-        "The first three are the paper's. No policy is best in everything: look at how full the "
-        "servers are together with how long users wait and how far from fair it is."
+        "The first three are the paper's. Read how full the servers are together with how long "
+        "users wait and how far from fair it is."
         + (" Lines: the least and the most over the seeds." if many else ""),
         panels,
         frame,

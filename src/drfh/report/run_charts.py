@@ -276,9 +276,7 @@ def _quantiles(runs: Sequence[NamedRun], column: str) -> str:
 def turnaround_plot(runs: Sequence[NamedRun]) -> Plot:
     """Return which part of all jobs is done how long after its submission."""
     table = _jobs_spread(runs, "turnaround")
-    chart = spread_lines(
-        table, _names(runs), "time from submission to the end of the last task", "part of all jobs"
-    )
+    chart = spread_lines(table, _names(runs), "from submission to the last end", "part of all jobs")
     caption = (
         "Further left and higher is better. A line that ends below 100 % leaves jobs unfinished. "
         f"Median and 95 % quantile of the jobs that are complete: {_quantiles(runs, 'turnaround')}."
@@ -297,7 +295,7 @@ def waiting_plot(runs: Sequence[NamedRun]) -> Plot:
     """Return which part of all jobs has started how long after its submission."""
     table = _jobs_spread(runs, "waiting")
     chart = spread_lines(
-        table, _names(runs), "time from submission to the first start", "part of all jobs"
+        table, _names(runs), "from submission to the first start", "part of all jobs"
     )
     caption = (
         "Where a line begins is the part of the jobs that start at once; where it ends, the part "

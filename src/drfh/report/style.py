@@ -36,7 +36,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); text-align: left;
          white-space: nowrap; }
 th { color: var(--soft); font-weight: 600; }
-td.number, th.number { text-align: right; }
+td.number, th.number { text-align: right; padding-left: .3rem; }
 td.part { background: linear-gradient(to right, color-mix(in srgb, var(--bar) 30%, transparent)
           var(--part), transparent var(--part)) no-repeat; text-align: right; min-width: 6rem; }
 a { color: inherit; }
@@ -105,7 +105,7 @@ table.scorecard td:nth-child(4) { min-width: 11.5rem; }
 table.scorecard summary { color: var(--soft); font-size: .8125rem; cursor: pointer; }
 table.scorecard td:nth-child(5) { white-space: nowrap; }
 @media (max-width: 44rem) {
-  table.scorecard td:nth-child(n) { min-width: 0; }
+  table.scorecard td:nth-child(n) { min-width: 0; width: auto; }
   table.scorecard td:nth-child(-n+2)::before { content: none !important; }
   td.part { min-width: 4.2rem; }
   table.labelled td[data-label]:not(:empty)::before { content: attr(data-label) ": ";
