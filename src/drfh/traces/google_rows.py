@@ -39,15 +39,6 @@ _COLUMNS = {
     "disk request": pl.Float64,
     "different machines": pl.Int8,
 }
-_FORM = {
-    "user": pl.Categorical,
-    "cpu": pl.Float64,
-    "memory": pl.Float64,
-    "disk": pl.Float64,
-    "priority": pl.Int8,
-    "scheduling_class": pl.Int8,
-    "different_machines": pl.Boolean,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,24 +248,18 @@ class _Reader:
         number = int(kept[kernel.FORMS])
         form, request = self._form[:number], self._request[:number]
         names = self._users()
+        # Column by column: questions to polars' threads, many times a second, would cost more.
         forms = pl.DataFrame(
-            {
-                "user": names.gather(form[:, kernel.USER]),
-                "cpu": request[:, 0],
-                "memory": request[:, 1],
-                "disk": request[:, 2],
-                "priority": form[:, kernel.PRIORITY],
-                "scheduling_class": form[:, kernel.CLASS],
-                "different_machines": form[:, kernel.DIFFERENT],
-            }
-        )
-        given = (pl.when(pl.col(c) != kernel.MISSING).then(pl.col(c)) for c in forms.columns[4:6])
-        forms = forms.with_columns(
-            pl.col("cpu", "memory", "disk").fill_nan(None),
-            *given,
-            pl.when(pl.col("different_machines") != kernel.MISSING).then(
-                pl.col("different_machines") == 1
-            ),
+            [
+                names.cast(pl.Categorical).gather(form[:, kernel.USER]),
+                *(
+                    pl.Series(name, request[:, column], nan_to_null=True)
+                    for column, name in enumerate(("cpu", "memory", "disk"))
+                ),
+                _tiny("priority", form[:, kernel.PRIORITY], kernel.MISSING),
+                _tiny("scheduling_class", form[:, kernel.CLASS], kernel.MISSING),
+                _tiny("different_machines", form[:, kernel.DIFFERENT], kernel.MISSING) == 1,
+            ]
         )
         return Part(
             steps=Steps(
@@ -283,7 +268,7 @@ class _Reader:
                 _trimmed(self._event, steps),
             ),
             form=_trimmed(self._submit, submits),
-            forms=forms.cast(_FORM),  # type: ignore[arg-type]
+            forms=forms,
             users=names,
             jobs=self._job_table[self._job_table >= 0],
             kinds=kept[kernel.KINDS : kernel.KINDS + 9].tolist(),
@@ -301,6 +286,13 @@ class _Reader:
             at, length = int(form[kernel.AT]), int(form[kernel.USER_LENGTH])
             names[int(form[kernel.USER])] = self._text[at : at + length].tobytes().decode("ascii")
         return pl.Series("user", names, dtype=pl.String)
+
+
+def _tiny(name: str, values: NDArray[np.int64], missing: int) -> pl.Series:
+    """Return small numbers, with null for those that are missing."""
+    # Every number in order is its own position; the last one is null.
+    table = pl.Series(name, [*range(128), None], dtype=pl.Int8)
+    return table.gather(np.where(values == missing, 128, values))
 
 
 def _grown(array: NDArray[Any], size: int) -> NDArray[Any]:

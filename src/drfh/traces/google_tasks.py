@@ -20,6 +20,7 @@ __all__ = ["tasks_of"]
 
 _FINISH = 4
 _RESOURCES = ("cpu", "memory")
+_OF_FORMS = ("user", "disk", "priority", "scheduling_class", "different_machines")
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -71,31 +72,20 @@ def tasks_of(
         took[left.event == OPEN] = np.inf
     names = ["cut", *ENDS.values()]
     ended = np.where(left.event == OPEN, 0, left.event - 1)
-    return (
-        events.forms.drop(_RESOURCES)[form[chosen]]
-        .with_columns(
-            job=pl.Series(left.task >> INDEX_BITS),
-            arrival=pl.Series(np.maximum(left.time - begin, 0) / 1e6),
-            duration=pl.Series(took),
-            index=pl.Series(left.task & (2**INDEX_BITS - 1)),
-            at_start=pl.Series(at_start[chosen]),
-            end=pl.Series(names, dtype=pl.Enum(names)).gather(ended),
-            **{name: pl.Series(column[chosen]) for name, column in request.items()},
-        )
-        .select(
-            "user",
-            "job",
-            "arrival",
-            "duration",
-            *_RESOURCES,
-            "index",
-            "disk",
-            "priority",
-            "scheduling_class",
-            "different_machines",
-            "at_start",
-            "end",
-        )
+    who_and_what = form[chosen]
+    forms = {name: events.forms[name].gather(who_and_what) for name in _OF_FORMS}
+    return pl.DataFrame(
+        {
+            "user": forms["user"],
+            "job": left.task >> INDEX_BITS,
+            "arrival": np.maximum(left.time - begin, 0) / 1e6,
+            "duration": took,
+            **{name: column[chosen] for name, column in request.items()},
+            "index": left.task & (2**INDEX_BITS - 1),
+            **forms,
+            "at_start": at_start[chosen],
+            "end": pl.Series(names, dtype=pl.Enum(names)).gather(ended),
+        }
     )
 
 
