@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONUTF8 := 1
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help run test test-slow lint bench bench-audit bench-schedule bench-simulate docs pictures reference browser lock clean
+.PHONY: help run tour test test-slow lint bench bench-audit bench-schedule bench-simulate bench-trace docs pictures reference browser lock clean
 .DEFAULT_GOAL := help
 
 help:  ## Show the targets
@@ -39,9 +39,13 @@ $(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/.warm
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@touch $@
 
-run: $(VENV)/.warm  ## Set up, then take the guided tour
+run: ARGS ?= --quick
+run: $(VENV)/.warm  ## Set up, then reproduce the paper's evaluation (quick; ARGS= for all of it)
+	@$(BIN)/drfh reproduce $(ARGS) --force -o reproduction
+	@echo "(the command is $(BIN)/drfh; $(BIN)/drfh tour shows around)"
+
+tour: $(VENV)/.warm  ## Set up, then take the guided tour
 	@$(BIN)/drfh tour
-	@echo "(the command is $(BIN)/drfh)"
 
 browser:  ## Install Debian's chromium for the tests of pages, where that is possible
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \
@@ -71,6 +75,9 @@ bench-schedule: $(VENV)/.bench  ## Placements a second against numpy scans, as r
 
 bench-simulate: $(VENV)/.bench  ## A simulated day against simpy models, as ratios
 	@$(BIN)/python benchmarks/simulate.py $(ARGS)
+
+bench-trace: $(VENV)/.bench  ## Google's trace against a pandas reader, as a ratio
+	@$(BIN)/python benchmarks/trace_reading.py $(ARGS)
 
 docs: $(VENV)/.dev  ## Build the documentation into site/
 	@$(BIN)/mkdocs build --strict

@@ -185,7 +185,7 @@ def test_properties_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     for verb in ("audit", "compare"):
         code, out, err = run(capsys, verb)
         assert (code, out) == (2, "")
-        assert err == f"drfh: FILE must be given (see drfh {verb} --help)\n"
+        assert err == f"drfh: FILE must be given, or --trace (see drfh {verb} --help)\n"
 
 
 def test_mechanisms_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

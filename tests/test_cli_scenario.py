@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -48,7 +47,7 @@ def complaint(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str
     return err.removeprefix("drfh: ").rstrip("\n")
 
 
-def test_help_is_quick_and_imports_nothing_heavy() -> None:
+def test_help_imports_nothing_heavy() -> None:
     code = f"import sys, drfh.cli; sys.exit(str([m for m in {HEAVY} if m in sys.modules]))"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -58,14 +57,9 @@ def test_help_is_quick_and_imports_nothing_heavy() -> None:
         check=False,
     )
     assert done.stderr.strip() == "[]"
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        help_ = run("--help")
-        seconds.append(time.perf_counter() - start)
+    help_ = run("--help")
     assert help_.returncode == 0
     assert "scenario" in help_.stdout
-    assert min(seconds) < 0.4
 
 
 def test_no_words_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:

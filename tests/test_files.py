@@ -6,7 +6,6 @@ import json
 import os
 import re
 import stat
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -183,12 +182,10 @@ def test_a_million_servers(load: Load) -> None:
     assert load(text).cluster.size == 10**6
 
 
-def test_many_users_load_quickly(load: Load) -> None:
+def test_many_users_load(load: Load) -> None:
     user = "- {{name: u{}, demand: {{cpu: 500m}}, weight: 2, tasks: 100, servers: [big]}}\n"
     text = CLUSTER + "users:\n" + "".join(user.format(i) for i in range(20_000))
-    start = time.perf_counter()
-    assert len(load(text).users) == 20_000
-    assert time.perf_counter() - start < 10  # about 1 s; the bound is for slow machines
+    assert len(load(text).users) == 20_000  # a second; minutes if it were quadratic
 
 
 # --- what is refused, and where -----------------------------------------------------------------
@@ -477,10 +474,8 @@ def test_a_file_that_is_too_large_is_not_read(
     monkeypatch.chdir(tmp_path)
     with open("huge.yaml", "wb") as file:
         file.truncate(2 * 10**9)  # sparse: takes no room
-    start = time.perf_counter()
     message = refusal(lambda: load_scenario("huge.yaml"))
     assert message == "huge.yaml: the file must be at most 64 MiB, not 1,907 MiB"
-    assert time.perf_counter() - start < 1
 
 
 def test_files_that_are_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,9 @@ ORDER: list[tuple[str, ...]] = [
     ("workload",),
     ("jobs",),
     ("files",),
+    ("kernels",),
     ("traces",),
+    ("generators",),
     ("waterfill",),
     ("problem",),
     ("placement",),
@@ -26,7 +28,6 @@ ORDER: list[tuple[str, ...]] = [
     ("welfare",),
     ("bottleneck",),
     ("allocation", "explain", "tables"),
-    ("kernels",),
     ("policies",),
     ("scheduler",),
     ("mechanisms",),
@@ -34,6 +35,7 @@ ORDER: list[tuple[str, ...]] = [
     ("comparison",),
     ("simulation",),
     ("testing",),
+    ("experiments",),
     ("whatif",),
     ("warm",),
     ("report",),
@@ -44,7 +46,7 @@ RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 # A method of a record that hands over to a room on the right, when it is called and not before.
 LATE = {("allocation", "report")}
 
-NUMBA_ROOMS = {"kernels", "mechanisms", "scheduler", "simulation"}
+NUMBA_ROOMS = {"kernels", "mechanisms", "scheduler", "simulation", "traces"}
 
 
 def room(path: Path) -> str:

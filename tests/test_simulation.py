@@ -559,7 +559,7 @@ def test_many_samples_are_thinned_only_if_nobody_chose_the_interval() -> None:
     for thin, left in ((True, 501), (False, 1001)):
         samples = Samples(1.0, thin=thin)
         for _ in range(1001):
-            samples.take(look(core, plan), None)
+            samples.take(look(core, plan).glance, None)
         assert len(samples.time) == left
         assert samples.time[-1] == 1000
         assert samples.next_time == (1002 if thin else 1001)

@@ -97,3 +97,9 @@ def test_loads_are_compared_over_steps_of_one_length() -> None:
     jobs = [Job("ann", demand={"cpu": 1}, duration=60, arrival=t) for t in range(0, 3600, 60)]
     found = compare(trace_of(jobs, window=3600), trace_of(jobs, window=36_000))
     assert found.load_a["end"][0] == found.load_b["end"][0]
+
+
+def test_a_window_that_is_a_little_longer_changes_no_duration() -> None:
+    jobs = [Job("ann", demand={"cpu": 1}, duration=d) for d in (60.0, 3600.0)]
+    longer = [Job("ann", demand={"cpu": 1}, duration=d) for d in (60.0, 3600.000001)]
+    assert compare(trace_of(jobs), trace_of(longer))["duration"].distance == 0

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drfh
 from drfh.traces import Trace, read
+from drfh.traces.google_runs import Steps, find_runs
 from tests.damage import damaged, folder_with, survives
 
 SECOND = 1_000_000
@@ -332,13 +332,9 @@ def plain_runs(rows: list[tuple[int, int, int]], *, each: bool) -> dict[int, tup
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 6)), max_size=25), st.booleans())
 def test_runs_agree_with_going_through_the_rows(steps: list[tuple[int, int]], each: bool) -> None:
-    from drfh.traces.google_tasks import _runs
-    from drfh.traces.ledger import Ledger
-
     rows = [(task, 10 * time, event) for time, (task, event) in enumerate(steps)]
-    frame = pl.DataFrame(
-        rows, schema={"task": pl.Int64, "time": pl.Int64, "event": pl.Int8}, orient="row"
-    )
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    pieces = [Steps(columns[:, 0], columns[:, 1], columns[:, 2].astype(np.int8))]
     # A SCHEDULE before the first SUBMIT belongs to nobody here.
     known: set[int] = set()
     for task, event in steps:
@@ -346,7 +342,7 @@ def test_runs_agree_with_going_through_the_rows(steps: list[tuple[int, int]], ea
             known.add(task)
         elif event == 1 and task not in known:
             return
-    runs = _runs(frame, Ledger(), each=each)
+    runs = find_runs(pieces, 10**9, each=each)
     found = {
         int(s): (int(a), int(b), int(e))
         for s, a, b, e in zip(runs.submit, runs.start, runs.end, runs.event, strict=True)
@@ -365,11 +361,13 @@ PUBLISHED = {
     "SUBMIT rows without a request": 291,
     "SUBMIT rows that ask for no CPU": 4_161,
     "SUBMIT rows that ask for no memory": 238,
+    "different requests of CPU and memory": 2_407,
     "runs that ended": 752_939,
     "runs still open at the cut": 137_578,
     "machine rows": 37_780,
     "machines": 12_583,
     "machine ADD rows": 21_443,
+    "machine ADD rows without capacities": 32,
     "machine REMOVE rows": 8_957,
     "machine UPDATE rows": 7_380,
 }

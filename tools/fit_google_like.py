@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 
 import drfh.generators
 from drfh.errors import DrfhError
+from drfh.generators.draws import at_levels
+from drfh.generators.google_jobs import mean_work, tail_mean
+from drfh.generators.google_table import LEVELS, USUAL, as_stream
 from drfh.traces import Trace, read
 
 TABLE = Path(drfh.generators.__file__).with_name("google_like.json")
@@ -35,17 +38,20 @@ ABOUT = [
 ]
 
 # A user with more than this part of all tasks, jobs or demanded resource time has a profile alone.
-ALONE = 0.0007
+ALONE = 0.005
 # Jobs of such a user that ask for the same are a stream alone from this part on.
-STREAM = 0.0015
+STREAM = 0.006
+# Jobs of one class of sizes of such a user are lumped with others below this part.
+MINOR = 0.001
 SIZE_CLASSES = (1, 2, 10, 100, 1000)
 # Users of the other profiles have about as many tasks.
 TASK_CLASSES = (1, 2, 4, 10, 30, 100, 400)
-PAIRS = 6
-PAIR = 0.04
+# Requests of a stream that are common: at most so many, each of at least this part of the tasks.
+PAIRS = 4
+PAIR = 0.08
+MANY = 100  # tasks
 SITTING = 600.0  # seconds without a new job that end a sitting
-MOST_VALUES = 12  # of a distribution over jobs or users
-LEVELS = (0.0, 0.04, 0.12, 0.25, 0.4, 0.5, 0.6, 0.75, 0.88, 0.96, 1.0)  # of run times
+MOST_VALUES = 10  # of a distribution over jobs or users
 Floats = NDArray[np.float64]
 
 
@@ -65,9 +71,14 @@ def tasks_of(trace: Trace) -> pl.DataFrame:
             "end": trace.details["end"].cast(pl.String),
         }
     )
-    return frame[np.repeat(np.arange(len(frame)), count)].with_columns(
+    tasks = frame[np.repeat(np.arange(len(frame)), count)].with_columns(
         pl.Series("seconds", workload.duration)
     )
+    # Many tasks of a job that ask for the same are a job of their own: most jobs ask for one thing.
+    pair = pl.struct("cpu", "memory").rank("dense").over("job")
+    many = pl.len().over("job", "cpu", "memory") >= MANY
+    code = pl.struct("job", pl.when(many).then(pair).otherwise(0)).rank("dense")
+    return tasks.with_columns(code.alias("job"))
 
 
 def jobs_of(tasks: pl.DataFrame) -> pl.DataFrame:
@@ -87,7 +98,7 @@ def jobs_of(tasks: pl.DataFrame) -> pl.DataFrame:
     rank = pl.col("start").cum_sum() / pl.col("start").sum()
     return jobs.with_columns(
         pl.when("start").then(1 - rank).alias("age"),
-        pl.Series("class", np.searchsorted(SIZE_CLASSES, jobs["size"].to_numpy(), side="right"))
+        pl.Series("class", np.searchsorted(SIZE_CLASSES, jobs["size"].to_numpy(), side="right")),
     )
 
 
@@ -115,10 +126,29 @@ def several(values: Floats, digits: int = 0) -> list[float]:
     return [found[0]] if len(set(found)) == 1 else found
 
 
-def levels(values: Floats, digits: int = 0) -> list[float]:
-    """Return the quantiles of run times."""
-    found = [round(float(v), digits) for v in np.quantile(values, LEVELS)] if len(values) else []
+def levels(values: Floats, mean: float) -> list[float]:
+    """Return the quantiles of run times, to three digits; the last so that the mean is right."""
+    known = np.quantile(values, LEVELS)
+    ranks = (np.arange(1000) + 0.5) / 1000
+    low, high = known[-2], known[-1]
+    for _ in range(50):
+        known[-1] = (low + high) / 2
+        if at_levels(ranks, LEVELS, known).mean() > mean:
+            high = known[-1]
+        else:
+            low = known[-1]
+    found = [float(f"{v:.3g}") for v in known]
     return [found[0]] if len(set(found)) == 1 else found
+
+
+def mean_seconds(tasks: pl.DataFrame) -> float:
+    """Return the mean run time, as CPU and memory feel it: tasks that ask for more count more."""
+    means = [
+        float((weight * tasks["seconds"]).sum()) / float(weight.sum())
+        for weight in (tasks["cpu"], tasks["memory"])
+        if float(weight.sum()) > 0
+    ]
+    return float(np.mean(means))
 
 
 def uncut(tasks: pl.DataFrame) -> pl.DataFrame:
@@ -168,6 +198,15 @@ def spread(tasks: pl.DataFrame, window: float) -> float:
     return round(float(np.interp(part, np.maximum.accumulate(known), grid)), 2)
 
 
+def kept_mean(center: float, deviation: float, mean: float) -> float:
+    """Return a deviation of logarithms, at most `deviation`, that gives about the mean."""
+    low, high = 0.0, deviation
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if tail_mean(center, middle) < mean else (low, middle)
+    return high
+
+
 def requests_of(jobs: pl.DataFrame, known: dict[tuple[float, float], int]) -> dict[str, Any]:
     """Return what the jobs of a stream ask for: common pairs with weights, and a tail."""
     pairs = (
@@ -182,7 +221,7 @@ def requests_of(jobs: pl.DataFrame, known: dict[tuple[float, float], int]) -> di
         | (pl.col("memory") == 0)
     )
     rest = pairs.join(common, on=["cpu", "memory"], how="anti", maintain_order="left")
-    if len(rest) < 4:
+    if len(rest) < 3:
         common, rest = pairs, pairs.clear()
     found: dict[str, Any] = {"ask": []}
     for cpu, memory, tasks in common.select("cpu", "memory", "tasks").iter_rows():
@@ -193,10 +232,13 @@ def requests_of(jobs: pl.DataFrame, known: dict[tuple[float, float], int]) -> di
         logs = np.log(rest.select("cpu", "memory").to_numpy())
         mean = weight @ logs
         cov = (weight[:, None] * (logs - mean)).T @ (logs - mean)
-        low, high = logs.min(axis=0), logs.max(axis=0)
+        deviation = [
+            kept_mean(m, s, float(w))
+            for m, s, w in zip(mean, np.sqrt(np.diag(cov)), weight @ np.exp(logs), strict=True)
+        ]
         corr = cov[0, 1] / max(np.sqrt(cov[0, 0] * cov[1, 1]), 1e-12)
-        tail = [rest["tasks"].sum() / total, *mean, *np.sqrt(np.diag(cov)), corr, *low, *high]
-        found["tail"] = [round(float(v), 2 if i > 4 else 3) for i, v in enumerate(tail)]
+        tail = [rest["tasks"].sum() / total, *mean, *deviation, corr]
+        found["tail"] = [round(float(v), 3) for v in tail]
     return found
 
 
@@ -211,22 +253,23 @@ def stream_of(
     start = bool(jobs["start"][0])
     per_user = jobs.group_by("user", maintain_order=True).len()["len"].to_numpy()
     counts = np.concatenate([per_user, np.zeros(users - len(per_user))])
-    stream: dict[str, Any] = {"start": int(start), "jobs": several(counts, 1)}
+    stream: dict[str, Any] = {"jobs": several(counts, 1)}
     stream["sizes"] = several(jobs["size"].to_numpy().astype(float))
     stream |= requests_of(jobs, known)
     stream["spread"] = spread(tasks, window)
     if start:
         age = np.quantile(jobs["age"].to_numpy(), (0.05, 0.95))
-        stream["age"] = [round(float(a), 2) for a in age]
+        stream["age"] = [round(float(a), 4) for a in age]
     over = tasks.filter((pl.col("end") != "cut") | ~pl.lit(start))
     if start and len(over) < len(tasks):
         stays = tasks.filter(pl.col("end") == "cut")["seconds"].to_numpy()
         stream["stay"] = round(len(stays) / len(tasks), 4)
-        late = levels(1 - stays / window, 3)
-        if max(late) > 0:
-            stream["late"] = late
+        late = np.maximum(1 - stays / window, 0).round(4)
+        late_levels = levels(late, float(late.mean()))
+        if late.mean() >= 0.002:
+            stream["late"] = late_levels
     if len(over):
-        stream["seconds"] = levels(over["seconds"].to_numpy(), 1)
+        stream["seconds"] = levels(over["seconds"].to_numpy(), mean_seconds(over))
         rank = over["seconds"].rank("ordinal").to_numpy()
         third = (rank - 1) * 3 // len(over)
         killed = (over["end"] == "kill").to_numpy()
@@ -238,7 +281,37 @@ def stream_of(
             for t in range(3)
         ]
         stream["kill"] = [kill[0]] if len(set(kill)) == 1 else kill
+    stream = {name: value for name, value in stream.items() if value != USUAL.get(name)}
+    if "tail" in stream:
+        match_work(stream, jobs, tasks, window, known)
     return stream
+
+
+def match_work(
+    stream: dict[str, Any],
+    jobs: pl.DataFrame,
+    tasks: pl.DataFrame,
+    window: float,
+    known: dict[tuple[float, float], int],
+) -> None:
+    """Shift the tail of requests so that the stream asks for as much resource time as it did.
+
+    Its figures leave out that tasks which ask for more may run longer, or be of larger jobs.
+    """
+    pairs = np.array(list(known)).reshape(-1, 2)
+    modelled = mean_work(as_stream(stream, start=bool(jobs["start"][0])), pairs, window)
+    seconds = pl.min_horizontal("seconds", window - pl.col("arrival"))
+    real = tasks.select((pl.col("cpu", "memory") * seconds).sum() / window).row(0)
+    tail = stream["tail"]
+    for column in range(2):
+        share = tail[0] * tail_mean(tail[1 + column], tail[3 + column])
+        asked = share + sum(
+            pairs[number, column] * weight
+            for number, weight in zip(stream["ask"][::2], stream["ask"][1::2], strict=True)
+        )
+        ratio = real[column] / len(jobs) / modelled[column]
+        needed = 1 + (ratio - 1) * asked / share
+        tail[1 + column] = round(tail[1 + column] + float(np.log(np.clip(needed, 0.6, 1.6))), 3)
 
 
 def sittings_of(jobs: pl.DataFrame) -> tuple[list[float], Floats]:
@@ -288,21 +361,22 @@ def profiles_of(tasks: pl.DataFrame, jobs: pl.DataFrame, window: float) -> dict[
     )
     known: dict[tuple[float, float], int] = {}
     profiles = []
-    by_profile = dict(
-        (key[0], part) for key, part in jobs.group_by("profile", maintain_order=True)
-    )
+    minor = (IMPORTANCE.over("profile", "start", "class") < MINOR) & (pl.col("profile") >= 1000)
+    jobs = jobs.with_columns(pl.when(minor).then(0).otherwise(pl.col("class")).alias("class"))
+    by_profile = {key[0]: part for key, part in jobs.group_by("profile", maintain_order=True)}
     keys = ["start", "class", "own_cpu", "own_memory"]
     for profile, size in order.select("profile", "users").iter_rows():
         mine = by_profile[profile].sort(keys, descending=True, maintain_order=True)
-        streams = []
+        streams: dict[str, list[Any]] = {"start": [], "later": []}
         for _, part in mine.group_by(keys, maintain_order=True):
             theirs = tasks.join(part.select("job"), on="job", how="semi", maintain_order="left")
-            streams.append(stream_of(part, theirs, size, window, known))
+            when = "start" if part["start"][0] else "later"
+            streams[when].append(stream_of(part, theirs, size, window, known))
         entry: dict[str, Any] = {"users": size}
         sitting, _ = sittings_of(mine)
         if sitting:
             entry["sitting"] = sitting
-        profiles.append(entry | {"streams": streams})
+        profiles.append(entry | {when: found for when, found in streams.items() if found})
     return {"requests": [list(pair) for pair in known], "profiles": profiles}
 
 
@@ -375,9 +449,12 @@ def text_of(table: dict[str, Any]) -> str:
     lines += ['"requests": [', ",\n".join(rows), "],", '"profiles": [']
     entries = []
     for profile in table["profiles"]:
-        head = ", ".join(f'"{key}": {line(profile[key])}' for key in profile if key != "streams")
-        body = ",\n".join("  " + line(stream) for stream in profile["streams"])
-        entries.append(f'{{{head}, "streams": [\n{body}]}}')
+        parts = [f'"{key}": {line(profile[key])}' for key in ("users", "sitting") if key in profile]
+        for key in ("start", "later"):
+            if key in profile:
+                body = ",\n".join("  " + line(stream) for stream in profile[key])
+                parts.append(f'"{key}": [\n{body}]')
+        entries.append(f"{{{', '.join(parts)}}}")
     lines += [",\n".join(entries), "]", "}"]
     return "\n".join(lines) + "\n"
 
@@ -389,7 +466,6 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, default=TABLE, help="where the table goes")
     parser.add_argument("--hours", type=float, help="fit to so many hours only")
     given = parser.parse_args()
-    globals().update({k[4:]: type(globals()[k[4:]])(eval(v)) for k, v in os.environ.items() if k.startswith("FIT_")})
     folder = given.directory
     if folder is None:
         if "DRFH_DATA" not in os.environ:
@@ -403,11 +479,14 @@ def main() -> int:
     table = fit(trace)
     text = text_of(table)
     given.output.write_text(text, encoding="utf-8")
-    streams = [stream for profile in table["profiles"] for stream in profile["streams"]]
+    starts, laters = (
+        sum(len(profile.get(when, ())) for profile in table["profiles"])
+        for when in ("start", "later")
+    )
     alone = sum(profile["users"] == 1 for profile in table["profiles"])
     print(f"read     {trace.workload}")
     print(f"profiles {len(table['profiles'])}, {alone} of them of one user")
-    print(f"streams  {len(streams)}, {sum(s['start'] for s in streams)} of them at the start")
+    print(f"streams  {starts} at the start, {laters} later")
     print(f"requests {len(table['requests'])} common pairs")
     print(f"wrote    {given.output}, {len(text.encode()):,} bytes")
     return 0

@@ -108,6 +108,9 @@ class Cluster:
     Cluster(2 servers in 2 groups: cpu 14, memory 14)
     """
 
+    # Of the groups, while they have no record each.
+    _labels: tuple[Mapping[str, str], ...] | None = None
+
     def __init__(self, servers: Iterable[Server]) -> None:
         if isinstance(servers, (Server, str)) or not isinstance(servers, Iterable):
             raise InputError("servers", "must be a list of drfh.Server", servers)
@@ -161,6 +164,7 @@ class Cluster:
         *,
         counts: ArrayLike | None = None,
         names: Sequence[str] | None = None,
+        labels: Sequence[Mapping[str, str]] | None = None,
     ) -> Cluster:
         """Build a large cluster from an array, without a record for each group.
 
@@ -174,6 +178,8 @@ class Cluster:
             Number of servers in each group, by default 1.
         names
             Names of the groups, by default ``server-1``, ``server-2``, …
+        labels
+            Labels of the groups, by default none.
 
         Examples
         --------
@@ -226,6 +232,14 @@ class Cluster:
                 check_name(name, f"names[{position}]")
             cluster.__dict__["names"] = tuple(names)
             cluster._check_names()
+        if labels is not None:
+            if not isinstance(labels, Sequence) or len(labels) != len(table):
+                raise InputError("labels", "must be a list with one entry for each group")
+            for position, entry in enumerate(labels):
+                if not isinstance(entry, Mapping):
+                    rule = "must map label names to values"
+                    raise InputError(f"labels[{position}]", rule, entry)
+            cluster._labels = tuple(labels)
         return cluster
 
     @cached_property
@@ -236,9 +250,14 @@ class Cluster:
                 {r: a for r, a in zip(self.resources, row, strict=True) if a},
                 name=name,
                 count=count,
+                labels=labels,
             )
-            for row, name, count in zip(
-                self.capacity.tolist(), self.names, self.counts.tolist(), strict=True
+            for row, name, count, labels in zip(
+                self.capacity.tolist(),
+                self.names,
+                self.counts.tolist(),
+                self._labels or [None] * len(self),
+                strict=True,
             )
         )
 

@@ -5,11 +5,15 @@ The install step runs ``python -m drfh.warm``.
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 from drfh.cluster import Cluster, Server
 from drfh.jobs import AddServers, Job, RemoveServers, ResizeServer, Workload
 from drfh.mechanisms import allocate
 from drfh.scheduler import Scheduler
 from drfh.simulation import simulate
+from drfh.traces import read
 from drfh.workload import User
 
 __all__ = ["warm_up"]
@@ -41,6 +45,7 @@ def warm_up() -> None:
         for servers in (small, large):
             _live(servers, policy)
             _simulate(servers, policy)
+    _trace()
 
 
 def _live(cluster: Cluster, policy: str) -> None:
@@ -90,6 +95,19 @@ def _simulate(cluster: Cluster, policy: str) -> None:
         ],
     )
     simulate(cluster, workload, policy, interval=2, fair=True, log=True, engine="indexed")
+
+
+def _trace() -> None:
+    """Read a trace with enough jobs, users and forms that all tables grow."""
+    job = range(5_000)
+    rows = [f"{10**9 + n},,{n},0,,{e},user-{n},1,9,0.5,0.25,1e-05,0" for n in job for e in (0, 1)]
+    with tempfile.TemporaryDirectory() as folder:
+        for table, text in (("machine", "0,1,0,p,1,1"), ("task", "\n".join(rows))):
+            inside = Path(folder) / f"{table}_events"
+            inside.mkdir()
+            (inside / "part-00000-of-00001.csv").write_text(text)
+        for choice in ("dedup", "each"):
+            read("google-2011", folder, resubmissions=choice)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from drfh.cli import allocate, audit, compare, report, scenario, simulate, tour, trace
+from drfh.cli import allocate, audit, compare, report, reproduce, scenario, simulate, tour, trace
 from drfh.errors import DrfhError
 
 __all__ = ["app", "main"]
@@ -21,6 +21,7 @@ VERBS: dict[str, typer.Typer | Callable[..., None]] = {
     "audit": audit.audit,
     "compare": compare.compare,
     "report": report.report,
+    "reproduce": reproduce.reproduce,
     "scenario": scenario.app,
     "simulate": simulate.simulate,
     "tour": tour.tour,

@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.cli.output import console, print_json
+from drfh.cli.subject import (
+    FileArgument,
+    SetOption,
+    SplitOption,
+    StrictOption,
+    TraceOption,
+    read_subject,
+)
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,9 +33,11 @@ _OUTPUT = "Output"
 
 
 def allocate(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A YAML or JSON file, or a shipped scenario.")
-    ],
+    file: FileArgument = None,
+    trace: TraceOption = None,
+    settings: SetOption = None,
+    strict: StrictOption = False,
+    split: SplitOption = None,
     mechanism: Annotated[
         str | None, typer.Option(help="Use this mechanism instead of the file's.")
     ] = None,
@@ -133,18 +143,28 @@ def allocate(
       drfh allocate team.yaml --add "10x cpu=8,memory=512Gi" --weight ann=2
 
       drfh allocate team.yaml --plot team.html --save team.json
+
+      drfh allocate --trace kubernetes:cluster.json
     """
     from drfh.cli import allocation_text as text
     from drfh.files import check as look
-    from drfh.files import load_scenario
     from drfh.whatif import changed
 
     if as_json and as_csv:
         raise InputError("--json", "must not be used together with --csv")
     if save is not None and save.suffix not in _SUFFIXES:
         raise InputError("--save", f"must end in one of {', '.join(_SUFFIXES)}", str(save))
-    scenario = load_scenario(file, strict=not (add or demand))
-    check_mechanism(scenario, file)
+    subject = read_subject(
+        file,
+        trace,
+        verb="allocate",
+        settings=settings,
+        strict=strict,
+        split=split,
+        complete=not (add or demand),
+    )
+    scenario = subject.scenario
+    subject.print_account()
     placement = placement or expand
     before = None
     if add or remove or weight or demand or tasks:
@@ -172,7 +192,7 @@ def allocate(
     if open_ and (as_csv or explain is not None or placement):
         console(stderr=True).print(f"warning: {open_}", style="bold red")
     if as_json:
-        data = _data(allocation, before, expand=expand)
+        data = {**_data(allocation, before, expand=expand), **subject.to_dict()}
         print_json({**data, "warnings": warnings} if warnings else data)
     elif as_csv:
         typer.echo(_table(allocation, placement, expand).write_csv(), nl=False)

@@ -64,7 +64,7 @@ def _print_reasons(out: Any, allocation: Allocation) -> None:
     reasons: dict[str, list[str]] = {}
     for name in allocation.problem.names()[:_MOST_ROWS]:
         head, colon, why = allocation.explain(name).rstrip(".").partition(": ")
-        reasons.setdefault(why if colon else head.partition(" ")[2], []).append(name)
+        reasons.setdefault(why if colon else head.removeprefix(name).strip(), []).append(name)
     out.print("Why not more")
     for why, names in reasons.items():
         out.print(f"  {', '.join(names)}: {why}")

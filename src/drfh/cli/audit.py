@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drfh.cli.allocate import check_mechanism
 from drfh.cli.output import console, print_json, progress_bar
+from drfh.cli.subject import (
+    FileArgument,
+    SetOption,
+    SplitOption,
+    StrictOption,
+    Subject,
+    TraceOption,
+    read_subject,
+)
 from drfh.disk import check_writable
 from drfh.errors import InputError, UnknownNameError
 
@@ -26,12 +34,14 @@ _SEARCH = "Search"
 
 
 def audit(
-    file: Annotated[
-        str | None,
-        typer.Argument(metavar="FILE", help="A YAML or JSON file, or a shipped scenario."),
-    ] = None,
+    file: FileArgument = None,
+    trace: TraceOption = None,
+    settings: SetOption = None,
+    strict: StrictOption = False,
+    split: SplitOption = None,
     mechanism: Annotated[
-        str | None, typer.Option(help="Audit this mechanism instead of the file's.")
+        str | None,
+        typer.Option(help="Audit this mechanism instead of the file's, or of what runs."),
     ] = None,
     whole_tasks: Annotated[
         bool, typer.Option("--whole-tasks", help="Tasks are whole (filled in by Best-Fit).")
@@ -103,18 +113,16 @@ def audit(
       drfh audit team.yaml --observed running.csv
 
       drfh audit team.yaml --require envy-free,pareto
+
+      drfh audit --trace kubernetes:cluster.json
     """
     from drfh.auditor import PROPERTIES
     from drfh.auditor import audit as measure
-    from drfh.auditor.observed import read_observed
     from drfh.cli import audit_text as text
-    from drfh.files import load_scenario
 
     if listed:
         text.print_properties(as_json=as_json)
         return
-    if file is None:
-        raise InputError("FILE", "must be given (see drfh audit --help)")
     wanted = property_names(only, "--only") or None
     required = property_names(require, "--require", exact=True)
     shown = property_names(show, "--show")
@@ -131,21 +139,24 @@ def audit(
     check_page(html)
     if save is not None:
         check_writable(save, "--save")
-    scenario = load_scenario(file, strict=True)
-    check_mechanism(scenario, file)
-    if observed is not None:
-        if mechanism is not None:
-            raise InputError("--observed", "must not be used together with --mechanism")
+    subject = read_subject(file, trace, verb="audit", settings=settings, strict=strict, split=split)
+    scenario = subject.scenario
+    subject.print_account()
+    if observed is not None and mechanism is not None:
+        raise InputError("--observed", "must not be used together with --mechanism")
+    snapshot = subject.trace is not None and subject.trace.running is not None
+    if observed is not None or (snapshot and mechanism is None):
         for name in required:
             if PROPERTIES[name].of_mechanism:
                 rule = "must not ask of an observed allocation what only a mechanism has"
                 raise InputError("--require", rule, name)
+    seen = _observed(subject, observed, mechanism)
     with _progress(len(wanted or PROPERTIES)) as progress:
         report = measure(
             scenario,
             mechanism=mechanism,
             whole_tasks=whole_tasks,
-            observed=None if observed is None else read_observed(observed),
+            observed=seen,
             properties=wanted,
             seed=seed,
             tries=tries,
@@ -159,7 +170,7 @@ def audit(
     if shown:
         _show(report, shown[0], save, as_json=as_json)
     elif as_json:
-        print_json(report.to_dict())
+        print_json({**report.to_dict(), **subject.to_dict()})
     else:
         text.print_report(report)
     for name in required:
@@ -170,6 +181,22 @@ def audit(
     if broken:
         console(stderr=True).print(f"drfh: required and failing: {', '.join(broken)}", style="red")
         raise typer.Exit(REQUIRED_FAILS)
+
+
+def _observed(
+    subject: Subject, table: str | None, mechanism: str | None
+) -> list[dict[str, Any]] | None:
+    """Return what really runs, by a table or by the snapshot; None to audit a mechanism."""
+    from drfh.auditor.observed import read_observed
+
+    if table is not None:
+        return read_observed(table)
+    if mechanism is not None or subject.trace is None or subject.trace.running is None:
+        return None
+    if subject.observed is None:
+        rule = "must be used, as nothing runs in this snapshot"
+        raise InputError("--mechanism", rule)
+    return subject.observed
 
 
 def property_names(text: str | None, option: str, *, exact: bool = False) -> list[str]:

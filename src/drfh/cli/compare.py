@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drfh.cli.allocate import check_mechanism
 from drfh.cli.output import print_json, progress_bar
+from drfh.cli.subject import (
+    FileArgument,
+    SetOption,
+    SplitOption,
+    StrictOption,
+    TraceOption,
+    read_subject,
+)
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,10 +27,11 @@ _OUTPUT = "Output"
 
 
 def compare(
-    file: Annotated[
-        str | None,
-        typer.Argument(metavar="FILE", help="A YAML or JSON file, or a shipped scenario."),
-    ] = None,
+    file: FileArgument = None,
+    trace: TraceOption = None,
+    settings: SetOption = None,
+    strict: StrictOption = False,
+    split: SplitOption = None,
     mechanisms: Annotated[
         str | None,
         typer.Option(metavar="A,B", help="Compare these; norm:2, max-min:cpu, whole-tasks too."),
@@ -66,18 +74,17 @@ def compare(
       drfh compare paper-two-servers
 
       drfh compare team.yaml --mechanisms drfh,drf,tsf,nash --html team.html
+
+      drfh compare --trace slurm:sinfo.json,squeue.json
     """
     from drfh.cli import compare_text as text
     from drfh.cli.audit import check_page, property_names
     from drfh.comparison import MARKS
     from drfh.comparison import compare as run
-    from drfh.files import load_scenario
 
     if listed:
         text.print_mechanisms(as_json=as_json)
         return
-    if file is None:
-        raise InputError("FILE", "must be given (see drfh compare --help)")
     if as_json and as_csv:
         raise InputError("--json", "must not be used together with --csv")
     check_page(html)
@@ -87,8 +94,11 @@ def compare(
         if not chosen:
             raise InputError("--mechanisms", "must name at least one mechanism", mechanisms)
     marks = property_names(properties, "--properties") if properties is not None else list(MARKS)
-    scenario = load_scenario(file, strict=True)
-    check_mechanism(scenario, file)
+    subject = read_subject(
+        file, trace, verb="compare", settings=settings, strict=strict, split=split
+    )
+    scenario = subject.scenario
+    subject.print_account()
     with progress_bar() as progress:
         result: Comparison = run(scenario, mechanisms=chosen, properties=marks, progress=progress)
     if html is not None:
@@ -96,7 +106,7 @@ def compare(
 
         save_comparison(result, html, title=scenario.title)
     if as_json:
-        print_json(result.to_dict())
+        print_json({**result.to_dict(), **subject.to_dict()})
     elif as_csv:
         typer.echo(result.table().write_csv(), nl=False)
     else:

@@ -177,7 +177,8 @@ def compare(
 
     Example: drfh trace compare real made --policy best-fit-drfh --plot both.html
     """
-    from drfh.cli import trace_text as text
+    from drfh.cli.trace_compare_text import print_comparison
+    from drfh.cli.trace_text import say_saved
     from drfh.traces.comparing import compare as measure
 
     _check_picture(plot)
@@ -197,8 +198,8 @@ def compare(
     if as_json:
         print_json({**comparison.to_dict(), "simulated": simulated, "notes": notes})
     else:
-        text.print_comparison(comparison, simulated, notes)
-        text.say_saved(plot)
+        print_comparison(comparison, simulated, notes)
+        say_saved(plot)
 
 
 @app.command()
@@ -266,7 +267,7 @@ def formats(
 
     Example: drfh trace formats google-2011
     """
-    from drfh.cli import trace_text as text
+    from drfh.cli import trace_formats_text as text
     from drfh.errors import UnknownNameError
     from drfh.generators import GENERATORS
     from drfh.traces import FORMATS

@@ -15,16 +15,16 @@ from drfh.resources import format_quantity, some
 
 if TYPE_CHECKING:
     from drfh.traces import Trace
-    from drfh.traces.comparing import Difference, TraceComparison
 
 __all__ = [
-    "formats_data", "print_comparison", "print_formats", "print_trace", "print_written",
-    "say_saved", "trace_data",
+    "amount_text", "measured", "option_text", "print_trace", "print_written", "say_saved",
+    "trace_data",
 ]  # fmt: skip
 
 _MOST_SHAPES = 10
 _MOST_USERS = 10
 _SPARK = 48
+_BESIDE_SPARK = 48  # columns for names and numbers
 _LITTLE = 0.2  # of the capacity at the peak: less is drawn larger
 _LONGEST_LABEL = 24
 _SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -64,7 +64,10 @@ def print_trace(trace: Trace, *, everyone: bool = False) -> None:
     _print_head(trace, facts)
     _print_counts(out, trace)
     _print_shapes(out, trace, facts, everyone)
-    _print_load(out, facts, load)
+    if facts["span"]:
+        _print_load(out, facts, load)
+    else:
+        _print_instant(out, trace, facts)
     _print_spread(out, facts)
     _print_users(out, trace, everyone)
     _print_quirks(out, trace)
@@ -75,12 +78,16 @@ def _print_head(trace: Trace, facts: Mapping[str, Any]) -> None:
 
     say(f"{trace.format}: {trace.source}", "bold")
     say(headline(facts))
-    parts = [f"window {seconds(facts['window'])}" if facts["window"] else
-             f"until {seconds(facts['span'])}, when the last task ends if none waits"]  # fmt: skip
-    if facts["tasks_at_the_start"]:
+    parts = ["at one instant"]
+    if facts["window"]:
+        parts = [f"window {seconds(facts['window'])}"]
+    elif facts["span"]:
+        parts = [f"until {seconds(facts['span'])}, when the last task ends if none waits"]
+    if facts["span"] and facts["tasks_at_the_start"]:
         parts.append(f"{some(facts['tasks_at_the_start'], 'task')} at the start")
-    if facts["endless_tasks"]:
-        parts.append(f"{some(facts['endless_tasks'], 'task')} that never end")
+    if facts["span"] and facts["endless_tasks"]:
+        ends = "ends" if facts["endless_tasks"] == 1 else "end"
+        parts.append(f"{some(facts['endless_tasks'], 'task')} that never {ends}")
     idle = facts["users"] - facts["users_with_tasks"]
     if idle:
         parts.append(f"{some(idle, 'user')} without a task")
@@ -89,16 +96,20 @@ def _print_head(trace: Trace, facts: Mapping[str, Any]) -> None:
     moves = [f"{events[key]:,} {word}" for key, word in words if events[key]]
     if moves:
         parts.append(f"servers: {', '.join(moves)}")
-    if trace.running is not None:
-        parts.append(f"a snapshot, in which {some(len(trace.running), 'entry')} is running"
-                     .replace("entrys is", "entries are"))  # fmt: skip
     say("; ".join(parts))
-    chosen = [f"{k}={_shown(v)}" for k, v in trace.options.items() if v is not None]
+    chosen = [f"{k}={option_text(v)}" for k, v in trace.options.items() if v is not None]
     if chosen:
         say(f"read with {', '.join(chosen)}", "dim")
 
 
-def _shown(value: Any) -> str:
+def option_text(value: Any) -> str:
+    """Return the value of an option as it would be given.
+
+    Examples
+    --------
+    >>> option_text(("ann", "bob")), option_text(24.0), option_text("keep")
+    ('ann,bob', '24', 'keep')
+    """
     if isinstance(value, tuple):
         return ",".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -154,7 +165,7 @@ def _labels(labels: Sequence[str]) -> str:
     cut = [
         text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…" for text in labels
     ]
-    return ", ".join(cut[:2]) + (f", {len(cut) - 2} more" if len(cut) > 2 else "")
+    return ", ".join(cut) if len(cut) <= 2 else f"{len(cut):,} different"
 
 
 def _print_load(out: Any, facts: Mapping[str, Any], load: Any) -> None:
@@ -164,6 +175,7 @@ def _print_load(out: Any, facts: Mapping[str, Any], load: Any) -> None:
     peak = max(facts["load"][name]["peak"] for name in names)
     top = max(1.0, peak) if peak >= _LITTLE else peak or 1.0
     height = "capacity" if top == 1 else percent(top)
+    width = min(_SPARK, max(out.width - _BESIDE_SPARK, 16))
     say(f"Demand against capacity, if every task started when it arrives (█ is {height})")
     columns = [
         Column("pool", [amount_text(facts["capacity"].get(name, 0.0)) for name in names]),
@@ -171,11 +183,38 @@ def _print_load(out: Any, facts: Mapping[str, Any], load: Any) -> None:
         Column("peak", [percent(facts["load"][name]["peak"]) for name in names]),
         Column(
             f"over {seconds(facts['span'])}",
-            [spark(load[f"load.{name}"].to_numpy(), _SPARK, top) for name in names],
+            [spark(load[f"load.{name}"].to_numpy(), width, top) for name in names],
             right=False,
         ),
     ]
     print_columns(out, Column("resource", names, right=False), [columns])
+
+
+def _print_instant(out: Any, trace: Trace, facts: Mapping[str, Any]) -> None:
+    """Print what is asked for and, of a snapshot, what is in use, as parts of what there is."""
+    names = [name for name, found in facts["load"].items() if found["mean"] is not None]
+    parts = [facts["load"][name]["mean"] for name in names]
+    columns = [
+        Column("pool", [amount_text(facts["capacity"].get(name, 0.0)) for name in names]),
+        Column("asked for", [percent(part) for part in parts]),
+        Column("", [bar(part) for part in parts], right=False, spare=1),
+    ]
+    if trace.running is not None:
+        used = [_in_use(trace, name) for name in names]
+        columns += [
+            Column("in use", [percent(part) for part in used]),
+            Column("", [bar(part) for part in used], right=False, spare=1),
+        ]
+    say("Demand against capacity")
+    print_columns(out, Column("resource", names, right=False), [columns])
+
+
+def _in_use(trace: Trace, resource: str) -> float:
+    total = dict(zip(trace.cluster.resources, trace.cluster.totals.tolist(), strict=True))
+    if trace.running is None or resource not in trace.running.columns:
+        return 0.0
+    capacity = total.get(resource, 0.0)
+    return float(trace.running[resource].sum()) / capacity if capacity > 0 else 0.0
 
 
 def amount_text(amount: float, *, like: float | None = None) -> str:
@@ -207,7 +246,7 @@ def _print_spread(out: Any, facts: Mapping[str, Any]) -> None:
     columns = [
         Column(
             name,
-            [_amount(measure, facts[name], facts["max"]) for measure, facts in found.items()],
+            [measured(measure, own[name], own["max"]) for measure, own in found.items()],
             spare=2 if name in ("min", "mean") else 0,
         )
         for name in _SPREAD
@@ -217,7 +256,14 @@ def _print_spread(out: Any, facts: Mapping[str, Any]) -> None:
     print_columns(out, names, [columns])
 
 
-def _amount(measure: str, value: float | None, like: float | None) -> str:
+def measured(measure: str, value: float | None, like: float | None) -> str:
+    """Return an amount of a measure in the unit that it has.
+
+    Examples
+    --------
+    >>> measured("duration", 5400.0, None), measured("load.cpu", 0.5, None)
+    ('90 min', '50.0 %')
+    """
     from drfh.traces.words import words_of
 
     if value is None:
@@ -258,9 +304,9 @@ def _print_quirks(out: Any, trace: Trace) -> None:
     if trace.oddities:
         total = sum(odd.count for odd in trace.oddities)
         say(f"{some(total, 'broken row')}, left out", "yellow")
-        grid = table("how many", "rule", "the first", right=("how many",))
+        grid = table("how many", "the first of its kind", right=("how many",))
         for odd in trace.oddities:
-            grid.add_row(f"{odd.count:,}", odd.kind, odd.first)
+            grid.add_row(f"{odd.count:,}", odd.first)
         out.print(grid)
     for remark in trace.remarks:
         say(f"note: {remark}")
@@ -287,125 +333,3 @@ def say_saved(path: Path | None) -> None:
     """Name a file that was written, if any."""
     if path is not None:
         say(f"saved: {path}")
-
-
-def print_comparison(
-    comparison: TraceComparison, simulated: Mapping[str, Any] | None, notes: Sequence[str]
-) -> None:
-    """Print two traces side by side."""
-    from drfh.traces.measures import describe
-    from drfh.traces.words import headline, names_of, words_of
-
-    out = console()
-    names = names_of(comparison.a, comparison.b)
-    for name, trace in zip(names, (comparison.a, comparison.b), strict=True):
-        say(f"{name}: {headline(describe(trace))}", "bold")
-    out.print()
-    found = comparison.differences
-    columns = [
-        Column("distance", [percent(d.distance) for d in found]),
-        Column("", [bar(d.distance or 0.0) for d in found], right=False, spare=1),
-    ]
-    columns += [
-        Column(word, [_pair(d, part) for d in found],
-               spare=spare)
-        for word, part, spare in (("p10", 0.1, 1), ("median", 0.5, 0), ("p90", 0.9, 0),
-                                  ("p99", 0.99, 2))
-    ]  # fmt: skip
-    columns.append(Column("how many", [f"{d.a.size:,} | {d.b.size:,}" for d in found], spare=2))
-    say("Kolmogorov-Smirnov distance (0: the same), and quantiles of both")
-    measures = Column("measure", [words_of(d.name).short for d in found], right=False)
-    print_columns(out, measures, [columns])
-    for what, pair in (
-        ("that never end, and are in no duration", comparison.endless),
-        ("that are there at the start, and are in no arrival", comparison.at_the_start),
-    ):
-        if any(pair):
-            say(f"tasks {what}: {percent(pair[0])} | {percent(pair[1])}")
-    for remark in (*comparison.remarks, *notes):
-        say(f"note: {remark}", "yellow")
-    if simulated is not None:
-        _print_simulated(out, simulated, names)
-
-
-def _pair(found: Difference, part: float) -> str:
-    both = [
-        (found.a.quantile(part), found.a.quantile(1)),
-        (found.b.quantile(part), found.b.quantile(1)),
-    ]
-    return " | ".join(_amount(found.name, value, most) for value, most in both)
-
-
-def _print_simulated(out: Any, simulated: Mapping[str, Any], names: Sequence[str]) -> None:
-    out.print()
-    say(f"How full the servers are under {simulated['policy']}")
-    resources = list(dict.fromkeys([*simulated["a"], *simulated["b"]]))
-    points = simulated["points"]
-    columns = [
-        Column(names[0], [percent(simulated["a"].get(r)) for r in resources]),
-        Column(names[1], [percent(simulated["b"].get(r)) for r in resources]),
-        Column("difference",
-               [f"{points[r]:+.1f} points" if r in points else "–" for r in resources]),
-    ]  # fmt: skip
-    print_columns(out, Column("resource", resources, right=False), [columns])
-
-
-def formats_data(formats: Mapping[str, Any], generators: Mapping[str, Any]) -> dict[str, Any]:
-    """Return formats and generators with their options as plain data."""
-
-    def data(one: Any) -> dict[str, Any]:
-        options = [
-            {
-                "name": o.name,
-                "kind": o.kind,
-                "default": list(o.default) if isinstance(o.default, tuple) else o.default,
-                **({"choices": list(o.choices)} if o.choices else {}),
-                "help": o.help,
-            }
-            for o in one.options
-        ]
-        snapshot = {"snapshot": one.snapshot} if hasattr(one, "snapshot") else {}
-        return {"title": one.title, **snapshot, "options": options}
-
-    return {
-        "formats": {name: data(one) for name, one in formats.items()},
-        "generators": {name: data(one) for name, one in generators.items()},
-    }
-
-
-def print_formats(
-    formats: Mapping[str, Any], generators: Mapping[str, Any], *, whole: bool = False
-) -> None:
-    """Print formats and generators; with their options one by one if `whole`."""
-    out = console()
-    every = {**formats, **generators}
-    for what, known in (("format", formats), ("generator", generators)):
-        if whole or not known:
-            continue
-        grid = table(what, "what it is")
-        grid.columns[0].no_wrap = True
-        for name, one in known.items():
-            grid.add_row(name, _title(one))
-        out.print(grid)
-    shared: dict[tuple[str, str, str, str], list[str]] = {}
-    for name, one in every.items():
-        for option in one.options:
-            default = "–" if option.default is None else _shown(option.default)
-            values = ", ".join(option.choices) or option.kind
-            shared.setdefault((option.name, default, values, option.help), []).append(name)
-    whose = () if whole else ("of",)
-    grid = table("option", "default", "values", "what it does", *whose)
-    grid.columns[0].no_wrap = True
-    for cells, names in shared.items():
-        owners = "all" if len(names) == len(every) else ", ".join(names)
-        grid.add_row(*cells, *(() if whole else (owners,)))
-    if whole:
-        for name, one in every.items():
-            say(f"{name}: {_title(one)}", "bold")
-    out.print(grid)
-    flags = "--hours, --start, --users, --sample and --seed are flags of their own"
-    say(f"{flags}; set any other with --set NAME=VALUE")
-
-
-def _title(one: Any) -> str:
-    return f"{one.title} (a snapshot)" if getattr(one, "snapshot", False) else str(one.title)

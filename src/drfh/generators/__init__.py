@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from drfh.errors import UnknownNameError
-from drfh.generators import google_like
+from drfh.generators import google_like, small
 from drfh.generators.generator import Generator
 from drfh.resources import FrozenMap
 from drfh.traces.ledger import Ledger
@@ -17,6 +17,11 @@ __all__ = ["GENERATORS", "Generator", "generate"]
 #: Name → generator.
 GENERATORS: dict[str, Generator] = {
     "google-like": google_like.GENERATOR,
+    "paper-dynamic": small.PAPER_DYNAMIC,
+    "bursts": small.BURSTS,
+    "two-shapes": small.TWO_SHAPES,
+    "elephants-and-mice": small.ELEPHANTS_AND_MICE,
+    "gpu-mix": small.GPU_MIX,
 }
 
 

@@ -79,7 +79,8 @@ def at_levels(ranks: Floats, levels: Floats, values: Floats) -> Floats:
 
     Examples
     --------
-    >>> at_levels(np.array([0.0, 0.5]), np.array([0.0, 1.0]), np.array([0.0, 99.0])).round(6).tolist()
+    >>> levels, values = np.array([0.0, 1.0]), np.array([0.0, 99.0])
+    >>> at_levels(np.array([0.0, 0.5]), levels, values).round(6).tolist()
     [0.0, 9.0]
     """
     if len(values) == 1:

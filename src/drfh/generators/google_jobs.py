@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from drfh.generators.draws import at_levels, even_ranks, reflected, spans
 from drfh.generators.google_table import LEVELS, Stream, Table
 
-__all__ = ["Drawn", "draw_stream", "mean_work"]
+__all__ = ["Drawn", "draw_stream", "mean_work", "tail_mean"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
+_TAIL = 2.0  # deviations
 _MIDDLES = (np.arange(64) + 0.5) / 64
 
 
@@ -23,7 +24,9 @@ _MIDDLES = (np.arange(64) + 0.5) / 64
 class Drawn:
     """Jobs of a stream, and their tasks job by job.
 
-    ``age`` orders the jobs that are there at the start, the oldest first; ``seconds`` is how long a task would run if the window did not end; inf for one that stays.
+    ``age`` orders the jobs that are there at the start, the oldest first. ``seconds`` is how long a
+    task would run if the window did not end, inf for one that stays; ``missing`` is what part of
+    the window the latter does not run.
     """
 
     user: Ints
@@ -36,21 +39,37 @@ class Drawn:
     killed: NDArray[np.bool_]
 
 
-def mean_work(stream: Stream, table: Table, window: float) -> Floats:
+def tail_mean(center: float, deviation: float) -> float:
+    """Return the mean of what the tail draws: normal logarithms, cut at two deviations.
+
+    Examples
+    --------
+    >>> round(tail_mean(0.0, 0.0), 6), round(tail_mean(0.0, 1.0), 2)
+    (1.0, 1.56)
+    """
+    places = np.linspace(-5, 5, 401)
+    weights = np.exp(-(places**2) / 2)
+    drawn = np.exp(center + deviation * np.clip(places, -_TAIL, _TAIL))
+    return float(weights @ drawn / weights.sum())
+
+
+def mean_work(stream: Stream, requests: Floats, window: float) -> Floats:
     """Return the CPU and the memory that a job asks for, on average over the window.
 
     Parameters
     ----------
-    stream, table
+    stream
         What is drawn.
+    requests
+        The common requests, CPU and memory.
     window
         In seconds; work beyond its end does not count.
     """
-    asked = stream.ask_chance @ table.requests[stream.ask]
+    asked = stream.ask_chance @ requests[stream.ask]
     if len(stream.tail):
         weight, mean, deviation = stream.tail[0], stream.tail[1:3], stream.tail[3:5]
-        asked = asked + weight * np.minimum(
-            np.exp(mean + deviation**2 / 2), np.exp(stream.tail[8:10])
+        asked = asked + weight * np.array(
+            [tail_mean(m, d) for m, d in zip(mean, deviation, strict=True)]
         )
     chances = stream.ask_chance.sum() + (stream.tail[0] if len(stream.tail) else 0.0)
     runs = 0.0
@@ -111,25 +130,20 @@ def draw_stream(stream: Stream, table: Table, user: Ints, draw: np.random.Genera
 
 def _requests(stream: Stream, table: Table, size: Ints, draw: np.random.Generator) -> Floats:
     """Return what the tasks of each job ask for."""
-    edges = np.cumsum(stream.ask_chance)
-    total = edges[-1] if len(edges) else 0.0
-    if len(stream.tail):
-        total += stream.tail[0]
-    which = np.searchsorted(edges, spans(draw, size) * total, side="right")
-    common = which < len(edges)
+    chances = np.append(stream.ask_chance, stream.tail[:1])
+    edges = np.cumsum(chances) / chances.sum()
+    which = np.searchsorted(edges[:-1], spans(draw, size), side="right")
+    common = which < len(stream.ask)
     asked = np.empty((len(size), 2))
     asked[common] = table.requests[stream.ask[which[common]]]
     if not common.all():
-        _, m1, m2, s1, s2, together, low1, low2, high1, high2 = (
-            stream.tail if len(stream.tail) else np.zeros(10)
-        )
+        _, *mean, first_deviation, second_deviation, together = stream.tail
         first, second = draw.standard_normal((2, int((~common).sum())))
         second = together * first + np.sqrt(max(0.0, 1 - together**2)) * second
-        logs = np.stack([m1 + s1 * first, m2 + s2 * second], axis=1)
-        logs = np.clip(logs, [low1, low2], [high1, high2])
-        if not len(stream.tail):  # only by round-off
-            logs = np.broadcast_to(np.log(table.requests[stream.ask[-1]]), logs.shape)
-        asked[~common] = _four_digits(np.exp(logs))
+        normal = np.clip(np.stack([first, second], axis=1), -_TAIL, _TAIL)
+        logs = np.array(mean) + normal * [first_deviation, second_deviation]
+        # No task of the trace is larger than the largest server.
+        asked[~common] = np.minimum(_four_digits(np.exp(logs)), table.requests.max(axis=0))
     return asked
 
 

@@ -26,7 +26,11 @@ __all__ = ["GENERATOR", "make"]
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
-ENDS = pl.Enum(["cut", "evict", "fail", "finish", "kill", "lost"])
+_ENDS = pl.Enum(["cut", "evict", "fail", "finish", "kill", "lost"])
+_NUMBER = {end: number for number, end in enumerate(_ENDS.categories)}
+#: More are refused.
+MOST_TASKS = 20_000_000
+_MOST = {"users": 100_000, "hours": 10_000, "servers": 1_000_000, "load": 1_000}
 # Tasks are added to or taken from jobs of at least so many, to meet the load that is asked for.
 _LARGE_JOB = 10
 
@@ -44,9 +48,9 @@ def make(options: Mapping[str, Any], ledger: Ledger, table: Table | None = None)
         The fitted figures; by default those that come with the package.
     """
     table = shipped_table() if table is None else table
-    for name in ("users", "servers", "load", "hours"):
-        if not options[name] > 0:
-            raise InputError(name, "must be > 0", options[name])
+    for name, most in _MOST.items():
+        if not 0 < options[name] <= most:
+            raise InputError(name, f"must be > 0 and ≤ {most:,}", options[name])
     seed, users = options["seed"], options["users"]
     window = options["hours"] * 3600.0
     shapes = Cluster.from_arrays(
@@ -56,11 +60,11 @@ def make(options: Mapping[str, Any], ledger: Ledger, table: Table | None = None)
     draw = np.random.default_rng([seed, 2011])
     profile = _profiles(table, users, draw)
     capacity = cluster.capacity.T @ cluster.counts
-    plan = _plan(table, profile, window, capacity, options["load"], draw)
+    plan, scale = _plan(table, profile, window, capacity, options["load"], draw)
     drawn = [draw_stream(stream, table, owners, draw) for stream, owners in plan]
     starts = np.repeat([stream.start for stream, _ in plan], [len(o) for _, o in plan])
     jobs = _Jobs(drawn, starts, window)
-    jobs.arrive(table, profile, draw)
+    jobs.arrive(table, profile, scale, draw)
     jobs.end(table, draw)
     before = jobs.load(capacity)
     jobs.meet(options["load"], capacity, draw)
@@ -76,6 +80,10 @@ def make(options: Mapping[str, Any], ledger: Ledger, table: Table | None = None)
         "J. Wilkes and C. Reiss); no rows of it are contained"
     )
     ledger.remark(f"offered load {after:.3f} of what the servers have (first drawn: {before:.3f})")
+    if abs(after / options["load"] - 1) > 0.02:
+        ledger.remark(
+            f"a load of {options['load']:g} could not be met: every user has at least one job"
+        )
     return Reading(cluster, workload, details, window=window)
 
 
@@ -94,53 +102,58 @@ def _plan(
     capacity: Floats,
     load: float,
     draw: np.random.Generator,
-) -> list[tuple[Stream, Ints]]:
-    """Return the streams, each with the user of every job, so that the load is about right."""
+) -> tuple[list[tuple[Stream, Ints]], float]:
+    """Return the streams, each with the user of every job, so that the load is about right.
+
+    Also return how many times the jobs are that so many users would have in the trace.
+    """
     streams: list[Stream] = []
-    owner, which, expected = list[Ints](), list[Ints](), list[Floats]()
+    owners, places, expected = list[Ints](), list[Ints](), list[Floats]()
     for number, entry in enumerate(table.profiles):
         mine = np.flatnonzero(profile == number)
-        if not len(mine):
-            continue
-        for stream in entry.streams:
+        for stream in entry.streams if len(mine) else ():
             values = stream.jobs[(even_ranks(draw, len(mine)) * len(stream.jobs)).astype(int)]
-            owner.append(mine)
-            which.append(np.full(len(mine), len(streams)))
+            owners.append(mine)
+            places.append(np.full(len(mine), len(streams)))
             expected.append(values if stream.start else values * (window / table.window))
             streams.append(stream)
-    user, number, jobs = np.concatenate(owner), np.concatenate(which), np.concatenate(expected)
-    work = np.array([mean_work(s, table, window) / capacity for s in streams])[number]
+    user, place, jobs = np.concatenate(owners), np.concatenate(places), np.concatenate(expected)
+    work = np.array([mean_work(s, table.requests, window) / capacity for s in streams])[place]
     # Neighbours weigh about the same, so that rounding does not change the load by much.
     order = np.argsort(-work.max(axis=1), kind="stable")
-    user, number, jobs, work = user[order], number[order], jobs[order], work[order]
+    user, place, jobs, work = user[order], place[order], jobs[order], work[order]
     offset = float(draw.random())
-
     # A user whose jobs are all rounded away keeps one, of the stream with the most jobs.
     likeliest = np.lexsort((-jobs, user))
-    fallback = likeliest[np.unique(user[likeliest], return_index=True)[1]]
+    only = likeliest[np.unique(user[likeliest], return_index=True)[1]]
 
     def rounded(scale: float) -> Ints:
         found = rounded_evenly(jobs * scale, offset)
         idle = np.bincount(user, weights=found, minlength=len(profile)) == 0
-        found[fallback[idle[user[fallback]]]] = 1
+        found[only[idle[user[only]]]] = 1
         return found
 
+    def excess(scale: float) -> float:
+        return float((rounded(scale) @ work).max()) / load - 1
+
     scale = load / float((jobs @ work).max())
-    low, high = 0.0, 4 * scale
-    for _ in range(40):
-        middle = scale if high == 4 * scale and low == 0.0 else (low + high) / 2
-        if float((rounded(middle) @ work).max()) > load:
-            high = middle
-        else:
-            low = middle
-        if high - low < 1e-4 * scale:
-            break
-    counts = rounded(low if abs(low - scale) > 0.01 * scale else scale)
-    return [
-        (stream, np.repeat(user[number == i], counts[number == i]))
+    sizes = np.array([stream.sizes.mean() for stream in streams])[place]
+    if scale * float(jobs @ sizes) > MOST_TASKS:
+        raise InputError("load", f"must be so low that there are ≤ {MOST_TASKS:,} tasks", load)
+    if abs(scale - 1) < 0.05:
+        scale = 1.0  # as many jobs as in the trace; the rest is met with their tasks
+    elif abs(excess(scale)) > 0.01:
+        low, high = 0.0, 2 * scale
+        for _ in range(30):
+            scale = (low + high) / 2
+            low, high = (low, scale) if excess(scale) > 0 else (scale, high)
+    counts = rounded(scale)
+    plan = [
+        (stream, np.repeat(user[place == i], counts[place == i]))
         for i, stream in enumerate(streams)
-        if counts[number == i].any()
+        if counts[place == i].any()
     ]
+    return plan, scale
 
 
 class _Jobs:
@@ -163,15 +176,19 @@ class _Jobs:
         """The job of each task."""
         return np.repeat(np.arange(len(self.size)), self.size)
 
-    def arrive(self, table: Table, profile: Ints, draw: np.random.Generator) -> None:
-        """Let users sit down at some hours and submit several jobs in a row."""
+    def arrive(self, table: Table, profile: Ints, scale: float, draw: np.random.Generator) -> None:
+        """Let users sit down at some hours and submit several jobs in a row.
+
+        Where there are fewer jobs than in the trace, by `scale`, there are fewer in a sitting.
+        """
         later = np.flatnonzero(~self.start)
         if not len(later):
             return
         later = later[np.lexsort((draw.random(len(later)), self.user[later]))]
         user = self.user[later]
-        sitting = np.array([p.sitting for p in table.profiles])[profile]
-        gap = np.array([p.gap for p in table.profiles])[profile]
+        fewer = min(scale, 1.0) or 1.0
+        sitting = np.maximum([p.sitting * fewer for p in table.profiles], 1.0)[profile]
+        gap = np.array([p.gap / fewer for p in table.profiles])[profile]
         jobs = np.bincount(user, minlength=len(profile))
         sittings = np.ceil(jobs / sitting).astype(np.int64)
         first = np.cumsum(sittings) - sittings
@@ -189,24 +206,20 @@ class _Jobs:
     def end(self, table: Table, draw: np.random.Generator) -> None:
         """Cut what runs beyond the window, and say how each task ended."""
         job, tasks = self.job, self.tasks
+        start = self.start[job]
         left = self.window - self.arrival[job]
         cut = tasks["seconds"] >= left
-        tasks["seconds"] = np.where(
-            cut,
-            left * (1 - np.where(np.isinf(tasks["seconds"]), tasks["missing"], 0.0)),
-            tasks["seconds"],
-        )
-        end = np.where(tasks.pop("killed"), ENDS.categories.to_list().index("kill"), 3)
+        stays = np.isinf(tasks["seconds"])
+        missing = np.where(stays, tasks.pop("missing"), 0.0)
+        tasks["seconds"] = np.where(cut, left * (1 - missing), tasks["seconds"])
+        end = np.where(tasks.pop("killed"), _NUMBER["kill"], _NUMBER["finish"])
         chance = draw.random(len(end))
-        for name, start in (("start", True), ("later", False)):
-            here = self.start[job] == start
+        for name, here in (("start", start), ("later", ~start)):
             edge = 0.0
             for kind, part in table.other_ends[name].items():
-                end[here & (edge <= chance) & (chance < edge + part)] = (
-                    ENDS.categories.to_list().index(kind)
-                )
+                end[here & (edge <= chance) & (chance < edge + part)] = _NUMBER[kind]
                 edge += part
-        tasks["end"] = np.where(cut, 0, end)
+        tasks["end"] = np.where(cut, _NUMBER["cut"], end)
 
     def load(self, capacity: Floats) -> float:
         """Return the demanded resource time over what there is, of the scarcer resource."""
@@ -258,7 +271,7 @@ class _Jobs:
                 "cpu": self.tasks["cpu"][tasks],
                 "memory": self.tasks["memory"][tasks],
                 "at_start": self.start[order][job],
-                "end": pl.Series(ENDS.categories, dtype=ENDS).gather(self.tasks["end"][tasks]),
+                "end": pl.Series(_ENDS.categories, dtype=_ENDS).gather(self.tasks["end"][tasks]),
             }
         )
 
@@ -273,7 +286,8 @@ def _time_of_day(ranks: Floats, table: Table, window: float) -> Floats:
     rate = np.resize(day, hours)
     edges = np.minimum(np.arange(hours + 1) * 3600.0, window)
     passed = np.concatenate([[0.0], np.cumsum(rate * np.diff(edges))])
-    return np.interp(ranks * passed[-1], passed, edges)
+    times: Floats = np.interp(ranks * passed[-1], passed, edges)
+    return times
 
 
 GENERATOR = Generator(

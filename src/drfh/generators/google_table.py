@@ -11,12 +11,25 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LEVELS", "Profile", "Stream", "Table", "as_table", "shipped_table"]
+__all__ = [
+    "LEVELS",
+    "USUAL",
+    "Profile",
+    "Stream",
+    "Table",
+    "as_stream",
+    "as_table",
+    "shipped_table",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 
 #: Levels of the quantiles of run times.
-LEVELS = np.array([0.0, 0.04, 0.12, 0.25, 0.4, 0.5, 0.6, 0.75, 0.88, 0.96, 1.0])
+LEVELS = np.array([0.0, 0.05, 0.15, 0.3, 0.5, 0.7, 0.85, 0.95, 1.0])
+
+
+#: What the file leaves out.
+USUAL: dict[str, Any] = {"jobs": [1], "sizes": [1], "spread": 2, "stay": 0, "kill": [0]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +48,7 @@ class Stream:
         What tasks ask for, positions in the table's requests, and what part of the tasks does.
     tail
         What the other tasks ask for: weight, mean of the logarithms of CPU and memory, their
-        deviations, their correlation, the lowest of both, the highest of both. Empty if none do.
+        deviations and their correlation. Empty if none do.
     spread
         How far run times in one job lie apart, in ranks among those of the stream: 0 all equal, 2
         as far as those of different jobs.
@@ -147,19 +160,32 @@ def as_table(data: dict[str, Any]) -> Table:
                 users=int(profile["users"]),
                 sitting=float(profile.get("sitting", [1.0])[0]),
                 gap=float(profile.get("sitting", [1.0, 0.0])[1]),
-                streams=tuple(map(_stream, profile["streams"])),
+                streams=tuple(
+                    as_stream(stream, start=when == "start")
+                    for when in ("start", "later")
+                    for stream in profile.get(when, ())
+                ),
             )
             for profile in data["profiles"]
         ),
     )
 
 
-def _stream(data: dict[str, Any]) -> Stream:
+def as_stream(data: dict[str, Any], *, start: bool) -> Stream:
+    """Return the figures of a stream as arrays.
+
+    Examples
+    --------
+    >>> as_stream({"ask": [4, 1.0], "seconds": [60]}, start=False).sizes.tolist()
+    [1.0]
+    """
+    data = USUAL | data
+
     def array(name: str) -> Floats:
         return np.array(data.get(name, []), dtype=np.float64)
 
     return Stream(
-        start=bool(data["start"]),
+        start=start,
         jobs=array("jobs"),
         sizes=array("sizes"),
         ask=np.array(data["ask"][::2], dtype=np.int64),
@@ -167,7 +193,7 @@ def _stream(data: dict[str, Any]) -> Stream:
         tail=array("tail"),
         spread=float(data["spread"]),
         age=array("age"),
-        stay=float(data.get("stay", 0.0)),
+        stay=float(data["stay"]),
         late=array("late"),
         seconds=array("seconds"),
         kill=array("kill"),

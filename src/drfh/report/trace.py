@@ -26,7 +26,7 @@ from drfh.report.trace_charts import load_chart, panel, request_chart, spread_ch
 from drfh.resources import format_quantity, some
 from drfh.traces import Trace
 from drfh.traces.comparing import Difference, TraceComparison
-from drfh.traces.load import load_resources, offered_load
+from drfh.traces.load import load_resources, offered_load, time_span
 from drfh.traces.measures import describe, distributions, heaviest_users
 from drfh.traces.pool import server_shapes
 from drfh.traces.words import headline, names_of, words_of
@@ -138,7 +138,7 @@ def _figures(trace: Trace, load: pl.DataFrame, *, titles: bool = False) -> Drawn
         for measure in [m for m in found if m.startswith("request.")]:
             _add_spread(add, measure, [(name, found[measure])])
     resources = [r for r in load_resources(trace) if load[f"load.{r}"].count()]
-    if resources:
+    if resources and time_span(trace):
         heading = "Demand against capacity, if every task started when it arrives"
         add(heading, load_chart, [(name, load)], resources)
     for measure in ("duration", "job size"):
@@ -199,10 +199,8 @@ def _page(trace: Trace, load: pl.DataFrame, title: str) -> str:
         rows: list[list[Content]] = [[what, count] for what, count in trace.counts.items()]
         parts += [tag("h2", "What was read"), table(["what", "how many"], rows)]
     if trace.oddities:
-        odd: list[list[Content]] = [
-            [Cell(o.kind, "wrap"), o.count, Cell(o.first, "wrap")] for o in trace.oddities
-        ]
-        parts += [tag("h2", "Broken rows"), table(["rule", "how many", "the first"], odd)]
+        odd: list[list[Content]] = [[o.count, Cell(o.first, "wrap")] for o in trace.oddities]
+        parts += [tag("h2", "Broken rows"), table(["how many", "the first of its kind"], odd)]
     parts += [tag("p", remark, "note") for remark in trace.remarks]
     return page_of(title, parts)
 
@@ -213,12 +211,16 @@ def _shapes(trace: Trace) -> list[str]:
     rows: list[list[Content]] = []
     for row in shapes.head(_MOST_SHAPES).iter_rows(named=True):
         amounts = [Cell(format_quantity(row[f"capacity.{r}"]), "number") for r in resources]
-        rows.append([*amounts, row["servers"], bar(row["share"]), "; ".join(row["labels"][:3])])
+        rows.append([*amounts, row["servers"], bar(row["share"]), _labels(row["labels"])])
     head = [*resources, "servers", "of all", "labels"]
     if not any(row[-1] for row in rows):
         head, rows = head[:-1], [row[:-1] for row in rows]
     more = len(shapes) - len(rows)
     return [table(head, rows), *([tag("p", f"… and {some(more, 'shape')} more")] if more else [])]
+
+
+def _labels(labels: Sequence[str]) -> str:
+    return "; ".join(labels) if len(labels) <= 3 else f"{len(labels):,} different"
 
 
 def _users(trace: Trace) -> list[str]:

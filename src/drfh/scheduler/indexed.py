@@ -6,6 +6,7 @@ makes room, keeps totals and columns up to date, and hands over to ``kernels/onl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,16 +15,19 @@ import numpy as np
 from drfh.kernels.online import place as steps
 from drfh.kernels.online import state as st
 from drfh.kernels.online.blocks import blocks_build, server_keys
+from drfh.kernels.online.clock import glance
 from drfh.kernels.online.stairs import stairs_build
 from drfh.kernels.online.turns import enqueue, turns_build, unlink
 from drfh.scheduler.core import GONE, NEVER, QUEUED, RUNNING, CoreState, Ints
-from drfh.scheduler.kinds import different_rows
+from drfh.scheduler.kinds import too_large
 from drfh.scheduler.rules import Rules
 
 __all__ = ["IndexedCore"]
 
+Floats = st.Floats
+
 _ROOM_FOR_RESULTS = 4096
-_MOST_PAIRS = 1_000_000  # shapes × kinds of server that are compared at once
+_LINE = 64  # bytes of the processor's cache that come together
 
 # Array → (what it has a row for, number type, what new rows hold). Shapes beyond the first axis
 # are found in _widths.
@@ -50,7 +54,7 @@ _ROWS: dict[str, tuple[str, Any, float]] = {
     "block_first": ("block", np.int64, 0), "block_most": ("block", np.int64, 0),
     "block_low": ("block", np.float64, 0), "block_high": ("block", np.float64, 0),
     "block_scratch": ("block", np.float64, 0),
-    "reach": ("stair", np.int32, 0),
+    "standing": ("server", np.int16, -1),
     "stairs_rest": ("stair", np.int64, -1),
 }  # fmt: skip
 
@@ -63,6 +67,19 @@ class Seen(NamedTuple):
     queued: Ints
     never: Ints
     capacity: Ints
+
+
+def _lined_up(shape: tuple[int, ...], number: Any) -> Any:
+    """Return an array that begins where a line of the processor's cache does."""
+    size = math.prod(shape) * np.dtype(number).itemsize
+    memory = np.empty(size + _LINE, dtype=np.uint8)
+    start = -memory.ctypes.data % _LINE
+    return memory[start : start + size].view(number).reshape(shape)
+
+
+def _whole_lines(columns: int) -> int:
+    """Return how many columns of int64 a row has that is in no more lines than it must."""
+    return columns if columns > _LINE // 8 else _LINE // 8
 
 
 class IndexedCore:
@@ -86,11 +103,11 @@ class IndexedCore:
         self.rules = rules
         m, columns = len(rules.resources), rules.columns
         self._widths: dict[str, tuple[int, ...]] = {
-            "room": (columns,), "server": (st.FREE + columns,), "usage": (columns,),
+            "room": (columns,), "server": (_whole_lines(st.FREE + columns),), "usage": (columns,),
             "need": (columns,), "waiting_need": (columns,), "part": (m,), "ratio": (m,),
             "task": (8,), "block_key": (st.BLOCK,), "block_server": (st.BLOCK,),
             "block_free": (m,), "block_most": (m,), "block_low": (m,), "block_high": (m,),
-            "stairs_rest": (max(0, len(rules.fit) - 2),),
+            "standing": (2,), "stairs_rest": (max(0, len(rules.fit) - 2),),
         }  # fmt: skip
         self._room: dict[str, int] = {}
         self._size = np.zeros((0, m), dtype=np.int64)
@@ -101,7 +118,7 @@ class IndexedCore:
             "allowed": np.ones((1, 0), dtype=np.uint8),
             "stack": np.zeros(256, dtype=np.int32),
             "steps": np.zeros(st.MOST_STEPS, dtype=np.int64),
-            "stairs": np.zeros((0, 1), dtype=np.int32),
+            "stairs": np.zeros((0, 1), dtype=np.int16),
         }  # fmt: skip
         for name, (kind, number, start) in _ROWS.items():
             self._room[kind] = 0
@@ -147,8 +164,8 @@ class IndexedCore:
         for name, (of, number, start) in _ROWS.items():
             if of == kind:
                 old = getattr(self.brain, name)
-                new = np.full((room, *old.shape[1:]), start, dtype=number)
-                new[: len(old)] = old
+                new = _lined_up((room, *old.shape[1:]), number)
+                new[: len(old)], new[len(old) :] = old, start
                 if name == "server":
                     new[len(old) :, st.FIRST_ON] = new[len(old) :, st.LAST_ON] = -1
                 self.brain.set(name, new)
@@ -298,17 +315,10 @@ class IndexedCore:
         else:
             b.need[shapes] = base
         columns = slice(rules.fit.start, rules.fit.stop)
-        kinds, which = different_rows(rules.server_rows(self._size)[:, columns])
-        own = b.restriction[shapes]
-        for restriction in np.unique(own).tolist():
-            mine = shapes[own == restriction]
-            if restriction:
-                here = kinds[np.unique(which[b.allowed[restriction, : len(which)] != 0])]
-            else:
-                here = kinds
-            for some in np.array_split(mine, len(mine) * len(here) // _MOST_PAIRS + 1):
-                holds = (here[None] >= b.need[some, columns][:, None]).all(axis=2).any(axis=1)
-                b.never[some] = ~holds
+        rooms = rules.server_rows(self._size)[:, columns]
+        b.never[shapes] = too_large(
+            b.need[shapes, columns], b.restriction[shapes], rooms, b.allowed[:, : len(rooms)]
+        )
         slots = rules.policy.slots
         if slots is not None and slots.oversize == "reject":
             for shape, need in zip(shapes.tolist(), base, strict=True):
@@ -350,9 +360,12 @@ class IndexedCore:
             steps = self._steps()
             b.head[st.STEPS] = len(steps)
             b.steps[: len(steps)] = steps
-            b.set("stairs", np.full((2 * leaves, len(steps)), -1, dtype=np.int32))
+            b.set("stairs", _lined_up((2 * leaves, len(steps)), np.int16))
             second = int(b.room[:k, self.rules.fit[min(1, len(self.rules.fit) - 1)]].max(initial=0))
-            b.head[st.ROUNDING] = max(0, second.bit_length() - 30)
+            rounding = max(0, second.bit_length() - 15)
+            if -(-second >> rounding) > np.iinfo(np.int16).max:
+                rounding += 1
+            b.head[st.ROUNDING] = rounding
             self._stepped = len(self._base)
             stairs_build(b.head)
         b.server[b.dirty_list[: b.head[st.DIRTY]], st.IS_DIRTY] = 1
@@ -521,6 +534,14 @@ class IndexedCore:
         held = b.usage[:users, :m].copy()
         running, queued, aside = (a[:users].copy() for a in (b.running, b.queued, b.aside))
         return Seen(held, running, queued, aside, self._size)
+
+    def glance(self) -> tuple[Floats, Floats, int, int]:
+        """Return dominant shares, what part of each resource is in use, tasks that run and wait."""
+        self._scale()
+        share = np.empty(int(self.brain.head[st.USERS]))
+        utilisation = np.empty(len(self.rules.resources))
+        running, queued = glance(self.brain.head, share, utilisation)
+        return share, utilisation, int(running), int(queued)
 
     # Saving
 

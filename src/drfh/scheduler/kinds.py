@@ -1,12 +1,48 @@
-"""Servers of one size, found quickly."""
+"""Which tasks no server could hold, found quickly: servers of one size are looked at once."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from drfh.scheduler.core import Ints
 
-__all__ = ["different_rows"]
+__all__ = ["different_rows", "too_large"]
+
+_MOST_PAIRS = 1_000_000  # shapes × kinds of server that are compared at once
+
+
+def too_large(
+    need: Ints, restriction: NDArray[np.integer[Any]], rooms: Ints, allowed: NDArray[np.uint8]
+) -> NDArray[np.bool_]:
+    """Return for each shape whether no server that it may use could hold it empty.
+
+    Parameters
+    ----------
+    need, rooms
+        Shapes × columns and servers × columns.
+    restriction
+        Number of each shape's restriction; 0 is none.
+    allowed
+        Restrictions × servers: not 0 where a server may be used.
+
+    Examples
+    --------
+    >>> rooms, allowed = np.array([[4, 8], [9, 1]]), np.array([[1, 1], [1, 0]], dtype=np.uint8)
+    >>> too_large(np.array([[5, 1], [5, 1]]), np.array([0, 1]), rooms, allowed)
+    array([False,  True])
+    """
+    kinds, which = different_rows(rooms)
+    answer = np.ones(len(need), dtype=bool)
+    for number in np.unique(restriction).tolist():
+        mine = np.flatnonzero(restriction == number)
+        here = kinds[np.unique(which[allowed[number] != 0])] if number else kinds
+        for some in np.array_split(mine, len(mine) * len(here) // _MOST_PAIRS + 1):
+            fits: NDArray[np.bool_] = np.all(here[None] >= need[some][:, None], axis=2)
+            answer[some] = ~fits.any(axis=1)
+    return answer
 
 
 def different_rows(rows: Ints) -> tuple[Ints, Ints]:

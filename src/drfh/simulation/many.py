@@ -5,9 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -39,12 +39,21 @@ class Run:
         Start of its draws.
     folder : Path or None
         A folder that is there, to write the files of the run into.
+    cluster : Cluster or None
+        Servers of its own, instead of those of all runs.
+    workload : Workload or None
+        Users and jobs of its own.
+    options : mapping
+        What it wants to be different: options of :func:`~drfh.simulate`.
     """
 
     name: str
     policy: str
     seed: int
     folder: Path | None = None
+    cluster: Cluster | None = None
+    workload: Workload | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 #: Called with the position of a run and how far it is.
@@ -102,23 +111,39 @@ def simulate_many(
     try:
         while waiting or alive:
             while waiting and len(alive) < processes:
-                position, run = waiting.pop()
-                ours, theirs = context.Pipe(duplex=False)
-                words = (theirs, cluster, workload, run, options, progress is not None)
+                ours, theirs = context.Pipe()
+                words = (theirs, cluster, workload, options, progress is not None)
                 child: BaseProcess = context.Process(target=_child, args=words, daemon=True)
+                position, run = waiting.pop()
                 with _deaf():
                     child.start()
                     theirs.close()
                     alive[ours] = position, child
+                _send(ours, run)
             for ready in wait(list(alive), timeout=_SECONDS_BETWEEN_LOOKS):
                 assert isinstance(ready, Connection)
-                _listen(ready, alive, results, runs, progress)
+                if not _listen(ready, alive, results, runs, progress):
+                    continue
+                _, child = alive[ready]
+                if waiting:  # a process that has loaded everything goes on
+                    position, run = waiting.pop()
+                    alive[ready] = position, child
+                    _send(ready, run)
+                else:
+                    del alive[ready]
+                    ready.close()
+                    child.join()
     finally:
         for connection, (_, child) in alive.items():
             child.terminate()
             child.join()
             connection.close()
     return [results[position] for position in range(len(runs))]
+
+
+def _send(connection: Connection, run: Run) -> None:
+    with suppress(OSError):  # a process that died: its end of the pipe will say so
+        connection.send(run)
 
 
 @contextmanager
@@ -155,7 +180,14 @@ def _one(
     options: dict[str, Any],
     progress: Callable[[Progress], None] | None,
 ) -> Result:
-    result = simulate(cluster, workload, run.policy, seed=run.seed, progress=progress, **options)
+    result = simulate(
+        run.cluster or cluster,
+        run.workload or workload,
+        run.policy,
+        seed=run.seed,
+        progress=progress,
+        **{**options, **run.options},
+    )
     if run.folder is not None:
         result.write(run.folder)
     return result
@@ -167,23 +199,18 @@ def _listen(
     results: dict[int, Result],
     runs: Sequence[Run],
     progress: Told | None,
-) -> None:
-    """Take one message of a process; the last one ends it."""
+) -> bool:
+    """Take one message of a process; return whether its run is done."""
     position, child = alive[ready]
     try:
         kind, news = ready.recv()
-    except EOFError:
+    except (EOFError, ConnectionResetError):
         child.join()
         kind, news = "failed", ("", f"its process ended with code {child.exitcode}", 1)
     if kind == "progress":
         if progress is not None:
             progress(position, news)
-        return
-    del alive[ready]
-    ready.close()
-    if kind == "failed":
-        child.terminate()
-    child.join()
+        return False
     if kind == "failed":
         field, text, code = news
         name = runs[position].name
@@ -193,23 +220,28 @@ def _listen(
         error.exit_code = code
         raise error
     results[position] = news
+    return True
 
 
 def _child(
     connection: Connection,
     cluster: Cluster,
     workload: Workload,
-    run: Run,
     options: dict[str, Any],
     tells: bool,
 ) -> None:
+    """Carry out one run after the other, until nobody asks for more."""
+
     def tell(news: Progress) -> None:
         connection.send(("progress", news))
 
     try:
-        result = _one(cluster, workload, run, options, tell if tells else None)
-        connection.send(("done", result))
-    except BrokenPipeError:
+        while True:
+            run = connection.recv()
+            connection.send(
+                ("done", _one(cluster, workload, run, options, tell if tells else None))
+            )
+    except (BrokenPipeError, ConnectionResetError, EOFError):
         pass  # nobody listens any more
     except Exception as error:  # one line at the other end, whatever it is
         news = ("", f"internal error: {type(error).__name__}: {error}", 1)

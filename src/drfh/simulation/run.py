@@ -19,7 +19,7 @@ from drfh.simulation.fair import FairLevels
 from drfh.simulation.metrics import Finished, make_result
 from drfh.simulation.plan import Engine, Plan, build
 from drfh.simulation.result import Result
-from drfh.simulation.sampling import Samples, default_interval, look, time_span
+from drfh.simulation.sampling import Samples, default_interval, glance, look, time_span
 from drfh.simulation.servers import apply_change
 
 __all__ = ["Progress", "check_length", "check_simulation", "simulate"]
@@ -148,7 +148,7 @@ def simulate(
         if samples.next_time == stop:
             _check_number(samples)
             before = time.perf_counter()
-            samples.take(look(core, plan), None if levels is None else levels.at(driver.active))
+            samples.take(glance(core, plan), None if levels is None else levels.at(driver.active))
             sampling += time.perf_counter() - before
         told.tell(stop, driver)
         if stop >= horizon:

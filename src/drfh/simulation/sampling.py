@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from drfh.scheduler.core import Core
 from drfh.simulation.plan import Plan
 
-__all__ = ["Look", "Samples", "default_interval", "look", "time_span"]
+__all__ = ["Glance", "Look", "Samples", "default_interval", "glance", "look", "time_span"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -54,6 +54,28 @@ class Look:
         """Part of each resource that is in use; 0 where there is none."""
         used = self.usage.sum(axis=0)
         return np.where(self.total > 0, used / np.where(self.total > 0, self.total, 1), 0.0)
+
+    @property
+    def glance(self) -> Glance:
+        """What a sample keeps of it."""
+        running, queued = int(self.running.sum()), int(self.queued.sum())
+        return Glance(self.share, self.utilisation, running, queued)
+
+
+class Glance(NamedTuple):
+    """What a sample keeps; see :class:`Look`."""
+
+    share: Floats
+    utilisation: Floats
+    running: int
+    """Tasks of all users."""
+    queued: int
+
+
+def glance(core: Core, plan: Plan) -> Glance:
+    """Look at what a sample keeps; a brain that has ``glance()`` knows that in one go."""
+    own = getattr(core, "glance", None)
+    return look(core, plan).glance if own is None else Glance(*own())
 
 
 def look(core: Core, plan: Plan) -> Look:
@@ -158,12 +180,12 @@ class Samples:
         """Time of the next sample."""
         return self.number * self.interval
 
-    def take(self, seen: Look, fair: Floats | None) -> None:
+    def take(self, seen: Glance, fair: Floats | None) -> None:
         """Keep a sample."""
         self.time.append(self.next_time)
         self.utilisation.append(seen.utilisation)
-        self.running.append(int(seen.running.sum()))
-        self.queued.append(int(seen.queued.sum()))
+        self.running.append(seen.running)
+        self.queued.append(seen.queued)
         self.share.append(seen.share)
         if fair is not None:
             self.fair.append(fair)

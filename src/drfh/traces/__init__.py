@@ -8,7 +8,7 @@ from typing import Any
 
 from drfh.errors import InputError, UnknownNameError
 from drfh.resources import FrozenMap
-from drfh.traces import google_2011, openb, swf, tables
+from drfh.traces import google_2011, kubernetes, openb, slurm, swf, tables
 from drfh.traces.format import Format, Tell
 from drfh.traces.ledger import Ledger, Oddity
 from drfh.traces.opening import as_paths
@@ -23,6 +23,8 @@ FORMATS: dict[str, Format] = {
     "openb": openb.FORMAT,
     "swf": swf.FORMAT,
     "tables": tables.FORMAT,
+    "kubernetes": kubernetes.FORMAT,
+    "slurm": slurm.FORMAT,
 }
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -61,8 +63,8 @@ def read(
     --------
     >>> read("google-2012", ".")
     Traceback (most recent call last):
-    drfh.errors.UnknownNameError: format must be one of google-2011, openb, swf, tables \
- (did you mean google-2011?), got 'google-2012'
+    drfh.errors.UnknownNameError: format must be one of google-2011, kubernetes, openb, slurm, \
+swf, tables (did you mean google-2011?), got 'google-2012'
     """
     if format is not None and format not in FORMATS:
         raise UnknownNameError("format", str(format), FORMATS)

@@ -71,6 +71,16 @@ class Distribution:
         np.add.at(often, place, times[there])
         return cls(distinct, often)
 
+    def rounded(self) -> Distribution:
+        """Return the same with every value rounded to a whole number.
+
+        Examples
+        --------
+        >>> Distribution.of([0.2, 4.9, 5.1]).rounded().counts.tolist()
+        [1, 2]
+        """
+        return Distribution.of(np.rint(self.values), self.counts)
+
     @cached_property
     def upto(self) -> Ints:
         """How many are at most each value."""

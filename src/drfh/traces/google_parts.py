@@ -1,4 +1,4 @@
-"""The published files of Google's trace: which parts there are, and their rows."""
+"""The published files of Google's trace: which parts there are, and what is in all of them."""
 
 from __future__ import annotations
 
@@ -7,62 +7,54 @@ import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from drfh.errors import InputError
+from drfh.kernels import expect
 from drfh.traces.format import Tell
+from drfh.traces.google_rows import AFTER_TRACE, Part, read_part
+from drfh.traces.google_runs import Steps
 from drfh.traces.ledger import Ledger
-from drfh.traces.opening import unpacked
-from drfh.traces.rows import LINE, parse_rows, refuse
 
-__all__ = ["ENDS", "INDEX_BITS", "START_OF_TRACE", "TaskEvents", "find_parts", "read_task_events"]
+__all__ = ["ENDS", "START_OF_TRACE", "TaskEvents", "find_parts", "read_task_events"]
 
 #: What happened before the trace has time 0; the trace itself begins here, in microseconds.
 START_OF_TRACE = 600_000_000
-#: A task is one number: its job's, and its index in the job in so many bits.
-INDEX_BITS = 23
-_JOB_BITS = 62 - INDEX_BITS
-_AFTER_TRACE = 2**63 - 1
 #: Event type → what ended the run.
 ENDS = {2: "evict", 3: "fail", 4: "finish", 5: "kill", 6: "lost"}
 _NAMES = ("SUBMIT", "SCHEDULE", "EVICT", "FAIL", "FINISH", "KILL", "LOST")
+# Bytes of text for which loading compiled code pays as much as for a step of other kernels; a
+# packed byte is about ten of them.
+_TEXT_A_STEP, _TEXT_A_PACKED = 320, 10
 
 _PART = re.compile(r"part-(\d{5})-of-(\d{5})\.csv(\.gz)?")
-_COLUMNS = {
-    "time": pl.Int64,
-    "missing info": pl.Int8,
-    "job ID": pl.Int64,
-    "task index": pl.Int64,
-    "machine ID": pl.Int64,
-    "event type": pl.Int8,
-    "user": pl.String,
-    "scheduling class": pl.Int8,
-    "priority": pl.Int8,
-    "CPU request": pl.Float64,
-    "memory request": pl.Float64,
-    "disk request": pl.Float64,
-    "different machines": pl.Int8,
-}
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEvents:
-    """The rows of ``task_events`` that matter, in the order of the files.
+    """The rows of ``task_events`` that matter.
 
     Parameters
     ----------
     steps
-        SUBMIT, SCHEDULE and end events: `task` (a number), `time` in microseconds, `event`.
-    submits
-        One row for each SUBMIT, in the same order: who and what.
+        SUBMIT, SCHEDULE and end events in order of time; those of one instant as in the files.
+    form
+        For each SUBMIT in the same order its row in `forms`.
+    forms
+        Who and what: `user`, `cpu`, `memory`, `disk`, `priority`, `scheduling_class`,
+        `different_machines`.
     first_time, last_time
         Of all rows, in microseconds.
     """
 
-    steps: pl.DataFrame
-    submits: pl.DataFrame
+    steps: tuple[Steps, ...]
+    form: NDArray[np.int64]
+    forms: pl.DataFrame
     first_time: int
     last_time: int
 
@@ -106,18 +98,23 @@ def read_task_events(parts: Sequence[Path], ledger: Ledger, tell: Tell | None) -
     parts
         The files in order.
     ledger
-        Where rows are counted.
+        Where rows are counted. How many tasks there are is found out later.
     tell
         Told how many parts are done.
     """
-    steps, submits = [], []
-    users, jobs = pl.Series([], dtype=pl.String), pl.Series([], dtype=pl.Int64)
-    first, last, rows = _AFTER_TRACE, 0, 0
-    kinds = [0] * 9
+    text = sum(
+        path.stat().st_size * (_TEXT_A_PACKED if path.suffix == ".gz" else 1) for path in parts
+    )
+    expect(text / _TEXT_A_STEP)
+    steps: list[Steps] = []
+    form, forms, jobs = [], [], []
+    users: set[str] = set()
+    first, last, rows, known = AFTER_TRACE, 0, 0, 0
+    kinds = np.zeros(9, dtype=np.int64)
     for number, part in enumerate(_parts(parts, ledger)):
         if tell is not None:
             tell("task_events", number + 1, len(parts))
-        if not len(part.steps) and not part.rows:
+        if not len(part.steps.task) and not part.rows:
             continue
         if part.first < last:
             rule = "must not be before that of the part before it (rows are put in order of time)"
@@ -125,123 +122,68 @@ def read_task_events(parts: Sequence[Path], ledger: Ledger, tell: Tell | None) -
             ledger.broken(InputError("time", rule, part.first, place=place))
         first, last = min(first, part.first), max(last, part.last)
         rows += part.rows
-        kinds = [a + b for a, b in zip(kinds, part.kinds, strict=True)]
+        kinds += part.kinds
         steps.append(part.steps)
-        submits.append(part.submits)
-        users = pl.concat([users, part.users]).unique()
-        jobs = pl.concat([jobs, part.jobs]).unique()
-    if not submits or not sum(map(len, submits)):
+        form.append(part.form + np.int64(known))
+        forms.append(part.forms)
+        known += len(part.forms)
+        users.update(part.users)
+        jobs.append(part.jobs)
+    if not sum(map(len, form)):
         raise InputError("trace", "must have at least one SUBMIT row", place=str(parts[0].parent))
-    every, asked = pl.concat(steps), pl.concat(submits)
-    if not every["time"].is_sorted():  # the order of rows of one instant stays
-        asked = asked.sort("time", maintain_order=True)
-        every = every.sort("time", maintain_order=True)
+    events = _in_order(steps, np.concatenate(form), pl.concat(forms), first, last)
     ledger.count("rows", rows)
     ledger.count("users", len(users))
-    ledger.count("jobs", len(jobs))
-    ledger.count("tasks", every["task"].n_unique())
+    ledger.count("jobs", len(np.unique(np.concatenate(jobs))))
+    ledger.count("tasks", 0)
     for code, name in enumerate(_NAMES):
-        ledger.count(f"{name} rows", kinds[code])
-    ledger.count("UPDATE rows", kinds[7] + kinds[8])
-    ledger.count("SUBMIT rows at time 0", int((asked["time"] == 0).sum()))
-    ledger.count("SUBMIT rows without a request", int(_no_request(asked).sum()))
-    ledger.count("SUBMIT rows that ask for no CPU", int((asked["cpu"] == 0).sum()))
-    ledger.count("SUBMIT rows that ask for no memory", int((asked["memory"] == 0).sum()))
-    return TaskEvents(every, asked, first, last)
+        ledger.count(f"{name} rows", int(kinds[code]))
+    ledger.count("UPDATE rows", int(kinds[7] + kinds[8]))
+    at_zero = sum(int(((one.time == 0) & (one.event == 0)).sum()) for one in events.steps)
+    ledger.count("SUBMIT rows at time 0", at_zero)
+    times = np.bincount(events.form, minlength=len(events.forms))
+    asked = events.forms.filter(times > 0).select("cpu", "memory").drop_nulls()
+    ledger.count("different requests of CPU and memory", asked.n_unique())
+    for what, which in (
+        ("without a request", pl.col("cpu").is_null() & pl.col("memory").is_null()),
+        ("that ask for no CPU", (pl.col("cpu") == 0).fill_null(False)),
+        ("that ask for no memory", (pl.col("memory") == 0).fill_null(False)),
+    ):
+        chosen = events.forms.select(which).to_series().to_numpy()
+        ledger.count(f"SUBMIT rows {what}", int(times[chosen].sum()))
+    return events
 
 
-def _no_request(submits: pl.DataFrame) -> pl.Series:
-    return submits["cpu"].is_null() & submits["memory"].is_null()
+def _in_order(
+    steps: list[Steps], form: NDArray[np.int64], forms: pl.DataFrame, first: int, last: int
+) -> TaskEvents:
+    """Put together what the parts hold; if time runs backwards, by time."""
+    steps = [piece for piece in steps if len(piece.task)]
+    inside = all(bool((one.time[1:] >= one.time[:-1]).all()) for one in steps)
+    between = all(one.time[-1] <= two.time[0] for one, two in pairwise(steps))
+    if not (inside and between):  # the order of rows of one instant stays
+        task, time, event = (np.concatenate(columns) for columns in zip(*steps, strict=True))
+        form = form[np.argsort(time[event == 0], kind="stable")]
+        order = np.argsort(time, kind="stable")
+        steps = [Steps(task[order], time[order], event[order])]
+    return TaskEvents(tuple(steps), form, forms, first, last)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    steps: pl.DataFrame
-    submits: pl.DataFrame
-    users: pl.Series
-    jobs: pl.Series
-    kinds: list[int]
-    rows: int
-    first: int
-    last: int
-
-
-def _parts(paths: Sequence[Path], ledger: Ledger) -> Iterator[_Part]:
+def _parts(paths: Sequence[Path], ledger: Ledger) -> Iterator[Part]:
     """Read parts in threads, a few ahead: memory holds no more than these as text."""
     threads = min(4, os.cpu_count() or 1)
     with ThreadPoolExecutor(threads) as pool:
-        waiting: list[tuple[Ledger, Future[_Part]]] = []
+        waiting: list[tuple[Ledger, Future[Part]]] = []
         for path in paths:
             own = Ledger(strict=ledger.strict)
-            waiting.append((own, pool.submit(_read_part, path, own)))
+            waiting.append((own, pool.submit(read_part, path, own)))
             if len(waiting) > threads:
                 yield _finished(*waiting.pop(0), ledger)
         for pair in waiting:
             yield _finished(*pair, ledger)
 
 
-def _finished(own: Ledger, future: Future[_Part], ledger: Ledger) -> _Part:
+def _finished(own: Ledger, future: Future[Part], ledger: Ledger) -> Part:
     part = future.result()
     ledger.merge(own)
     return part
-
-
-def _read_part(path: Path, ledger: Ledger) -> _Part:
-    place = f"{path.parent.name}/{path.name}"
-    required = ("time", "job ID", "task index", "event type", "user")
-    frame = parse_rows(unpacked(path, ledger), _COLUMNS, ledger, place, required=required)
-    rows = len(frame)
-    for field, wrong, rule in (
-        ("time", pl.col("time") < 0, "must be ≥ 0"),
-        ("job ID", ~pl.col("job ID").is_between(0, 2**_JOB_BITS - 1), "must be a job's number"),
-        (
-            "task index",
-            ~pl.col("task index").is_between(0, 2**INDEX_BITS - 1),
-            f"must be from 0 to {2**INDEX_BITS - 1:,}",
-        ),
-        ("event type", ~pl.col("event type").is_between(0, 8), "must be from 0 to 8"),
-        ("CPU request", ~_amount("CPU request"), "must be a finite number ≥ 0"),
-        ("memory request", ~_amount("memory request"), "must be a finite number ≥ 0"),
-        ("user", pl.col("user").str.strip_chars() != pl.col("user"), "must have no spaces around"),
-    ):
-        frame = refuse(frame, wrong, field, rule, ledger, place)
-    after = int((frame["time"] == _AFTER_TRACE).sum())
-    if after:
-        ledger.count("rows after the end of the trace, left out", after)
-        frame = frame.filter(pl.col("time") < _AFTER_TRACE)
-    back = frame.filter(pl.col("time") < pl.col("time").shift(1))
-    if len(back):
-        rule = "must not be before that of the row above (rows are put in order of time)"
-        where = f"{place}, line {back[LINE][0]}"
-        ledger.broken(InputError("time", rule, back["time"][0], place=where), len(back))
-    kinds = dict(frame["event type"].value_counts().iter_rows())
-    frame = frame.with_columns(
-        pl.col("event type").alias("event"),
-        ((pl.col("job ID") * 2**INDEX_BITS) + pl.col("task index")).alias("task"),
-    )
-    submits = frame.filter(pl.col("event") == 0).select(
-        "task",
-        "time",
-        pl.col("user").cast(pl.Categorical),
-        pl.col("CPU request").alias("cpu"),
-        pl.col("memory request").alias("memory"),
-        pl.col("disk request").alias("disk"),
-        "priority",
-        pl.col("scheduling class").alias("scheduling_class"),
-        (pl.col("different machines") == 1).alias("different_machines"),
-    )
-    return _Part(
-        steps=frame.filter(pl.col("event") <= 6).select("task", "time", "event"),
-        submits=submits,
-        users=frame["user"].unique(),
-        jobs=frame["job ID"].unique(),
-        kinds=[kinds.get(kind, 0) for kind in range(9)],
-        rows=rows,
-        first=int(frame["time"].min() or 0) if len(frame) else _AFTER_TRACE,  # type: ignore[arg-type]
-        last=int(frame["time"].max() or 0) if len(frame) else 0,  # type: ignore[arg-type]
-    )
-
-
-def _amount(name: str) -> pl.Expr:
-    """Whether a field is empty or a finite number ≥ 0."""
-    return (pl.col(name).is_finite() & (pl.col(name) >= 0)).fill_null(True)

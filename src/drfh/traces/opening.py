@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from drfh.errors import InputError
 from drfh.traces.ledger import Ledger
 
-__all__ = ["as_paths", "read_head", "unpacked"]
+try:  # unpacks four times as fast; there is none for every machine
+    from isal import isal_zlib
+except ImportError:  # pragma: no cover
+    isal_zlib = zlib
+
+__all__ = ["DamagedError", "as_paths", "pieces", "read_head", "unpacked"]
 
 _GZIP = b"\x1f\x8b"
 _WHOLE_GZIP = "must be a whole gzip file (what could be unpacked before the break is kept)"
+
+_PIECE = 2**17  # bytes of a file that are unpacked at a time
+
+
+class DamagedError(Exception):
+    """A file that cannot be read in pieces: :func:`unpacked` says what is wrong, if anything is."""
 
 
 def as_paths(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> tuple[Path, ...]:
@@ -80,6 +92,10 @@ def unpacked(path: Path, ledger: Ledger) -> bytes:
         Where damage is counted.
     """
     try:
+        return b"".join(pieces(path))
+    except DamagedError:
+        pass  # the slow way finds out what is wrong, and keeps what is not
+    try:
         data = path.read_bytes()
     except IsADirectoryError:
         raise InputError("path", "must be a file, not a directory", str(path)) from None
@@ -88,21 +104,53 @@ def unpacked(path: Path, ledger: Ledger) -> bytes:
         raise InputError("path", rule, str(path)) from None
     if not data.startswith(_GZIP):
         return data
-    pieces = []
+    whole = []
     rest = data
     while rest.startswith(_GZIP):  # a gzip file may have several members
         member = zlib.decompressobj(wbits=31)
         try:
-            pieces.append(member.decompress(rest))
+            whole.append(member.decompress(rest))
         except zlib.error as error:
-            pieces.append(_before_damage(rest))
+            whole.append(_before_damage(rest))
             ledger.broken(InputError("file", f"{_WHOLE_GZIP}: {error}", place=str(path)))
-            return b"".join(pieces)
+            return b"".join(whole)
         if not member.eof:
             ledger.broken(InputError("file", f"{_WHOLE_GZIP}: it ends too early", place=str(path)))
             break
         rest = member.unused_data.lstrip(b"\0")
-    return b"".join(pieces)
+    return b"".join(whole)
+
+
+def pieces(path: Path) -> Iterator[bytes]:
+    """Return the bytes of a file, unpacked, piece by piece.
+
+    Raises
+    ------
+    DamagedError
+        Sooner or later, if the file cannot be read, is not whole, or has more than one member.
+
+    Examples
+    --------
+    >>> next(pieces(Path("no-such-file")))
+    Traceback (most recent call last):
+    drfh.traces.opening.DamagedError
+    """
+    try:
+        with path.open("rb") as file:
+            piece = file.read(_PIECE)
+            member: Any = isal_zlib.decompressobj(wbits=31) if piece.startswith(_GZIP) else None
+            while piece:
+                if member is None:
+                    yield piece
+                elif member.eof:
+                    raise DamagedError
+                else:
+                    yield member.decompress(piece)
+                piece = file.read(_PIECE)
+            if member is not None and (not member.eof or member.unused_data):
+                raise DamagedError
+    except (OSError, zlib.error, isal_zlib.error):
+        raise DamagedError from None
 
 
 def _before_damage(data: bytes) -> bytes:

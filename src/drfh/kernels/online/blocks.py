@@ -57,6 +57,7 @@ from drfh.kernels.online.state import (
     small1,
     small2,
 )
+from drfh.kernels.online.views import bare
 
 __all__ = ["blocks_build", "blocks_search", "blocks_update", "distance", "server_keys"]
 
@@ -89,6 +90,7 @@ def server_key(b: Ints, server: int) -> float:
 @kernel
 def server_keys(b: Ints) -> np.ndarray:
     """Return the keys of all servers."""
+    b = bare(b)
     keys = np.empty(b[SERVERS])
     for server in range(b[SERVERS]):
         keys[server] = server_key(b, server)
@@ -187,6 +189,7 @@ def move_entry(b: Ints, block: int, i: int, target: int, j: int) -> None:
 @kernel
 def blocks_build(b: Ints, order: Ints, keys: np.ndarray) -> None:
     """Build the index anew; `order` lists the servers sorted by (key, number)."""
+    b = bare(b)
     b_spare = small1(b, AT_SPARE)
     b_directory = small1(b, AT_DIRECTORY)
     b_directory_key = floats1(b, AT_DIRECTORY_KEY)

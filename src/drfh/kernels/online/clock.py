@@ -10,6 +10,8 @@ import numpy as np
 
 from drfh.kernels.online.place import finish, place, submit
 from drfh.kernels.online.state import (
+    AT_QUEUED,
+    AT_RUNNING,
     AT_TASK,
     AT_TOTAL,
     AT_USAGE,
@@ -24,8 +26,9 @@ from drfh.kernels.online.state import (
     ints2,
     kernel,
 )
+from drfh.kernels.online.views import bare
 
-__all__ = ["ARRAYS", "REGISTERS", "advance", "flush", "next_time", "release", "settle"]
+__all__ = ["ARRAYS", "REGISTERS", "advance", "flush", "glance", "next_time", "release", "settle"]
 
 # Counters. The clock itself is in the array `time`.
 ARRIVED, PLACEMENTS, ENDS, STARTS, LOGS, REGISTERS = range(6)
@@ -105,6 +108,7 @@ def next_end(c: Ints, b: Ints) -> float:
 @kernel
 def next_time(c: Ints, b: Ints) -> float:
     """Return when the next task arrives or ends."""
+    c, b = bare(c), bare(b)
     c_arrival = floats1(c, AT_ARRIVAL)
     arrives = c_arrival[c[ARRIVED]] if c[ARRIVED] < len(c_arrival) else np.inf
     return min(next_end(c, b), arrives)
@@ -212,6 +216,7 @@ def end(c: Ints, b: Ints, task: int, time: float) -> None:
 @kernel
 def release(c: Ints, b: Ints, time: float) -> None:
     """End the tasks that end at `time`, in order of their start."""
+    c, b = bare(c), bare(b)
     c_clock, c_tag = floats1(c, AT_TIME), ints1(c, AT_END_TAG)
     while next_end(c, b) <= time:
         task = c_tag[0] % MOST_TASKS
@@ -223,6 +228,7 @@ def release(c: Ints, b: Ints, time: float) -> None:
 @kernel
 def settle(c: Ints, b: Ints, time: float) -> None:
     """Let the tasks of `time` arrive, and place."""
+    c, b = bare(c), bare(b)
     c_clock = floats1(c, AT_TIME)
     c_arrival, c_count = floats1(c, AT_ARRIVAL), ints1(c, AT_BATCH_COUNT)
     c_user, c_shape = ints1(c, AT_BATCH_USER), ints1(c, AT_BATCH_SHAPE)
@@ -250,6 +256,7 @@ def settle(c: Ints, b: Ints, time: float) -> None:
 @kernel
 def advance(c: Ints, b: Ints, before: float) -> None:
     """Go through all instants with a time < `before`."""
+    c, b = bare(c), bare(b)
     while True:
         time = next_time(c, b)
         if not time < before:
@@ -261,6 +268,7 @@ def advance(c: Ints, b: Ints, before: float) -> None:
 @kernel
 def flush(c: Ints, b: Ints, time: float) -> None:
     """Bring all integrals up to `time`."""
+    c, b = bare(c), bare(b)
     count_pool(c, b, time)
     for user in range(b[USERS]):
         count_user(c, user, time)
@@ -269,6 +277,7 @@ def flush(c: Ints, b: Ints, time: float) -> None:
 @kernel
 def rescale(c: Ints, b: Ints) -> None:
     """Take shares and use from the brain again."""
+    c, b = bare(c), bare(b)
     c_pool_used, b_usage = ints1(c, AT_POOL_USED), ints2(b, AT_USAGE)
     for r in range(b[RESOURCES]):
         c_pool_used[r] = 0
@@ -276,3 +285,26 @@ def rescale(c: Ints, b: Ints) -> None:
             c_pool_used[r] += b_usage[user, r]
     for user in range(b[USERS]):
         set_share(c, b, user)
+
+
+@kernel
+def glance(b: Ints, share: np.ndarray, utilisation: np.ndarray) -> tuple[int, int]:
+    """Write the dominant shares and what is in use; return how many tasks run and wait."""
+    b = bare(b)
+    b_usage, b_total = ints2(b, AT_USAGE), floats1(b, AT_TOTAL)
+    b_running, b_queued = ints1(b, AT_RUNNING), ints1(b, AT_QUEUED)
+    users = b[USERS]
+    running = queued = 0
+    for user in range(users):
+        share[user] = 0.0
+        running += b_running[user]
+        queued += b_queued[user]
+    for r in range(b[RESOURCES]):
+        used = 0
+        utilisation[r] = 0.0
+        if b_total[r] > 0:
+            for user in range(users):
+                used += b_usage[user, r]
+                share[user] = max(share[user], b_usage[user, r] / b_total[r])
+            utilisation[r] = used / b_total[r]
+    return running, queued

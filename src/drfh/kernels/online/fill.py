@@ -25,6 +25,7 @@ from drfh.kernels.online.state import (
     small1,
 )
 from drfh.kernels.online.turns import queue_for, set_level, touch
+from drfh.kernels.online.views import bare
 
 __all__ = ["fill", "fill_start"]
 
@@ -35,6 +36,7 @@ def fill_start(b: Ints, left: Ints, ahead: bool) -> None:
 
     With `ahead` the turn goes by the level with one task more.
     """
+    b = bare(b)
     b_need, b_usage = ints2(b, AT_NEED), ints2(b, AT_USAGE)
     b_queue_state = flags1(b, AT_QUEUE_STATE)
     for user in range(b[USERS]):
@@ -49,6 +51,7 @@ def fill_start(b: Ints, left: Ints, ahead: bool) -> None:
 @kernel
 def fill(b: Ints, left: Ints, users: Ints, servers: Ints) -> int:
     """Place tasks until the room for results is used or nothing fits any more; return how many."""
+    b = bare(b)
     b_need, b_usage = ints2(b, AT_NEED), ints2(b, AT_USAGE)
     b_server = ints2(b, AT_SERVER)
     b_first_queue = small1(b, AT_FIRST_QUEUE)

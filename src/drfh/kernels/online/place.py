@@ -79,6 +79,7 @@ from drfh.kernels.online.turns import (
     touch,
     unlink,
 )
+from drfh.kernels.online.views import bare, seen
 
 __all__ = ["cancel", "finish", "mark_dirty", "place", "put_back", "put_on", "submit", "wake_all"]
 
@@ -86,6 +87,7 @@ __all__ = ["cancel", "finish", "mark_dirty", "place", "put_back", "put_on", "sub
 @kernel
 def index_update(b: Ints, server: int) -> None:
     """Bring the index up to date with one server."""
+    b = bare(b)
     if b[INDEX] == BY_BLOCKS:
         blocks_update(b, server)
     elif b[INDEX] == BY_STAIRS:
@@ -95,6 +97,7 @@ def index_update(b: Ints, server: int) -> None:
 @kernel
 def mark_dirty(b: Ints, server: int) -> None:
     """Note that the room on a server grew."""
+    b = bare(b)
     b_server = ints2(b, AT_SERVER)
     b_dirty_list = ints1(b, AT_DIRTY_LIST)
     if not b_server[server, IS_DIRTY]:
@@ -106,6 +109,7 @@ def mark_dirty(b: Ints, server: int) -> None:
 @kernel
 def settle(b: Ints) -> None:
     """Take the dirty servers back into the index."""
+    b = bare(b)
     b_server = ints2(b, AT_SERVER)
     b_dirty_list = ints1(b, AT_DIRTY_LIST)
     number = b[DIRTY]
@@ -134,6 +138,7 @@ def wake(b: Ints, user: int) -> None:
 @kernel
 def wake_all(b: Ints) -> None:
     """Forget who fits nowhere."""
+    b = bare(b)
     b_waiting_first = small1(b, AT_WAITING_FIRST)
     b[EPOCH] += 1
     while b_waiting_first[1] >= 0:
@@ -143,6 +148,7 @@ def wake_all(b: Ints) -> None:
 @kernel
 def put_on(b: Ints, task: int, server: int) -> None:
     """Start a task on a server. The index, the level and the tree are left to the caller."""
+    b = bare(b)
     b_task = ints2(b, AT_TASK)
     b_server = ints2(b, AT_SERVER)
     b_need = ints2(b, AT_NEED)
@@ -203,6 +209,7 @@ def take_off(b: Ints, task: int) -> None:
 @kernel
 def changed(b: Ints, user: int) -> None:
     """Follow a change of what a user holds, or of its queue."""
+    b = bare(b)
     set_level(b, user)
     touch(b, user)
 
@@ -210,6 +217,7 @@ def changed(b: Ints, user: int) -> None:
 @kernel
 def submit(b: Ints, user: int, shape: int, number: int) -> int:
     """Queue so many tasks and return the first."""
+    b = bare(b)
     b_task = ints2(b, AT_TASK)
     first = b[TASKS]
     b[TASKS] += number
@@ -230,6 +238,7 @@ def submit(b: Ints, user: int, shape: int, number: int) -> int:
 @kernel
 def cancel(b: Ints, task: int) -> None:
     """Drop a task that does not run."""
+    b = bare(b)
     b_task = ints2(b, AT_TASK)
     if unlink(b, task):
         changed(b, b_task[task, TASK_USER])
@@ -239,6 +248,7 @@ def cancel(b: Ints, task: int) -> None:
 @kernel
 def finish(b: Ints, task: int) -> None:
     """End a task."""
+    b = bare(b)
     b_task = ints2(b, AT_TASK)
     b_queued = ints1(b, AT_QUEUED)
     take_off(b, task)
@@ -252,6 +262,7 @@ def finish(b: Ints, task: int) -> None:
 @kernel
 def put_back(b: Ints, task: int) -> None:
     """Take a task off its server, to the head of its user's queue."""
+    b = bare(b)
     b_task = ints2(b, AT_TASK)
     take_off(b, task)
     if b_task[task, TASK_ORDER] >= 0:
@@ -378,6 +389,19 @@ def start_head(b: Ints, queue: int, server: int) -> int:
 
 
 @kernel
+def sort_dirty(b: Ints) -> None:
+    """Sort the dirty servers by number."""
+    b_dirty_list = ints1(b, AT_DIRTY_LIST)
+    for i in range(1, b[DIRTY]):  # they are few: see below
+        server = b_dirty_list[i]
+        at = i
+        while at > 0 and b_dirty_list[at - 1] > server:
+            b_dirty_list[at] = b_dirty_list[at - 1]
+            at -= 1
+        b_dirty_list[at] = server
+
+
+@kernel
 def place_strict(b: Ints, tasks: np.ndarray, servers: np.ndarray, limit: int) -> int:
     """Place until the user whose turn it is has nothing that fits. Nobody waits between rounds."""
     b_waiting_first = small1(b, AT_WAITING_FIRST)
@@ -406,6 +430,8 @@ def place(b: Ints, tasks: np.ndarray, servers: np.ndarray, limit: int) -> int:
 
     Fewer than the room in `tasks` and than `limit` means that the round is complete.
     """
+    b = bare(b)
+    tasks, servers = seen(tasks), seen(servers)
     b_dirty_list = ints1(b, AT_DIRTY_LIST)
     b_ready_first = small1(b, AT_READY_FIRST)
     b_waiting_first = small1(b, AT_WAITING_FIRST)
@@ -419,7 +445,7 @@ def place(b: Ints, tasks: np.ndarray, servers: np.ndarray, limit: int) -> int:
         settle(b)
         wake_all(b)
     elif b[CHOICE] == RANDOM and b[DIRTY] > 1:
-        b_dirty_list[: b[DIRTY]].sort()
+        sort_dirty(b)
     placed = 0
     while placed < limit:
         user = b_ready_first[1]

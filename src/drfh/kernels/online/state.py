@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import carray, njit, types
-from numba.extending import intrinsic
+from numba import njit
 from numpy.typing import NDArray
+
+from drfh.kernels.online.views import bare, view1, view2
 
 __all__ = [
     "Brain",
@@ -29,10 +30,12 @@ __all__ = [
     "ints2",
     "small1",
     "small2",
+    "tiny2",
 ]
 
 Ints = NDArray[np.int64]
 Small = NDArray[np.int32]
+Tiny = NDArray[np.int16]
 Flags = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 
@@ -53,7 +56,7 @@ def kernel(function: Function) -> Function:
     call each other and share the numbers below, so code made before any of their files changed
     must go.
     """
-    compiled = njit(cache=True)(function)
+    compiled = njit(cache=True, error_model="numpy")(function)
     file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if file is not None:  # a test asks for it, so that a new numba cannot drop this silently
         file._source_stamp = _stamp()
@@ -90,7 +93,7 @@ EMPTY, READY, WAITING = range(3)
     RUNNING_NOW, QUEUED_NOW, SPLIT, STEPS, ROUNDING, WAITERS, COUNTERS,
 ) = range(14, 32)  # fmt: skip
 
-# Columns of a server's row; what is free follows. SLOT: its entry in a block, or its step.
+# Columns of a server's row; what is free follows. SLOT: its entry in a block.
 IS_DIRTY, FIRST_ON, LAST_ON, SLOT, FREE = range(5)
 
 # Columns of a task's row: one line of the processor's cache. The last one is the simulator's.
@@ -113,7 +116,7 @@ LARGEST = 2**62
     AT_QUEUE_TAIL, AT_QUEUE_STATE, AT_NEXT_QUEUE, AT_TASK, AT_BLOCK_KEY, AT_BLOCK_SERVER,
     AT_BLOCK_LENGTH, AT_BLOCK_FREE, AT_SPARE, AT_DIRECTORY, AT_DIRECTORY_KEY, AT_BLOCK_BOUND,
     AT_BLOCK_LEAST, AT_BLOCK_FIRST, AT_BLOCK_MOST, AT_BLOCK_LOW, AT_BLOCK_HIGH,
-    AT_BLOCK_SCRATCH, AT_STEPS, AT_REACH, AT_STAIRS, AT_STAIRS_REST,
+    AT_BLOCK_SCRATCH, AT_STEPS, AT_STANDING, AT_STAIRS, AT_STAIRS_REST,
 ) = range(COUNTERS, COUNTERS + 153, 3)  # fmt: skip
 
 ARRAYS = (
@@ -123,72 +126,68 @@ ARRAYS = (
     "allowed", "queue_user", "queue_shape", "queue_head", "queue_tail", "queue_state",
     "next_queue", "task", "block_key", "block_server", "block_length", "block_free", "spare",
     "directory", "directory_key", "block_bound", "block_least", "block_first", "block_most",
-    "block_low", "block_high", "block_scratch", "steps", "reach", "stairs", "stairs_rest",
+    "block_low", "block_high", "block_scratch", "steps", "standing", "stairs", "stairs_rest",
 )  # fmt: skip
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _pointer(context: Any, address: Any, like: Any) -> Any:
-    """Read an address as a pointer to numbers of the type of `like`."""
-
-    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], target.get_value_type(signature.return_type))
-
-    return types.CPointer(like)(address, like), generate
 
 
 @kernel
 def ints1(b: Ints, at: int) -> Ints:
     """Return an array of the state."""
-    return carray(_pointer(b[at], np.int64(0)), (b[at + 1],))
+    return view1(bare(b), at, np.int64(0))
 
 
 @kernel
 def ints2(b: Ints, at: int) -> Ints:
     """Return an array of the state with two axes."""
-    return carray(_pointer(b[at], np.int64(0)), (b[at + 1], b[at + 2]))
+    return view2(bare(b), at, np.int64(0))
 
 
 @kernel
 def small1(b: Ints, at: int) -> Small:
     """Return an array of the state."""
-    return carray(_pointer(b[at], np.int32(0)), (b[at + 1],))
+    return view1(bare(b), at, np.int32(0))
 
 
 @kernel
 def small2(b: Ints, at: int) -> Small:
     """Return an array of the state with two axes."""
-    return carray(_pointer(b[at], np.int32(0)), (b[at + 1], b[at + 2]))
+    return view2(bare(b), at, np.int32(0))
+
+
+@kernel
+def tiny2(b: Ints, at: int) -> Tiny:
+    """Return an array of the state with two axes."""
+    return view2(bare(b), at, np.int16(0))
 
 
 @kernel
 def flags1(b: Ints, at: int) -> Flags:
     """Return an array of the state."""
-    return carray(_pointer(b[at], np.uint8(0)), (b[at + 1],))
+    return view1(bare(b), at, np.uint8(0))
 
 
 @kernel
 def flags2(b: Ints, at: int) -> Flags:
     """Return an array of the state with two axes."""
-    return carray(_pointer(b[at], np.uint8(0)), (b[at + 1], b[at + 2]))
+    return view2(bare(b), at, np.uint8(0))
 
 
 @kernel
 def floats1(b: Ints, at: int) -> Floats:
     """Return an array of the state."""
-    return carray(_pointer(b[at], np.float64(0)), (b[at + 1],))
+    return view1(bare(b), at, np.float64(0))
 
 
 @kernel
 def floats2(b: Ints, at: int) -> Floats:
     """Return an array of the state with two axes."""
-    return carray(_pointer(b[at], np.float64(0)), (b[at + 1], b[at + 2]))
+    return view2(bare(b), at, np.float64(0))
 
 
 @kernel
 def words1(b: Ints, at: int) -> NDArray[np.uint64]:
     """Return an array of the state."""
-    return carray(_pointer(b[at], np.uint64(0)), (b[at + 1],))
+    return view1(bare(b), at, np.uint64(0))
 
 
 class Header:
@@ -282,6 +281,6 @@ class Brain(Header):
     block_high: Floats
     block_scratch: Floats  # lower bounds of one search
     steps: Ints
-    reach: Small  # steps that a leaf reaches
-    stairs: Small
+    standing: Tiny  # servers × (step, height there), as the stairs know them
+    stairs: Tiny
     stairs_rest: Ints

@@ -7,6 +7,8 @@ the least that the heads of waiting queues below need of each column.
 
 from __future__ import annotations
 
+import numpy as np
+
 from drfh.kernels.online.state import (
     AT_ALLOWED,
     AT_ASIDE,
@@ -70,6 +72,7 @@ from drfh.kernels.online.state import (
     kernel,
     small1,
 )
+from drfh.kernels.online.views import bare
 
 __all__ = ["enqueue", "first_waiting_for", "set_level", "touch", "turns_build", "unlink"]
 
@@ -149,40 +152,81 @@ def fill_leaf(b: Ints, user: int) -> None:
 
 
 @kernel
-def fill_node(b: Ints, node: int, user: int) -> bool:
-    """Join the two nodes below; return whether that can matter above, when `user` changed."""
+def fill_node(b: Ints, node: int) -> None:
+    """Join the two nodes below."""
     b_ready_first = small1(b, AT_READY_FIRST)
     b_waiting_first = small1(b, AT_WAITING_FIRST)
     b_waiting_need = ints2(b, AT_WAITING_NEED)
     left, right = 2 * node, 2 * node + 1
-    ready = earlier(b, b_ready_first[left], b_ready_first[right])
-    waiting = earlier(b, b_waiting_first[left], b_waiting_first[right])
-    # Who comes first may be the same as before and still have another level.
-    matters = (
-        ready != b_ready_first[node] or ready == user
-        or waiting != b_waiting_first[node] or waiting == user
-    )  # fmt: skip
-    b_ready_first[node], b_waiting_first[node] = ready, waiting
+    b_ready_first[node] = earlier(b, b_ready_first[left], b_ready_first[right])
+    b_waiting_first[node] = earlier(b, b_waiting_first[left], b_waiting_first[right])
     for r in range(b[FIT_FROM], b[FIT_TO]):
-        least = min(b_waiting_need[left, r], b_waiting_need[right, r])
-        if least != b_waiting_need[node, r]:
-            b_waiting_need[node, r] = least
-            matters = True
-    return matters
+        b_waiting_need[node, r] = min(b_waiting_need[left, r], b_waiting_need[right, r])
+
+
+@kernel
+def climb_ready(b: Ints, user: int) -> None:
+    """Follow a change of a leaf up the tree, as far as it matters: who is first of the ready."""
+    b_level = floats1(b, AT_LEVEL)
+    b_first = small1(b, AT_READY_FIRST)
+    node = b[LEAVES] + user
+    best = np.int64(b_first[node])
+    level = b_level[best] if best >= 0 else np.inf
+    while node > 1:
+        other = np.int64(b_first[node ^ 1])
+        if other >= 0:
+            # Either may be first, like a coin: without a branch.
+            its = b_level[other]
+            wins = (best < 0) | (its < level) | ((its == level) & (other < best))
+            best = other if wins else best
+            level = its if wins else level
+        node >>= 1
+        before = b_first[node]
+        b_first[node] = best
+        # Who comes first may be the same as before and still have another level.
+        if best == before and best != user:
+            return
+
+
+@kernel
+def climb_waiting(b: Ints, user: int) -> None:
+    """Follow a change of a leaf up the tree, as far as it matters: those who wait."""
+    b_first = small1(b, AT_WAITING_FIRST)
+    b_need = ints2(b, AT_WAITING_NEED)
+    node = b[LEAVES] + user
+    while node > 1:
+        best = earlier(b, b_first[node], b_first[node ^ 1])
+        above = node >> 1
+        matters = best != b_first[above] or best == user
+        b_first[above] = best
+        for r in range(b[FIT_FROM], b[FIT_TO]):
+            least = min(b_need[node, r], b_need[node ^ 1, r])
+            if least != b_need[above, r]:
+                b_need[above, r] = least
+                matters = True
+        if not matters:
+            return
+        node = above
 
 
 @kernel
 def touch(b: Ints, user: int) -> None:
     """Bring the tree up to date with one user."""
+    b_ready_first = small1(b, AT_READY_FIRST)
+    b_waiting_first = small1(b, AT_WAITING_FIRST)
+    node = b[LEAVES] + user
+    was_ready, was_waiting = b_ready_first[node] >= 0, b_waiting_first[node] >= 0
     fill_leaf(b, user)
-    node = (b[LEAVES] + user) // 2
-    while node >= 1 and fill_node(b, node, user):
-        node //= 2
+    if was_ready or b_ready_first[node] >= 0:
+        climb_ready(b, user)
+    if was_waiting or b_waiting_first[node] >= 0:
+        climb_waiting(b, user)
 
 
 @kernel
 def turns_build(b: Ints) -> None:
     """Compute all levels and build the tree anew."""
+    b = bare(b)
     b_ready_first = small1(b, AT_READY_FIRST)
     b_waiting_first = small1(b, AT_WAITING_FIRST)
     b_waiting_need = ints2(b, AT_WAITING_NEED)
@@ -196,7 +240,7 @@ def turns_build(b: Ints) -> None:
             for r in range(b_waiting_need.shape[1]):
                 b_waiting_need[node, r] = LARGEST
     for node in range(b[LEAVES] - 1, 0, -1):
-        fill_node(b, node, -1)
+        fill_node(b, node)
 
 
 @kernel
@@ -364,6 +408,7 @@ def insert(b: Ints, queue: int, task: int) -> bool:
 @kernel
 def enqueue(b: Ints, task: int) -> bool:
     """Queue a task, or set it aside; return whether its user has to be touched."""
+    b = bare(b)
     b_aside = ints1(b, AT_ASIDE)
     b_task = ints2(b, AT_TASK)
     b_never = flags1(b, AT_NEVER)
@@ -386,6 +431,7 @@ def enqueue(b: Ints, task: int) -> bool:
 @kernel
 def unlink(b: Ints, task: int) -> bool:
     """Take a task out of its queue, or from where it was set aside; return if it was the head."""
+    b = bare(b)
     b_aside = ints1(b, AT_ASIDE)
     b_task = ints2(b, AT_TASK)
     b_queued = ints1(b, AT_QUEUED)

@@ -1,0 +1,178 @@
+"""Beyond the paper: other policies, how far from fair, and the properties at a busy moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from drfh.auditor import audit
+from drfh.cluster import Cluster
+from drfh.experiments.evidence import BEST_FIT, FIRST_FIT, Evidence
+from drfh.experiments.setup import Ground
+from drfh.simulation import simulate
+from drfh.simulation.result import Result
+from drfh.workload import User
+
+__all__ = ["OTHERS", "SEVEN", "audit_table", "busy_users", "fair_table", "policies_table"]
+
+#: Policies that the paper does not have.
+OTHERS = (
+    "drfh+cosine",
+    "drfh+hilbert",
+    "drfh+alignment",
+    "tsf+best-fit",
+    "mesos",
+    "fifo",
+)
+
+#: The seven properties that the paper defines for DRFH: three essential, four important ones.
+SEVEN = (
+    "envy-free",
+    "pareto",
+    "truthful",
+    "single-server",
+    "single-resource",
+    "bottleneck-fair",
+    "population-monotone",
+)
+
+# The clock must not decide what a search finds: only the number of tries does.
+_NO_HURRY = 1e6
+_AT_ONCE = 1e-6  # seconds
+
+
+def policies_table(evidence: Evidence) -> pl.DataFrame:
+    """Return a row for each policy and seed.
+
+    Columns: ``policy``, ``seed``, utilisation of ``cpu`` and ``memory``, tasks ``completed``,
+    ``mean_waiting`` of tasks that started and ``median_turnaround`` of complete jobs in seconds,
+    ``jain`` (Jain's index of mean levels), ``mean_distance`` from fair over the samples,
+    ``below_fair`` (the part of the time for which users were active that they were below their
+    fair share), ``wall_seconds`` of the run.
+    """
+    rows = []
+    for seed in evidence.seeds:
+        for policy in (*evidence.main_policies(seed), *OTHERS):
+            run = evidence.run(policy, seed)
+            numbers = run.numbers
+            rows.append(
+                {
+                    "policy": policy,
+                    "seed": seed,
+                    "cpu": numbers["utilisation"]["cpu"],
+                    "memory": numbers["utilisation"]["memory"],
+                    "completed": numbers["tasks"]["completed"],
+                    "mean_waiting": numbers["mean_waiting"],
+                    "median_turnaround": (numbers["turnaround"] or {}).get("median"),
+                    "jain": numbers["jain"],
+                    "mean_distance": (numbers["fair"] or {}).get("mean_distance"),
+                    "below_fair": _below_fair(run),
+                    "wall_seconds": run.info["wall_seconds"],
+                }
+            )
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _below_fair(run: Result) -> float | None:
+    if run.numbers["fair"] is None:
+        return None
+    active = run.samples.select(pl.col("^fair_level\\..*$").count()).row(0)
+    seconds = sum(active) * run.config["interval"]
+    return float(run.users["below_fair"].sum()) / seconds if seconds else 0.0
+
+
+def fair_table(evidence: Evidence) -> pl.DataFrame:
+    """Return how far each policy is from fair over time, in the first draw.
+
+    Columns: ``policy``, ``time``, ``distance`` (1 − the least part that a user has of its fair
+    level), ``worst`` (who that is).
+    """
+    seed = evidence.seeds[0]
+    return pl.concat(
+        evidence.run(policy, seed).samples.select(
+            pl.lit(policy).alias("policy"),
+            "time",
+            pl.col("fair.distance").alias("distance"),
+            pl.col("fair.worst").alias("worst"),
+        )
+        for policy in (*evidence.main_policies(seed), *OTHERS)
+    )
+
+
+def busy_users(ground: Ground, evidence: Evidence) -> tuple[float, Cluster, list[User]]:
+    """Return the moment with the most active users under Best-Fit, the servers, and who they are.
+
+    Of the samples of the first draw, the first with the most. Users have the mean demand and the
+    number of their tasks that run or wait then, as in the distance from fair.
+    """
+    seed = evidence.seeds[0]
+    samples = evidence.run(BEST_FIT, seed).samples
+    levels = samples.select(pl.col("^fair_level\\..*$"))
+    active = levels.select(pl.sum_horizontal(pl.all().is_not_null())).to_series()
+    moment = float(samples["time"][int(active.arg_max() or 0)])
+    cluster, workload = ground.cluster(seed), ground.workload.until(moment)
+    # The same run once more, only so far, for what the samples do not tell: which tasks.
+    until = moment or _AT_ONCE
+    run = simulate(cluster, workload, BEST_FIT, until, seed, interval=until, log=True)
+    assert run.tasks is not None
+    left = run.tasks["end"].is_null().to_numpy()
+    batch = np.repeat(np.arange(len(workload.batch_count)), workload.batch_count)[left]
+    owner = workload.batch_user[batch]
+    need = workload.demand[workload.batch_shape[batch]]
+    count = np.bincount(owner, minlength=len(workload.users))
+    total = [np.bincount(owner, column, minlength=len(count)) for column in need.T]
+    users = [
+        User(
+            workload.users[i].name,
+            {r: float(t[i] / count[i]) for r, t in zip(workload.resources, total, strict=True)},
+            weight=workload.users[i].weight,
+            tasks=int(count[i]),
+        )
+        for i in np.flatnonzero(count).tolist()
+    ]
+    return moment, _by_shape(cluster), users
+
+
+def _by_shape(cluster: Cluster) -> Cluster:
+    """Return the same servers, equal ones in one group."""
+    kinds, which = np.unique(cluster.capacity, axis=0, return_inverse=True)
+    counts = np.bincount(which.reshape(-1), cluster.counts).astype(np.int64)
+    return Cluster.from_arrays(kinds, cluster.resources, counts=counts)
+
+
+def audit_table(
+    cluster: Cluster,
+    users: list[User],
+    *,
+    tries: int,
+    seed: int = 0,
+    progress: Callable[[str, float], None] | None = None,
+) -> pl.DataFrame:
+    """Return the seven properties of the paper, audited on the divisible DRFH allocation.
+
+    Columns: ``property``, ``verdict``, ``value`` (by how much it fails, from 0 to 1), ``text``.
+    """
+    report = audit(
+        cluster,
+        users,
+        mechanism="drfh",
+        properties=SEVEN,
+        tries=tries,
+        seed=seed,
+        seconds=_NO_HURRY,
+        progress=progress,
+    )
+    found = [report[name] for name in SEVEN]
+    return pl.DataFrame(
+        {
+            "property": [f.name for f in found],
+            "verdict": [str(f.verdict) for f in found],
+            "value": [f.amount for f in found],
+            "text": [f.text for f in found],
+        }
+    )
+
+
+assert FIRST_FIT not in OTHERS

@@ -1,0 +1,189 @@
+"""A claim of the paper, and the rule by which numbers decide on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import polars as pl
+
+__all__ = ["Claim", "Reading", "Verdict", "claims_table", "judge", "number_text"]
+
+Verdict: TypeAlias = Literal["holds", "holds if …", "does not hold", "not tested"]
+Unit: TypeAlias = Literal["part", "points", "seconds", "tasks", "slots", "hours", "number"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper with a number or a claim, and what became of it.
+
+    Attributes
+    ----------
+    id : str
+        Short name.
+    figure : str
+        Figure or table of the paper that it belongs to.
+    text : str
+        What is claimed.
+    paper : str
+        The paper's value, in words.
+    ours : float or None
+        Our value under the usual choices, the mean over the seeds.
+    spread : pair of float, or None
+        The least and the most over the seeds.
+    verdict : str
+        See :data:`Verdict`.
+    condition : str
+        Under which choices it holds, if not under all.
+    note : str
+        The rule of the verdict, and what else there is to say.
+    unit : str
+        ``part`` (of 1, shown as percent), ``points`` (a difference of parts), or what is counted.
+    """
+
+    id: str
+    figure: str
+    text: str
+    paper: str
+    ours: float | None
+    spread: tuple[float, float] | None
+    verdict: Verdict
+    condition: str = ""
+    note: str = ""
+    unit: Unit = "part"
+
+    @property
+    def ours_text(self) -> str:
+        """Our value in words.
+
+        Examples
+        --------
+        >>> Claim("a", "Fig. 1", "", "", 0.5, (0.25, 0.75), "holds").ours_text
+        '50.0 % (25.0 to 75.0)'
+        """
+        if self.ours is None:
+            return "–"
+        text = number_text(self.ours, self.unit)
+        if self.spread is None or self.spread[0] == self.spread[1]:
+            return text
+        low, high = (number_text(value, self.unit).split(" ")[0] for value in self.spread)
+        return f"{text} ({low} to {high})"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A claim under one set of choices: its value for each seed, and whether it holds there.
+
+    Attributes
+    ----------
+    condition : str
+        The choices, as the end of “holds if …”.
+    values : sequence of float
+        One for each seed.
+    holds : sequence of bool
+        One for each seed.
+    """
+
+    condition: str
+    values: Sequence[float]
+    holds: Sequence[bool]
+
+    @property
+    def all_hold(self) -> bool:
+        """Whether it holds for every seed."""
+        return len(self.holds) > 0 and all(self.holds)
+
+
+def judge(
+    id: str,  # noqa: A002 - as in Claim
+    figure: str,
+    text: str,
+    paper: str,
+    readings: Sequence[Reading],
+    rule: str,
+    unit: Unit = "part",
+) -> Claim:
+    """Return the claim with its verdict.
+
+    It holds if it does under all choices and for all seeds; it holds *if …* the choices under
+    which it does for all seeds; else it does not hold. A reading without values has nothing to
+    say; without any other the claim was not tested. The value is that of the first reading: the
+    usual choices.
+
+    Examples
+    --------
+    >>> readings = [Reading("skip", [0.5, 0.7], [True, True]), Reading("strict", [0], [False])]
+    >>> claim = judge("a", "Fig. 1", "more than half", "> 50 %", readings, "at least 0.5")
+    >>> claim.verdict, claim.condition, claim.ours, claim.spread
+    ('holds if …', 'skip', 0.6, (0.5, 0.7))
+    """
+    readings = [reading for reading in readings if reading.values]
+    if not readings:
+        return Claim(id, figure, text, paper, None, None, "not tested", "", rule, unit)
+    usual = readings[0]
+    good = [reading for reading in readings if reading.all_hold]
+    verdict: Verdict = "does not hold"
+    condition = ""
+    if len(good) == len(readings):
+        verdict = "holds"
+    elif good:
+        verdict, condition = "holds if …", "; or ".join(r.condition for r in good)
+    values = [float(value) for value in usual.values]
+    note = f"holds where {rule}"
+    some = sum(usual.holds)
+    if 0 < some < len(values):
+        note += f"; so for {some} of {len(values)} draws"
+    if len(readings) > 1:
+        others = (
+            f"{r.condition}: {number_text(sum(r.values) / len(r.values), unit)}" for r in readings
+        )
+        note += f". {'; '.join(others)}"
+    return Claim(
+        id, figure, text, paper, sum(values) / len(values), (min(values), max(values)), verdict,
+        condition, note, unit,
+    )  # fmt: skip
+
+
+def number_text(value: float, unit: Unit) -> str:
+    """Return a value with its unit.
+
+    Examples
+    --------
+    >>> number_text(0.402, "part"), number_text(-0.5, "points"), number_text(14, "slots")
+    ('40.2 %', '-50.0 points', '14 slots')
+    """
+    if unit == "part":
+        return f"{100 * value:.1f} %"
+    if unit == "points":
+        return f"{100 * value:.1f} points"
+    text = f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return text if unit == "number" else f"{text} {'s' if unit == 'seconds' else unit}"
+
+
+def claims_table(claims: Sequence[Claim]) -> pl.DataFrame:
+    """Return the scorecard.
+
+    Columns: ``id``, ``figure``, ``claim``, ``paper``, ``ours``, ``low``, ``high``, ``verdict``,
+    ``condition``, ``note``, ``unit``, ``ours_text``.
+    """
+    rows = [
+        {
+            "id": c.id,
+            "figure": c.figure,
+            "claim": c.text,
+            "paper": c.paper,
+            "ours": c.ours,
+            "low": None if c.spread is None else c.spread[0],
+            "high": None if c.spread is None else c.spread[1],
+            "verdict": str(c.verdict),
+            "condition": c.condition,
+            "note": c.note,
+            "unit": str(c.unit),
+            "ours_text": c.ours_text,
+        }
+        for c in claims
+    ]
+    floats = dict.fromkeys(("ours", "low", "high"), pl.Float64)
+    schema = {name: floats.get(name, pl.String) for name in rows[0]} if rows else None
+    return pl.DataFrame(rows, schema=schema)

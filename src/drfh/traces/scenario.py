@@ -1,0 +1,355 @@
+"""A trace → a scenario: one demand and one number of tasks for each user, to be allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drfh.cluster import Cluster, Server
+from drfh.errors import InputError
+from drfh.files import Scenario
+from drfh.jobs import Workload
+from drfh.resources import TOLERANCE, format_quantity, some
+from drfh.traces.trace import Trace
+from drfh.workload import Restriction, User, parse_restriction, resolve_restriction
+
+__all__ = ["Reduced", "observed_of", "reduced", "scenario_of"]
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """What is left of a trace when every user has one demand.
+
+    Attributes
+    ----------
+    scenario : Scenario
+        Cluster and users.
+    observed : list of dict or None
+        Of a snapshot: who holds what where; None if nothing runs, or if it is no snapshot.
+    notes : tuple of str
+        What the reduction loses, and for whom.
+    """
+
+    scenario: Scenario
+    observed: list[dict[str, Any]] | None
+    notes: tuple[str, ...] = ()
+
+
+def scenario_of(trace: Trace, *, split: bool | None = False) -> Scenario:
+    """Return the users of a trace with one demand each: the mean over their tasks.
+
+    Running and queued tasks count the same; of a trace with time all tasks count, whenever they
+    arrive. Tasks that fit no server are left out.
+
+    Parameters
+    ----------
+    trace
+        What was read.
+    split
+        Make every kind of task (demand and restriction) of a user a user of its own. Its weight
+        is such that its level is that of the whole user when all its kinds are served alike.
+        None splits the users of a snapshot for whom a mean says nothing: those whose tasks are
+        not proportional to each other, or have different restrictions.
+
+    Examples
+    --------
+    >>> import polars
+    >>> from drfh.cluster import Server
+    >>> from drfh.jobs import Job
+    >>> cluster = Cluster([Server({"cpu": 8}, name="a")])
+    >>> jobs = [Job("ann", demand={"cpu": 1}, duration=60, tasks=3),
+    ...         Job("ann", demand={"cpu": 3}, duration=60)]
+    >>> trace = Trace("swf", "a.swf", cluster, Workload(["ann"], jobs), polars.DataFrame())
+    >>> scenario_of(trace).users
+    (User('ann', {'cpu': 1.5}, tasks=4.0),)
+    >>> [(user.name, user.weight) for user in scenario_of(trace, split=True).users]
+    [('ann (cpu 1)', 0.5), ('ann (cpu 3)', 0.5)]
+    """
+    return reduced(trace, split=split).scenario
+
+
+def observed_of(trace: Trace) -> list[dict[str, Any]] | None:
+    """Return who holds what where in a snapshot: rows for :func:`drfh.audit`.
+
+    They are about the users of :func:`scenario_of`, unsplit.
+
+    Returns
+    -------
+    list of dict or None
+        Rows with user, server and amounts; None if nothing runs, or if it is no snapshot.
+    """
+    return reduced(trace).observed
+
+
+def reduced(trace: Trace, *, split: bool | None = False) -> Reduced:
+    """Return the scenario of a trace, what was observed, and what got lost on the way.
+
+    Parameters
+    ----------
+    trace, split
+        As for :func:`scenario_of`.
+    """
+    workload = trace.workload
+    placed = _placed(trace)
+    fits = _fits(trace.cluster, workload) | placed
+    notes = []
+    if not fits.all():
+        whose = _names(workload.users[u].name for u in np.unique(workload.batch_user[~fits]))
+        lost = int(workload.batch_count[~fits].sum())
+        notes.append(f"tasks that fit no server, left out: {lost:,} ({whose})")
+    if not fits.any():
+        raise InputError("trace", "must have a task that fits some server")
+    apart: Iterable[int]
+    if split is None:
+        apart = _uneven(workload, fits) if trace.running is not None else ()
+    else:
+        apart = range(len(workload.users)) if split else ()
+    part, owner = _parts(workload, apart)
+    count = np.where(fits, workload.batch_count, 0)
+    tasks = np.bincount(part, count)
+    cluster = _without_nothing(trace.cluster)
+    # Of a resource that no server has, even what runs holds nothing that could be shared.
+    kept = [r for r, resource in enumerate(workload.resources) if resource in cluster.resources]
+    resources = [workload.resources[r] for r in kept]
+    table = workload.demand[:, kept]
+    demand = np.stack([np.bincount(part, count * c[workload.batch_shape]) for c in table.T], 1)
+    weight = _weights(cluster, workload, owner, resources, demand)
+    siblings = np.bincount(owner[tasks > 0], minlength=len(workload.users))[owner]
+    restrictions = _restrictions(workload, part, fits)
+    users: list[User] = []
+    names: dict[int, str] = {}
+    torn: list[str] = []
+    taken: set[str] = set()
+    for i in np.flatnonzero(tasks > 0).tolist():
+        user = workload.users[owner[i]]
+        mean = (demand[i] / tasks[i]).tolist()
+        amounts = {r: a for r, a in zip(resources, mean, strict=True) if a > 0}
+        servers, alike = _common(user, restrictions[i])
+        if not alike:
+            torn.append(user.name)
+        several = bool(siblings[i] > 1)
+        names[i] = _part_name(user.name, amounts, taken) if several else user.name
+        taken.add(names[i])
+        users.append(
+            User(
+                names[i],
+                amounts,
+                weight=float(weight[i]),
+                tasks=float(tasks[i]),
+                servers=servers,
+                parent=user.name if several else user.parent,
+            )
+        )
+    several_of = np.unique(owner[(tasks > 0) & (siblings > 1)]).tolist()
+    if several_of:
+        shown = _names(
+            f"{workload.users[u].name} into {np.sum((owner == u) & (tasks > 0))}"
+            for u in several_of
+        )
+        notes.append(f"users whose tasks differ are split by kind of task: {shown}")
+    if torn:
+        may = "may use servers here that only some of their tasks may use"
+        notes.append(f"{_names(torn)}: {may}, as a user has one restriction")
+    scenario = Scenario(cluster, tuple(users), title=f"{trace.format}: {trace.source}")
+    observed = None
+    if placed.any():
+        observed = _observed(trace, part, placed, names, kept)
+        notes += _mixed(scenario, observed, np.bincount(part[placed], minlength=len(owner)), names)
+    return Reduced(scenario, observed, tuple(notes))
+
+
+def _uneven(workload: Workload, fits: Any) -> list[int]:
+    """Return the users whose tasks differ in more than their size."""
+    first: dict[int, tuple[Any, int]] = {}
+    uneven: set[int] = set()
+    for kind in np.unique(_kind(workload)[fits]).tolist():
+        user, shape = divmod(kind, len(workload.demand))
+        demand = workload.demand[shape]
+        base, restriction = first.setdefault(user, (demand, int(workload.restriction[shape])))
+        ratio = demand[base > 0] / base[base > 0]
+        alike = ((demand > 0) == (base > 0)).all() and ratio.max() <= 1.01 * ratio.min()
+        if restriction != workload.restriction[shape] or not alike:
+            uneven.add(user)
+    return sorted(uneven)
+
+
+def _parts(workload: Workload, apart: Iterable[int]) -> tuple[Any, Any]:
+    """Return the user of the scenario that each batch belongs to, and whose part that is.
+
+    Parts are in the order of their owners, and then of first appearance.
+    """
+    by_kind = np.zeros(len(workload.users), dtype=bool)
+    by_kind[list(apart)] = True
+    key = np.where(
+        by_kind[workload.batch_user],
+        _kind(workload),
+        workload.batch_user * len(workload.demand),
+    )
+    _, first, part = np.unique(key, return_index=True, return_inverse=True)
+    owner = workload.batch_user[first]
+    order = np.lexsort((first, owner))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[part], owner[order]
+
+
+def _without_nothing(cluster: Cluster) -> Cluster:
+    """Return the cluster without resources of which there is nothing."""
+    if (cluster.totals > 0).all():
+        return cluster
+    return Cluster(
+        Server(
+            {r: a for r, a in server.resources.items() if a > 0},
+            name=server.name,
+            count=server.count,
+            labels=server.labels,
+        )
+        for server in cluster.servers
+    )
+
+
+def _placed(trace: Trace) -> Any:
+    """Return which batches run somewhere in a snapshot."""
+    if trace.running is None or "server" not in trace.details.columns:
+        return np.zeros(len(trace.workload.batch_user), dtype=bool)
+    return trace.details["server"].is_not_null().to_numpy()
+
+
+def _fits(cluster: Cluster, workload: Workload) -> Any:
+    """Return which batches some empty server could hold, with the restrictions they have."""
+    known: dict[tuple[Any, Any], Any] = {}
+    columns = {resource: r for r, resource in enumerate(cluster.resources)}
+    need = np.zeros((len(workload.demand), len(cluster.resources)))
+    unknown = np.zeros(len(workload.demand), dtype=bool)
+    for r, resource in enumerate(workload.resources):
+        if resource in columns:
+            need[:, columns[resource]] = workload.demand[:, r]
+        else:
+            unknown |= workload.demand[:, r] > 0
+    kinds, batch = np.unique(_kind(workload), return_inverse=True)
+    fits = np.zeros(len(kinds), dtype=bool)
+    for number, (user, shape) in enumerate(zip(*divmod(kinds, len(need)), strict=True)):
+        asks = workload.users[user].servers, workload.restrictions[workload.restriction[shape]]
+        if asks not in known:
+            room = np.ones(len(cluster), dtype=bool)
+            for restriction in asks:
+                if restriction is not None:
+                    room &= _groups(restriction, cluster, workload.users[user].name)
+            known[asks] = np.unique(cluster.capacity[room], axis=0) * (1 + TOLERANCE)
+        fits[number] = not unknown[shape] and (known[asks] >= need[shape]).all(axis=1).any()
+    return fits[batch]
+
+
+def _kind(workload: Workload) -> Any:
+    """Return a number for each batch: equal for equal user, demand and restriction."""
+    return workload.batch_user * len(workload.demand) + workload.batch_shape
+
+
+def _restrictions(workload: Workload, part: Any, fits: Any) -> dict[int, list[Restriction | None]]:
+    """Return the different restrictions of the tasks that count, by user of the scenario."""
+    which = workload.restriction[workload.batch_shape]
+    width = len(workload.restrictions)
+    pairs = np.unique((part * width + which)[fits])
+    found: dict[int, list[Restriction | None]] = {}
+    for pair in pairs.tolist():
+        found.setdefault(pair // width, []).append(workload.restrictions[pair % width])
+    return found
+
+
+def _groups(restriction: Restriction, cluster: Cluster, owner: str) -> Any:
+    """Return the groups of which at least one server may be used."""
+    groups, singles = resolve_restriction(restriction, cluster, owner)
+    groups = groups.copy()
+    groups[list(singles)] = True
+    return groups
+
+
+def _common(
+    user: User, restrictions: Sequence[Restriction | None]
+) -> tuple[Restriction | None, bool]:
+    """Return one restriction for all tasks of a user, and whether it is exact.
+
+    Where they differ, what one of them may use counts for all.
+    """
+    if restrictions == [None] or not restrictions:
+        return user.servers, True
+    if user.servers is not None:
+        return user.servers, False
+    if len(restrictions) == 1:
+        return restrictions[0], True
+    if None in restrictions:
+        return None, False
+    terms = dict.fromkeys(
+        term for one in restrictions if one is not None for term in parse_restriction(one)
+    )
+    return tuple(terms), False
+
+
+def _weights(
+    cluster: Cluster, workload: Workload, owner: Any, resources: Sequence[str], demand: Any
+) -> Any:
+    """Return the weights; those of the parts of a user follow what they ask for in total."""
+    own = np.array([user.weight for user in workload.users])[owner]
+    totals = dict(zip(cluster.resources, cluster.totals.tolist(), strict=True))
+    pool = np.array([totals[r] for r in resources])
+    whole = np.stack([np.bincount(owner, column) for column in demand.T], 1)[owner]
+    share, together = (demand / pool).max(axis=1), (whole / pool).max(axis=1)
+    return np.where(share > 0, own * (share / np.where(together > 0, together, 1.0)), own)
+
+
+def _part_name(user: str, amounts: Mapping[str, float], taken: set[str]) -> str:
+    shown = ", ".join(f"{r} {format_quantity(a)}" for r, a in amounts.items())
+    name, number = f"{user} ({shown})", 2
+    while name in taken:
+        name, number = f"{user} ({shown}) #{number}", number + 1
+    return name
+
+
+def _observed(
+    trace: Trace, part: Any, placed: Any, names: Mapping[int, str], kept: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return what each user of the scenario holds on each server, in total."""
+    workload = trace.workload
+    servers = trace.details["server"].to_list()
+    resources = [workload.resources[r] for r in kept]
+    held: dict[tuple[str, str], Any] = {}
+    for batch in np.flatnonzero(placed).tolist():
+        key = names[int(part[batch])], servers[batch]
+        amounts = workload.demand[workload.batch_shape[batch], kept] * workload.batch_count[batch]
+        held[key] = held.get(key, 0.0) + amounts
+    return [
+        {"user": user, "server": server, **dict(zip(resources, row.tolist(), strict=True))}
+        for (user, server), row in held.items()
+    ]
+
+
+def _mixed(
+    scenario: Scenario, observed: Sequence[Mapping[str, Any]], running: Any, names: Any
+) -> list[str]:
+    """Return whose tasks differ so much that a count in mean tasks is wrong, and by how much."""
+    demand = {user.name: user.demand for user in scenario.users}
+    counted: dict[str, float] = {}
+    for row in observed:
+        need = demand[row["user"]]
+        tasks = min(row[r] / a for r, a in need.items())
+        counted[row["user"]] = counted.get(row["user"], 0.0) + tasks
+    wrong = [
+        f"{name} runs {some(int(running[i]), 'task')}, counted as {counted[name]:.3g}"
+        for i, name in names.items()
+        if running[i] and abs(counted[name] - running[i]) > 0.01 * running[i]
+    ]
+    if not wrong:
+        return []
+    why = "tasks of one user differ, and are measured in its mean task, server by server"
+    return [f"{why}: {_names(wrong, '; ')} (--split measures each kind by itself)"]
+
+
+def _names(names: Any, joint: str = ", ") -> str:
+    listed = list(dict.fromkeys(names))
+    more = len(listed) - _MOST_NAMED
+    return joint.join(listed[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
