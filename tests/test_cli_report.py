@@ -14,7 +14,8 @@ import pytest
 
 import drfh
 from drfh.cli import main
-from drfh.report.run_charts import NamedRun, run_plots, starving
+from drfh.report.run_charts import run_plots
+from drfh.report.run_jobs import NamedRun, starving
 from drfh.report.runs import headline, name_runs, runs_page
 
 CHROMIUM = shutil.which("chromium")

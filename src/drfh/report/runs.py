@@ -12,7 +12,8 @@ from drfh.errors import InputError
 from drfh.report.page import page_of
 from drfh.report.parts import Cell, Content, Figure, Markup, part_text, seconds, table, tag
 from drfh.report.plots import contents, plot_parts
-from drfh.report.run_charts import MOST_LINES, NamedRun, run_plots, starving
+from drfh.report.run_charts import MOST_LINES, run_plots
+from drfh.report.run_jobs import NamedRun, starving
 from drfh.resources import some
 from drfh.simulation.result import RUN_FILE, Result
 

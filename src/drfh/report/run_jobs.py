@@ -1,0 +1,260 @@
+"""Figures of runs, job by job and user by user: how long they take, wait, and who starves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import altair
+import polars as pl
+
+from drfh.report.charts import SHAPES, SHORT_NAMES, WIDTH, colour_of, dash_of, legend_above
+from drfh.report.line_charts import spread_lines, spread_table
+from drfh.report.log_axis import LogAxis
+from drfh.report.parts import part_text, seconds
+from drfh.report.plots import Plot, dot_keys, line_keys
+from drfh.resources import some
+from drfh.simulation.result import Result
+from drfh.traces.distribution import Distribution
+
+__all__ = [
+    "NamedRun", "each_run", "longest_plot", "names_of_runs", "ratio_plot", "starving",
+    "turnaround_plot", "waiting_plot",
+]  # fmt: skip
+
+_LONGEST = 12
+_FEW = 4
+
+
+@dataclass(frozen=True)
+class NamedRun:
+    """A run, and what it is called on the page."""
+
+    name: str
+    result: Result
+
+
+def names_of_runs(runs: Sequence[NamedRun]) -> list[str]:
+    """Return what runs are called."""
+    return [run.name for run in runs]
+
+
+def each_run(words: Sequence[str]) -> str:
+    """Return what is said of each run, of the first few if there are many.
+
+    Examples
+    --------
+    >>> each_run(["a 1", "b 2"])
+    'a 1; b 2'
+    """
+    return "; ".join(words[:_FEW]) + ("; …" if len(words) > _FEW else "")
+
+
+def _jobs_spread(runs: Sequence[NamedRun], column: str) -> pl.DataFrame:
+    samples = [
+        (run.name, run.result.jobs[column].drop_nulls().to_numpy(), len(run.result.jobs))
+        for run in runs
+    ]
+    return spread_table(samples)
+
+
+def _quantiles(runs: Sequence[NamedRun], column: str) -> str:
+    words = []
+    for run in runs:
+        known = Distribution.of(run.result.jobs[column].drop_nulls().to_numpy())
+        median, high = seconds(known.quantile(0.5)), seconds(known.quantile(0.95))
+        words.append(f"{run.name} {median} and {high} ({known.size:,} of {len(run.result.jobs):,})")
+    return each_run(words)
+
+
+def turnaround_plot(runs: Sequence[NamedRun]) -> Plot:
+    """Return which part of all jobs is done how long after its submission."""
+    table = _jobs_spread(runs, "turnaround")
+    chart = spread_lines(
+        table, names_of_runs(runs), "from submission to the last end", "part of all jobs"
+    )
+    caption = (
+        "Further left and higher is better. A line that ends below 100 % leaves jobs unfinished. "
+        f"Median and 95 % quantile of the jobs that are complete: {_quantiles(runs, 'turnaround')}."
+    )
+    return Plot(
+        "turnaround",
+        "Jobs complete within a time",
+        caption,
+        [("", chart)],
+        table,
+        line_keys(names_of_runs(runs)),
+    )
+
+
+def waiting_plot(runs: Sequence[NamedRun]) -> Plot:
+    """Return which part of all jobs has started how long after its submission."""
+    table = _jobs_spread(runs, "waiting")
+    chart = spread_lines(
+        table, names_of_runs(runs), "from submission to the first start", "part of all jobs"
+    )
+    caption = (
+        "Where a line begins is the part of the jobs that start at once; where it ends, the part "
+        "that ever starts. Median and 95 % quantile of the jobs that started: "
+        f"{_quantiles(runs, 'waiting')}."
+    )
+    return Plot(
+        "waiting",
+        "Jobs started within a time",
+        caption,
+        [("", chart)],
+        table,
+        line_keys(names_of_runs(runs)),
+    )
+
+
+def starving(runs: Sequence[NamedRun]) -> pl.DataFrame:
+    """Return users by their longest mean waiting in any run, a row for each user and run.
+
+    A user of whom no task ever started comes first: nobody waits longer.
+
+    Examples
+    --------
+    >>> import drfh
+    >>> scenario = drfh.load_scenario("gpu-day")
+    >>> result = drfh.simulate(scenario.cluster, scenario.workload)
+    >>> starving([NamedRun("mine", result)])["user"].to_list()[:2]
+    ['research', 'genomics']
+    """
+    columns = ("user", "submitted", "started", "completed", "completion_ratio", "mean_waiting")
+    tables = [
+        run.result.users.filter(pl.col("submitted") > 0).select(
+            pl.lit(run.name).alias("run"), *columns
+        )
+        for run in runs
+    ]
+    frame = pl.concat(tables)
+    never = (pl.col("started") == 0).any().over("user")
+    longest = pl.col("mean_waiting").max().over("user").fill_null(0.0)
+    lost = (pl.col("submitted") - pl.col("completed")).max().over("user")
+    return (
+        frame.with_columns(never.alias("_never"), longest.alias("_longest"), lost.alias("_lost"))
+        .sort("_never", "_longest", "_lost", "user", descending=[True, True, True, False],
+              maintain_order=True)
+        .drop("_never", "_longest", "_lost")
+    )  # fmt: skip
+
+
+def longest_plot(runs: Sequence[NamedRun]) -> Plot | None:
+    """Return the mean waiting of the users that wait longest, a mark for each run."""
+    frame = starving(runs)
+    order = frame["user"].unique(maintain_order=True)
+    if not frame["started"].sum():
+        return None
+    users = order.head(_LONGEST).to_list()
+    drawn = frame.filter(pl.col("user").is_in(users))
+    waits = drawn["mean_waiting"].drop_nulls().to_numpy()
+    axis = LogAxis.of(waits, "seconds")
+    started = drawn.filter(pl.col("started") > 0)
+    started = started.select(
+        "run", "user",
+        pl.Series("place", axis.place(waits)).round(4),
+        pl.Series("waits", [seconds(v) for v in waits.tolist()]),
+        pl.Series("done", [part_text(v) for v in started["completion_ratio"]]),
+    )  # fmt: skip
+    never = (
+        drawn.filter(pl.col("started") == 0)
+        .group_by("user", maintain_order=True)
+        .agg(pl.col("run").str.join(", ").alias("runs"))
+        .select("user", (pl.lit("never starts: ") + pl.col("runs")).alias("words"))
+    )
+    names = names_of_runs(runs)
+    y = altair.Y("user:N", sort=users, title=None, axis=SHORT_NAMES)
+    marks = (
+        altair.Chart(started)
+        .mark_point(filled=True, size=90, opacity=0.9)
+        .encode(
+            x=altair.X(
+                "place:Q", title="mean waiting of its tasks", scale=axis.scale(), axis=axis.axis()
+            ),
+            y=y,
+            color=altair.Color(
+                "run:N", scale=colour_of(names), legend=legend_above(names, "circle")
+            ),
+            shape=altair.Shape(
+                "run:N",
+                scale=altair.Scale(domain=names, range=list(SHAPES[: len(names)])),
+                legend=legend_above(names, "circle"),
+            ),
+            tooltip=[
+                altair.Tooltip("user:N"),
+                altair.Tooltip("run:N"),
+                altair.Tooltip("waits:N", title="mean waiting"),
+                altair.Tooltip("done:N", title="tasks completed"),
+            ],
+        )
+    )
+    words = (
+        altair.Chart(never)
+        .mark_text(align="right", dx=-4, fontSize=11)
+        .encode(x=altair.value("width"), y=y, text="words:N")
+    )
+    chart = altair.LayerChart(
+        layer=[marks, words] if len(never) else [marks], data=started,
+        width=WIDTH, height=24 * len(users),
+    )  # fmt: skip
+    more = len(order) - len(users)
+    which = f"The {len(users)} of {some(len(order), 'user')} that wait longest" if more else "Users"
+    caption = (
+        f"{which}, by the longest mean waiting in any run, those of whom no task "
+        "ever starts first. Tasks that never start are in no mean: see the completion ratios."
+    )
+    return Plot(
+        "longest-waiting", "How long tasks of a user wait for their first start, on average",
+        caption, [("", chart)], frame, dot_keys(names),
+    )  # fmt: skip
+
+
+def ratio_plot(runs: Sequence[NamedRun]) -> Plot:
+    """Return completion ratios of users, lowest first, a line for each run."""
+    tables, words = [], []
+    for run in runs:
+        ratios = run.result.users["completion_ratio"].drop_nulls()
+        tables.append(spread_table([(run.name, ratios.to_numpy(), len(ratios))]))
+        below = int((ratios < 1).sum())
+        nothing = int((ratios == 0).sum())
+        words.append(
+            f"{run.name}: {below:,} of {some(len(ratios), 'user')} miss tasks, "
+            f"{nothing:,} have none completed"
+        )
+    table = pl.concat(tables).rename({"amount": "ratio", "part": "users"})
+    names = names_of_runs(runs)
+    # From the left edge, so that nobody with nothing hides behind the axis.
+    frames = []
+    for name in names:
+        own = table.filter(pl.col("run") == name)
+        first = pl.DataFrame({"run": [name], "ratio": [0.0], "users": [0.0]})
+        frames.append(pl.concat([first, own]))
+    chart = (
+        altair.Chart(pl.concat(frames), width=WIDTH, height=220)
+        .mark_line(interpolate="step-after", strokeWidth=2)
+        .encode(
+            x=altair.X(
+                "ratio:Q", title="tasks completed, of those submitted",
+                scale=altair.Scale(domain=[0, 1.02], nice=False),
+                axis=altair.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1]),
+            ),
+            y=altair.Y(
+                "users:Q", title="part of the users",
+                scale=altair.Scale(domain=[0, 1]), axis=altair.Axis(format="%", tickCount=5),
+            ),
+            color=altair.Color("run:N", scale=colour_of(names), legend=legend_above(names)),
+            strokeDash=altair.StrokeDash(
+                "run:N", scale=dash_of(names), legend=legend_above(names)
+            ),
+            tooltip=[altair.Tooltip("run:N", title=" ")],
+        )
+    )  # fmt: skip
+    caption = (
+        "Which part of the users has at most this part of its tasks completed: a line that stays "
+        f"at the bottom until 100 % is one where all users get all done. {each_run(words)}."
+    )
+    return Plot(
+        "ratios", "Users by the part of their tasks that is completed", caption, [("", chart)],
+        table, line_keys(names),
+    )  # fmt: skip
