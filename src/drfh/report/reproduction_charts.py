@@ -276,13 +276,15 @@ def slots_plot(tables: Tables) -> Plot:
         chart = altair.LayerChart(layer=[line, range_, dots], width=WIDTH, height=260)
         panels.append((word, chart))
     rules, numbers = _differences(named.filter(pl.col("source") != "paper"))
+    apart = f"Under one rule the numbers of slots differ by up to {numbers} points of CPU."
+    if len(names) > 1:
+        apart += f" With the same number of slots the rules differ by up to {rules}."
     return Plot(
         "table-2",
         "Utilisation of the Slots scheduler by number of slots (Table II)",
         "How a server is cut into slots (by its scarcer resource, or by CPU alone) and what "
-        "becomes of a task that is larger than a slot are not in the paper. With the same number "
-        f"of slots these rules differ by up to {rules} points of CPU; under one rule the numbers "
-        f"differ by up to {numbers}.{over_seeds(frame, 'Upright lines')}",
+        "becomes of a task that is larger than a slot are not in the paper. "
+        f"{apart}{over_seeds(frame, 'Upright lines')}",
         panels,
         frame,
         keys,

@@ -60,6 +60,7 @@ def reduction_plot(tables: Tables) -> Plot:
     names = list(_STATISTICS.values())
     least: Any = frame.select(pl.min_horizontal(pl.col(c).min() for c in _STATISTICS)).item()
     lowest = max(min(1.1 * (least or 0.0), 0.0), _LOWEST)
+    cut = " Bars end at −100 %." if (least or 0.0) < _LOWEST else ""
     panels: list[tuple[str, Chart]] = []
     for rival in frame["rival"].unique(maintain_order=True):
         own = frame.filter(pl.col("rival") == rival)
@@ -90,7 +91,7 @@ def reduction_plot(tables: Tables) -> Plot:
         "fig-6-sizes",
         "How much sooner jobs are complete under Best-Fit, by their number of tasks (Fig. 6b)",
         "Above 0 % Best-Fit is faster. The two statistics answer different questions: the first "
-        f"counts every job alike, the second every second. Bars end at −100 %."
+        f"counts every job alike, the second every second.{cut}"
         f"{over_seeds(frame, 'Lines')}",
         panels,
         frame,
