@@ -450,6 +450,9 @@ def test_a_verdict_follows_from_numbers() -> None:
     assert verdict(silent).verdict == "not tested"
     assert verdict(silent, good).verdict == "holds"
     assert verdict().ours is None
+    ways = [Reading(c, [1.0], [h], w) for c, h, w in
+            (("a", True, "x"), ("b", False, "x"), ("a", True, "y"), ("b", True, "y"))]  # fmt: skip
+    assert verdict(*ways).condition == "a and x; or y"
     claim = verdict(good)
     assert claim.ours == pytest.approx(0.3)
     assert claim.spread == (0.2, 0.4)

@@ -83,11 +83,19 @@ class Reading:
         One for each seed.
     holds : sequence of bool
         One for each seed.
+    way : str
+        How the sentence is understood, if there are several ways; also an end of “holds if …”.
     """
 
     condition: str
     values: Sequence[float]
     holds: Sequence[bool]
+    way: str = ""
+
+    @property
+    def words(self) -> str:
+        """Choices and way."""
+        return " and ".join(part for part in (self.condition, self.way) if part)
 
     @property
     def all_hold(self) -> bool:
@@ -128,7 +136,7 @@ def judge(
     if len(good) == len(readings):
         verdict = "holds"
     elif good:
-        verdict, condition = "holds if …", "; or ".join(r.condition for r in good)
+        verdict, condition = "holds if …", _condition(readings)
     values = [float(value) for value in usual.values]
     note = f"holds where {rule}"
     some = sum(usual.holds)
@@ -136,13 +144,23 @@ def judge(
         note += f"; so for {some} of {len(values)} draws"
     if len(readings) > 1:
         others = (
-            f"{r.condition}: {number_text(sum(r.values) / len(r.values), unit)}" for r in readings
+            f"{r.words}: {number_text(sum(r.values) / len(r.values), unit)}" for r in readings
         )
         note += f". {'; '.join(others)}"
     return Claim(
         id, figure, text, paper, sum(values) / len(values), (min(values), max(values)), verdict,
         condition, note, unit,
     )  # fmt: skip
+
+
+def _condition(readings: Sequence[Reading]) -> str:
+    """Return under which choices it holds; a way for which all do goes without them."""
+    words: list[str] = []
+    for way in dict.fromkeys(reading.way for reading in readings):
+        of_way = [reading for reading in readings if reading.way == way]
+        good = [reading for reading in of_way if reading.all_hold]
+        words += [way] if way and len(good) == len(of_way) else [r.words for r in good]
+    return "; or ".join(words)
 
 
 def number_text(value: float, unit: Unit) -> str:

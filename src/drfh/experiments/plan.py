@@ -57,7 +57,7 @@ def gather_evidence(
     progress
         See :data:`Told`.
     """
-    interval = round_interval(ground.window, setup.samples)
+    interval = round_interval(ground.window, setup.sample_count)
     common = {"until": ground.window, "interval": interval, "source": ground.trace.source}
     first = list(_slots(setup, interval))
     office = _Office(ground, common, processes, folder, progress)
@@ -93,7 +93,7 @@ def run_count(setup: Setup) -> int:
 
 def _slots(setup: Setup, interval: float) -> list[tuple[Key, dict[str, Any]]]:
     """Return the runs of Table II. Only a few samples: their utilisation is integrated exactly."""
-    few = {"interval": interval * max(setup.samples // 20, 1)}
+    few = {"interval": interval * max(setup.sample_count // 20, 1)}
     return [
         (Key(slots_name(number, count, oversize), seed), few)
         for seed in setup.draws

@@ -49,8 +49,8 @@ def _readings(evidence: Evidence, measured: Mapping[str, Measured]) -> list[Read
         for blocked in BLOCKED:
             found = [measure(seed, blocked) for seed in evidence.seeds]
             found = [(value, holds) for value, holds in found if value == value]
-            condition = CONDITIONS[blocked] + (f" and {words}" if words else "")
-            readings.append(Reading(condition, [v for v, _ in found], [h for _, h in found]))
+            values, holds = [v for v, _ in found], [h for _, h in found]
+            readings.append(Reading(CONDITIONS[blocked], values, holds, words))
     return readings
 
 
@@ -180,7 +180,7 @@ def _ratios(evidence: Evidence) -> list[Claim]:
         part = float(((users["best_fit"] == 1) & (users["slots"] < 1)).mean())  # type: ignore[arg-type]
         return part, abs(part - 0.20) <= _AROUND
 
-    ways = {"": better(ties=False), "as many tasks count as more": better(ties=True)}
+    ways = {"more is meant": better(ties=False), "more or as many is meant": better(ties=True)}
     return [
         judge("ratios-higher", "Fig. 7",
               "Almost all users complete a higher part of their tasks under Best-Fit",
@@ -224,7 +224,7 @@ def _sharing(evidence: Evidence, table: pl.DataFrame) -> list[Claim]:
         number = int((gain(seed, blocked) < 0).sum())
         return float(number), number > 0
 
-    ways = {"": most(ties=False), "as many tasks count as more": most(ties=True)}
+    ways = {"more is meant": most(ties=False), "more or as many is meant": most(ties=True)}
     slightly = {
         "the user who loses most is meant": lost(pl.Series.max),
         "the median of those who lose is meant": lost(pl.Series.median),

@@ -50,9 +50,9 @@ class Setup:
     full
         All rules of slots, not only the usual ones.
     quick
-        One seed, three hours, one rule of slots: for a first look.
+        One seed, three hours, one rule of slots, fewer samples: for a first look.
     samples
-        About how many there are of each run.
+        About how many there are of each run; 60 if it is to be quick.
     users, load
         Of the generated workload; by default it asks for as much as Google's does under the same
         preset: 5.5 times what 2,000 servers have under A, and just what they have under B.
@@ -78,7 +78,7 @@ class Setup:
     hours: float | None = None
     full: bool = False
     quick: bool = False
-    samples: int = 240
+    samples: int | None = None
     users: int = 900
     load: float | None = None
     slots: tuple[int, ...] = (10, 12, 14, 16, 20)
@@ -89,13 +89,14 @@ class Setup:
             raise UnknownNameError("preset", str(self.preset), get_args(Preset))
         for name, least, most in (
             ("servers", 1, 10**6), ("seeds", 1, _MOST_SEEDS), ("seed", 0, 2**62),
-            ("samples", 2, 10_000), ("users", 1, 10**6), ("audit_tries", 1, 10**6),
+            ("sample_count", 2, 10_000),
+            ("users", 1, 10**6), ("audit_tries", 1, 10**6),
         ):  # fmt: skip
             value = getattr(self, name)
             whole = isinstance(value, int) and not isinstance(value, bool)
             if not whole or not least <= value <= most:
                 rule = f"must be a whole number from {least} to {most:,}"
-                raise InputError(name, rule, value)
+                raise InputError("samples" if name == "sample_count" else name, rule, value)
         for name in ("hours", "load"):
             value = getattr(self, name)
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -115,6 +116,13 @@ class Setup:
         if self.hours is None and self.quick:
             return _QUICK_HOURS
         return self.hours
+
+    @property
+    def sample_count(self) -> int:
+        """About how many samples of each run there are."""
+        if self.samples is None:
+            return 60 if self.quick else 240
+        return self.samples
 
     @property
     def offered_load(self) -> float:
@@ -141,6 +149,7 @@ class Setup:
         return words | {
             "draws": list(self.draws),
             "window_hours": self.window_hours,
+            "sample_count": self.sample_count,
             "offered_load": self.offered_load,
             "count_rules": list(self.count_rules),
             "oversize": list(self.oversize),
