@@ -53,7 +53,7 @@ browser:  ## Install Debian's chromium for the tests of pages, where that is pos
 	    echo "no chromium and no way to install it: the tests of pages will be skipped"
 
 test: $(VENV)/.dev $(VENV)/.warm lint browser  ## Set up, lint, type-check, run all tests and build the docs
-	@$(BIN)/python -m pytest -m 'not slow' --cov --cov-report=term
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow' --cov --cov-report=term
 	@$(BIN)/mkdocs build --strict --quiet
 
 test-slow: $(VENV)/.dev  ## Checks that take minutes
