@@ -35,8 +35,9 @@ Engine: TypeAlias = Literal["auto", "plain", "indexed"]
 
 ENGINES: tuple[Engine, ...] = ("auto", "plain", "indexed")
 
-# Tasks × servers up to which the plain brain is done before the indexed one is loaded.
-_SMALL_WORK = 200_000
+# Tasks × servers × users up to which the plain brain is done before the indexed one is loaded:
+# whenever a task ends, it may ask everybody who waits for every server.
+_SMALL_WORK = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +148,8 @@ def build(
     units = units_of(cluster, workload.events)
     rules = Rules(policy, units.resources, units.sizes, seed)
     plan, fleet = make_plan(cluster, workload, units)
-    core = _core(rules, engine, len(plan.duration) * len(plan.capacity))
+    work = len(plan.duration) * len(plan.capacity) * len(workload.users)
+    core = _core(rules, engine, work)
     groups: dict[str, int] = {}
     for user in workload.users:
         if user.parent is not None:
