@@ -35,9 +35,10 @@ Engine: TypeAlias = Literal["auto", "plain", "indexed"]
 
 ENGINES: tuple[Engine, ...] = ("auto", "plain", "indexed")
 
-# Tasks × servers × users up to which the plain brain is done before the indexed one is loaded:
-# whenever a task ends, it may ask everybody who waits for every server.
-_SMALL_WORK = 1_000_000
+# Tasks × servers up to which the plain brain is done before the indexed one is loaded, for few
+# users. With more it takes longer: when a task ends, everybody who waits may be asked again.
+_SMALL_WORK = 200_000
+_FEW_USERS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,8 +149,8 @@ def build(
     units = units_of(cluster, workload.events)
     rules = Rules(policy, units.resources, units.sizes, seed)
     plan, fleet = make_plan(cluster, workload, units)
-    work = len(plan.duration) * len(plan.capacity) * len(workload.users)
-    core = _core(rules, engine, work)
+    work = len(plan.duration) * len(plan.capacity)
+    core = _core(rules, engine, work * max(1, len(workload.users) // _FEW_USERS))
     groups: dict[str, int] = {}
     for user in workload.users:
         if user.parent is not None:
