@@ -96,6 +96,9 @@ def reproduce(
 
     if jobs is not None and jobs < 1:
         raise InputError("--jobs", "must be a whole number ≥ 1", jobs)
+    if data is None and _preset(preset) != PRESETS["A"]:
+        rule = "must be A without a trace (--data): B is another way to read one"
+        raise InputError("--preset", rule, preset)
     with _as_options(output):
         setup = Setup(
             data=data,
