@@ -593,7 +593,6 @@ def test_the_command(
     ("words", "message"),
     [
         (["--preset", "C"], "--preset must be one of A, B"),
-        (["--preset", "B"], "--preset must be A without a trace (--data)"),
         (["--jobs", "0"], "--jobs must be a whole number ≥ 1, got 0"),
         (["--seeds", "0"], "--seeds must be a whole number from 1 to 100, got 0"),
         (["--data", "no-such-folder"], "--data must hold Google's trace"),

@@ -23,6 +23,7 @@ __all__ = ["score"]
 _STATED = 0.01  # a whole percentage of the same pool: this far apart it is the same
 _OTHER_POOL = 0.02  # a percentage of another draw of servers
 _TWELVE_THOUSAND = (11_500, 13_000)
+_TWO_THOUSAND = 2000
 _COUNTED = {"min": "the scarcer resource", "cpu": "the CPU"}
 _OVERSIZE = {
     "ceil": "take several",
@@ -68,6 +69,9 @@ def _set_up(evidence: Evidence, numbers: Mapping[str, Any]) -> list[Claim]:
     machines = [float(numbers["source"]["machines"])] if real else []
     low, high = _TWELVE_THOUSAND
     part = "only this part of the trace is used"
+    own = evidence.users.filter(pl.col("seed") == evidence.seeds[0])["servers"]
+    servers = int(own.sum())  # dedicated clouds are a partition of them
+    here = "" if servers == _TWO_THOUSAND else f" (here: {servers:,})"
     waits = [
         Reading(
             CONDITIONS[blocked],
@@ -85,7 +89,7 @@ def _set_up(evidence: Evidence, numbers: Mapping[str, Any]) -> list[Claim]:
               f"there are {low:,} to {high:,} machines at the start of the window", "number"),
         replace(hours, ours=numbers["window"] / 3600, unit="hours"),
         judge("set-relevant", "Set-up",
-              "On 2,000 servers fairness becomes relevant (tasks wait)", "yes", waits,
+              f"On 2,000 servers{here} fairness becomes relevant (tasks wait)", "yes", waits,
               "tasks wait for at least half of the time under Best-Fit"),
     ]  # fmt: skip
 
