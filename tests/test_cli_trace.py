@@ -135,6 +135,8 @@ def test_wrong_sources(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> No
         "drfh: path must be a file or directory that exists, got 'nowhere'\n"
     )
     assert "(did you mean tables?)" in run(capsys, "info", "table:nowhere")[2]
+    assert "must not be an empty directory" in run(capsys, "info", tmp_path)[2]
+    (tmp_path / "notes.txt").write_text("nothing")
     assert "known format" in run(capsys, "info", tmp_path)[2]
 
 

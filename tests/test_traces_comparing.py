@@ -50,6 +50,15 @@ def test_huge_counts_do_not_overflow() -> None:
     assert ks_distance(a, b) == 0.25
 
 
+def test_runs_cut_by_nearly_the_same_window_are_alike() -> None:
+    def cut(window: float) -> Trace:
+        jobs = [Job("ann", demand={"cpu": 1}, duration=s) for s in (60.0, window, window)]
+        return trace_of(jobs, window=window)
+
+    assert compare(cut(7200), cut(7201.5))["duration"].distance == 0
+    assert compare(cut(7200), cut(9000))["duration"].distance == pytest.approx(2 / 3)
+
+
 def test_a_trace_is_like_itself() -> None:
     jobs = [
         Job(f"u{i % 3}", demand={"cpu": 1 + i % 2, "memory": 1}, duration=60 * i, arrival=200 * i)

@@ -225,12 +225,27 @@ def test_broken_rows_are_counted_with_their_place() -> None:
         read_small(tasks, strict=True)
 
 
+def test_a_packed_part_of_no_bytes_is_damaged() -> None:
+    name = "task_events/part-00001-of-00002.csv.gz"
+    with folder_with({**files(), name: b""}) as folder:
+        trace = read("google-2011", folder)
+        with pytest.raises(drfh.InputError, match=r"must be a whole gzip file .* ends too early"):
+            read("google-2011", folder, strict=True)
+    assert [(odd.count, odd.what) for odd in trace.oddities] == [(1, "damaged file")]
+
+
+def test_a_trace_that_ends_as_it_begins() -> None:
+    with pytest.raises(drfh.InputError, match="trace must have events after its first 600 seconds"):
+        read_small(TASKS[:3])
+
+
 def test_time_running_backwards_is_put_in_order() -> None:
     swapped = [*TASKS[:4], TASKS[5], TASKS[4], *TASKS[6:]]
     trace = read_small(swapped)
     assert trace.workload == read_small().workload
     assert [odd.count for odd in trace.oddities] == [1]
     assert "must not be before that of the row above" in trace.oddities[0].kind
+    assert trace.oddities[0].what == "disordered row"
 
 
 def test_parts_missing_in_the_middle() -> None:

@@ -22,6 +22,7 @@ _OUTPUT = "Output"
 PRESETS = {"A": "backlog_cut", "B": "each_drop"}
 PAGE = "index.html"
 _OPTIONS = ("data", "servers", "seeds", "hours", "jobs")
+_WIDE = 120
 _STYLE = {"holds": "green", "does not hold": "red", "not tested": "dim"}
 
 
@@ -38,7 +39,8 @@ def reproduce(
         str,
         typer.Option(
             metavar="A|B",
-            help="How its events become tasks: A keeps what was there at the start, B drops it.",
+            help="How its events become tasks: A keeps what was there at the start, B drops it. "
+            "A generated workload has the same jobs in B, but fewer: its load.",
         ),
     ] = "A",
     servers: Annotated[
@@ -171,13 +173,16 @@ def _print_scorecard(found: Reproduction) -> None:
         f"{source}: {numbers['users']:,} users, {numbers['jobs']:,} jobs, {numbers['tasks']:,} "
         f"tasks in {numbers['window'] / 3600:.1f} hours on {found.setup['servers']:,} servers"
     )
-    grid: Any = table("figure", "claim", "paper", "ours", "verdict")
+    # On a narrow terminal without the paper's value, which most claims say in words.
+    wide = out.width >= _WIDE
+    grid: Any = table("figure", "claim", *(["paper"] if wide else []), "ours", "verdict")
     for claim in found.claims:
         words: str = claim.verdict
         if claim.condition:
             words = f"{claim.verdict.removesuffix(' …')} {claim.condition}"
         style = _STYLE.get(claim.verdict, "yellow")
-        grid.add_row(claim.figure, claim.text, claim.paper, claim.ours_text, Text(words, style))
+        paper = [claim.paper] if wide else []
+        grid.add_row(claim.figure, claim.text, *paper, claim.ours_text, Text(words, style))
     out.print(grid)
     counted = Counter(claim.verdict for claim in found.claims)
     out.print(", ".join(f"{number} {verdict}" for verdict, number in counted.most_common()))

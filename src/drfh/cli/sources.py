@@ -77,7 +77,8 @@ def print_trace_notes(trace: Trace) -> None:
         words = ", ".join(f"{number:,} {what}" for what, number in left_out.items())
         out.print(f"left out: {words}", style="dim", highlight=False)
     for odd in trace.oddities:
-        line = f"broken: {some(odd.count, 'row')}, the first at {odd.first}"
+        what = odd.what.removeprefix("broken ")
+        line = f"broken: {some(odd.count, what)}, the first at {odd.first}"
         out.print(line, style="yellow", highlight=False, markup=False)
     for remark in trace.remarks:
         out.print(remark, style="dim", highlight=False, markup=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -302,8 +303,7 @@ def _print_users(out: Any, trace: Trace, everyone: bool) -> None:
 
 def _print_quirks(out: Any, trace: Trace) -> None:
     if trace.oddities:
-        total = sum(odd.count for odd in trace.oddities)
-        say(f"{some(total, 'broken row')}, left out", "yellow")
+        say(_wrong_words(trace), "yellow")
         grid = table("how many", "the first of its kind", right=("how many",))
         for odd in trace.oddities:
             grid.add_row(f"{odd.count:,}", odd.first)
@@ -312,15 +312,34 @@ def _print_quirks(out: Any, trace: Trace) -> None:
         say(f"note: {remark}")
 
 
+def _wrong_words(trace: Trace) -> str:
+    """Return how much is wrong: rows that are left out, and what is wrong otherwise."""
+    from drfh.traces.ledger import BROKEN_ROW
+
+    total = Counter[str]()
+    for odd in trace.oddities:
+        total[odd.what] += odd.count
+    return "; ".join(
+        some(number, what) + (", left out" if what == BROKEN_ROW else "")
+        for what, number in total.items()
+    )
+
+
 def print_written(trace: Trace, directory: Path, files: Mapping[str, int]) -> None:
     """Print what was written."""
+    from drfh.traces.ledger import BROKEN_ROW
     from drfh.traces.measures import describe
 
     _print_head(trace, describe(trace))
     for odd in trace.oddities:
-        say(f"left out {some(odd.count, 'row')}: {odd.first}", "yellow")
+        what = "left out " + some(odd.count, "row")
+        if odd.what != BROKEN_ROW:
+            what = some(odd.count, odd.what)
+        say(f"{what}: {odd.first}", "yellow")
     for remark in trace.remarks:
         say(f"note: {remark}")
+    if trace.running is not None:
+        say("note: where tasks run now is a mere note in the tables: to audit it keep the snapshot")
     shown = ", ".join(f"{name} {_size(size)}" for name, size in files.items())
     say(f"saved: {directory} ({shown})")
 

@@ -111,13 +111,14 @@ def judge(
     readings: Sequence[Reading],
     rule: str,
     unit: Unit = "part",
+    each: str = "draws",
 ) -> Claim:
     """Return the claim with its verdict.
 
     It holds if it does under all choices and for all seeds; it holds *if …* the choices under
     which it does for all seeds; else it does not hold. A reading without values has nothing to
     say; without any other the claim was not tested. The value is that of the first reading: the
-    usual choices.
+    usual choices. `each` says what there is a value of, if not of each draw of the servers.
 
     Examples
     --------
@@ -141,7 +142,7 @@ def judge(
     note = f"holds where {rule}"
     some = sum(usual.holds)
     if 0 < some < len(values):
-        note += f"; so for {some} of {len(values)} draws"
+        note += f"; so for {some} of {len(values)} {each}"
     if len(readings) > 1:
         others = (
             f"{r.words}: {number_text(sum(r.values) / len(r.values), unit)}" for r in readings
@@ -170,13 +171,18 @@ def number_text(value: float, unit: Unit) -> str:
     --------
     >>> number_text(0.402, "part"), number_text(-0.5, "points"), number_text(14, "slots")
     ('40.2 %', '-50.0 points', '14 slots')
+    >>> number_text(1, "hours")
+    '1 hour'
     """
     if unit == "part":
         return f"{100 * value:.1f} %"
     if unit == "points":
         return f"{100 * value:.1f} points"
     text = f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
-    return text if unit == "number" else f"{text} {'s' if unit == 'seconds' else unit}"
+    if unit == "number":
+        return text
+    word = "s" if unit == "seconds" else unit.removesuffix("s") if text == "1" else unit
+    return f"{text} {word}"
 
 
 def claims_table(claims: Sequence[Claim]) -> pl.DataFrame:

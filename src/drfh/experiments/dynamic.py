@@ -19,6 +19,7 @@ from drfh.workload import User
 __all__ = ["Dynamic", "dynamic_experiment"]
 
 _INTERVAL = 5.0
+_FIRST_FIT_STRICT = "drfh+first-fit+strict"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +39,15 @@ class Dynamic:
         What the servers have together.
     task_seconds : float
         How long tasks run: so long after a change the old tasks are still there.
+    first_fit : polars.DataFrame
+        ``time``, ``user``, ``dominant`` under First-Fit where a blocked user stops all.
     """
 
     table: pl.DataFrame
     phases: pl.DataFrame
     totals: dict[str, float]
     task_seconds: float
+    first_fit: pl.DataFrame
 
 
 def dynamic_experiment() -> Dynamic:
@@ -72,6 +76,9 @@ def dynamic_experiment() -> Dynamic:
         _phases(stays),
         totals,
         float(workload.duration.max()),
+        simulate(cluster, workload, _FIRST_FIT_STRICT, interval=_INTERVAL)
+        .shares()
+        .select("time", "user", pl.col("share").alias("dominant")),
     )
 
 

@@ -81,9 +81,12 @@ def make(options: Mapping[str, Any], ledger: Ledger, table: Table | None = None)
     )
     ledger.remark(f"offered load {after:.3f} of what the servers have (first drawn: {before:.3f})")
     if abs(after / options["load"] - 1) > 0.02:
-        ledger.remark(
-            f"a load of {options['load']:g} could not be met: every user has at least one job"
+        why = (
+            "every user has at least one job"
+            if after > options["load"]
+            else f"tasks are added to jobs of at least {_LARGE_JOB}, and there are too few"
         )
+        ledger.remark(f"a load of {options['load']:g} could not be met: {why}")
     return Reading(cluster, workload, details, window=window)
 
 

@@ -213,7 +213,10 @@ def _summary(reproduction: Reproduced) -> list[str]:
     if draws:
         words.append(f"{some(len(draws), 'draw')} of the servers")
     if setup.get("preset"):
-        words.append(f"preset {setup['preset']}")
+        # A generated workload is not read from events: of a preset it has the load.
+        generated = numbers.get("source", {}).get("generated")
+        made = generated and setup.get("offered_load")
+        words.append(f"a load of {made:g}" if made else f"preset {setup['preset']}")
     if setup.get("quick"):
         words.append("quick: a first look, not the evaluation")
     return [tag("p", ", ".join(words) + ".", "summary")] if words else []

@@ -275,16 +275,13 @@ def slots_plot(tables: Tables) -> Plot:
         )  # fmt: skip
         chart = altair.LayerChart(layer=[line, range_, dots], width=WIDTH, height=260)
         panels.append((word, chart))
-    rules, numbers = _differences(named.filter(pl.col("source") != "paper"))
-    apart = f"Under one rule the numbers of slots differ by up to {numbers} points of CPU."
-    if len(names) > 1:
-        apart += f" With the same number of slots the rules differ by up to {rules}."
     return Plot(
         "table-2",
         "Utilisation of the Slots scheduler by number of slots (Table II)",
         "How a server is cut into slots (by its scarcer resource, or by CPU alone) and what "
         "becomes of a task that is larger than a slot are not in the paper. "
-        f"{apart}{over_seeds(frame, 'Upright lines')}",
+        f"{_differences(named.filter(pl.col('source') != 'paper'))}"
+        f"{over_seeds(frame, 'Upright lines')}",
         panels,
         frame,
         keys,
@@ -303,15 +300,20 @@ def over_seeds(frame: pl.DataFrame, what: str) -> str:
     return f" {what}: the least and the most over the seeds." if many else ""
 
 
-def _differences(frame: pl.DataFrame) -> tuple[str, str]:
-    """Return how far rules are apart at the same number, and numbers under the same rule."""
+def _differences(frame: pl.DataFrame) -> str:
+    """Say how far rules are apart at the same number, and numbers under the same rule."""
     means = frame.group_by("row", "slots").agg(pl.col("cpu").mean())
     found = []
     for key in ("slots", "row"):
         apart = means.group_by(key).agg((pl.col("cpu").max() - pl.col("cpu").min()).alias("apart"))
         most: Any = apart["apart"].max()
         found.append(f"{100 * (most or 0.0):.1f}")
-    return found[0], found[1]
+    if frame["row"].n_unique() == 1:
+        return f"Only one rule was tried; its numbers differ by up to {found[1]} points of CPU."
+    return (
+        f"With the same number of slots these rules differ by up to {found[0]} points of CPU; "
+        f"under one rule the numbers differ by up to {found[1]}."
+    )
 
 
 def utilisation_plots(tables: Tables) -> list[Plot]:

@@ -13,6 +13,7 @@ from drfh.report.line_charts import spread_lines
 from drfh.report.parts import seconds
 from drfh.report.plots import Chart, Plot, dot_keys, line_keys
 from drfh.report.reproduction_charts import Tables, one_name_for_slots, over_seeds
+from drfh.resources import some
 
 __all__ = ["completion_plot", "reduction_plot"]
 
@@ -65,7 +66,7 @@ def reduction_plot(tables: Tables) -> Plot:
     for rival in frame["rival"].unique(maintain_order=True):
         own = frame.filter(pl.col("rival") == rival)
         jobs = own.group_by("job_class", maintain_order=True).agg(pl.col("jobs").mean())
-        labels = {name: f"{name} tasks|{count:,.0f} jobs" for name, count in jobs.rows()}
+        labels = {name: f"{name} tasks|{some(round(count), 'job')}" for name, count in jobs.rows()}
         long = (
             own.unpivot(
                 list(_STATISTICS), index=["job_class"], variable_name="statistic",

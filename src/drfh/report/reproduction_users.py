@@ -268,7 +268,8 @@ def policies_plot(tables: Tables) -> Plot:
         "policies",
         "Other policies on the same jobs and servers",
         "The first three are the paper's. Read how full the servers are together with how long "
-        "users wait and how far from fair it is."
+        "users wait and how far from fair it is. Times of jobs are of those that were not there at "
+        "the start and are complete."
         + (" Lines: the least and the most over the seeds." if many else ""),
         panels,
         frame,

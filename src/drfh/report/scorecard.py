@@ -58,7 +58,10 @@ def scorecard(claims: pl.DataFrame, figures: set[str]) -> list[str]:
             ]
         )
     head = ["verdict", "claim", "the paper", "ours", "figure"]
-    note = "Ours is the mean over the draws of the servers, with the least and the most."
+    note = (
+        "Ours is the mean over the draws of the servers (in Fig. 2 to 4: over the users), with "
+        "the least and the most."
+    )
     return [
         _tally(tally),
         table(head, rows, "cards labelled scorecard"),

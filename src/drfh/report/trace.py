@@ -200,7 +200,7 @@ def _page(trace: Trace, load: pl.DataFrame, title: str) -> str:
         parts += [tag("h2", "What was read"), table(["what", "how many"], rows)]
     if trace.oddities:
         odd: list[list[Content]] = [[o.count, Cell(o.first, "wrap")] for o in trace.oddities]
-        parts += [tag("h2", "Broken rows"), table(["how many", "the first of its kind"], odd)]
+        parts += [tag("h2", "What is broken"), table(["how many", "the first of its kind"], odd)]
     parts += [tag("p", remark, "note") for remark in trace.remarks]
     return page_of(title, parts)
 

@@ -102,6 +102,9 @@ def recognise(path: Paths) -> str:
     for name, chosen in FORMATS.items():
         if chosen.recognises(paths):
             return name
+    for one in paths:
+        if one.is_dir() and not any(one.iterdir()):
+            raise InputError("path", "must not be an empty directory", str(one))
     known = ", ".join(FORMATS)
     rule = f"must hold a trace in a known format ({known}); name the format if it is one"
     raise InputError("path", rule, ", ".join(map(str, paths)))

@@ -16,6 +16,8 @@ from drfh.traces.trace import Trace
 
 __all__ = ["Difference", "TraceComparison", "compare"]
 
+_SAME_WINDOW = 1.001
+
 
 @dataclass(frozen=True, eq=False)
 class Difference:
@@ -122,9 +124,9 @@ def compare(a: Trace, b: Trace) -> TraceComparison:
     (0.5, 0.0)
     """
     one, two = distributions(a), distributions(b)
-    # Runs that are cut at the end of the window pile up there: a window that is longer by a
-    # microsecond must not make all of them differ.
-    one["duration"], two["duration"] = one["duration"].rounded(), two["duration"].rounded()
+    windows = time_span(a), time_span(b)
+    for measured in (one, two):
+        measured["duration"] = _comparable(measured["duration"], *windows)
     remarks = []
     both = [name for name in one if name in two]
     for name in [*one, *(n for n in two if n not in one)]:
@@ -155,6 +157,18 @@ def compare(a: Trace, b: Trace) -> TraceComparison:
         at_the_start=(_at_the_start(a), _at_the_start(b)),
         remarks=tuple(remarks),
     )
+
+
+def _comparable(duration: Distribution, *windows: float) -> Distribution:
+    """Return durations in whole seconds, those that end with either of two near windows as one.
+
+    Runs that are cut at the end of the window pile up there: a window that is longer by a second
+    must not make all of them differ.
+    """
+    values, shorter, longer = duration.values, min(windows), max(windows)
+    if longer <= _SAME_WINDOW * shorter:
+        values = np.where((values > shorter) & (values <= longer), shorter, values)
+    return Distribution.of(values, duration.counts).rounded()
 
 
 def _sample(column: pl.Series) -> Distribution:

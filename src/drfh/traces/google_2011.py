@@ -141,6 +141,8 @@ def _window(first: int, last: int, options: Mapping[str, Any]) -> tuple[int, int
     begin = origin + round(options["start"] * 3600e6)
     end = last
     if begin >= end:
+        if not options["start"]:
+            raise InputError("trace", "must have events after its first 600 seconds")
         rule = (
             f"must be less than the {max(end - origin, 0) / 3600e6:.2f} hours that the parts hold"
         )

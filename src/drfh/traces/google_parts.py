@@ -86,7 +86,8 @@ def find_parts(folder: Path, table: str, ledger: Ledger) -> list[Path]:
     missing = [n for n in range(numbers[0], numbers[-1]) if n not in found]
     if missing:
         rule = "must be there, as it is between others: what happened meanwhile is not known"
-        ledger.broken(InputError(f"{table} part", rule, f"part-{missing[0]:05}"), len(missing))
+        first = InputError(f"{table} part", rule, f"part-{missing[0]:05}")
+        ledger.broken(first, len(missing), "missing part")
     return [found[number] for number in numbers]
 
 
@@ -119,7 +120,8 @@ def read_task_events(parts: Sequence[Path], ledger: Ledger, tell: Tell | None) -
         if part.first < last:
             rule = "must not be before that of the part before it (rows are put in order of time)"
             place = str(parts[number])
-            ledger.broken(InputError("time", rule, part.first, place=place))
+            error = InputError("time", rule, part.first, place=place)
+            ledger.broken(error, what="disordered part")
         first, last = min(first, part.first), max(last, part.last)
         rows += part.rows
         kinds += part.kinds

@@ -116,7 +116,8 @@ def plain_part(path: Path, ledger: Ledger) -> Part:
     if len(back):
         rule = "must not be before that of the row above (rows are put in order of time)"
         where = f"{place}, line {back[LINE][0]}"
-        ledger.broken(InputError("time", rule, back["time"][0], place=where), len(back))
+        error = InputError("time", rule, back["time"][0], place=where)
+        ledger.broken(error, len(back), "disordered row")
     kinds = dict(frame["event type"].value_counts().iter_rows())
     steps = frame.filter(pl.col("event type") <= 6).select(
         ((pl.col("job ID") * 2**INDEX_BITS) + pl.col("task index")).alias("task"),

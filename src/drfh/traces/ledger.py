@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drfh.errors import InputError
 
-__all__ = ["Ledger", "Oddity"]
+__all__ = ["BROKEN_ROW", "Ledger", "Oddity"]
+
+#: What nearly all oddities are: a row that is left out.
+BROKEN_ROW = "broken row"
 
 
 @dataclass(frozen=True, slots=True)
 class Oddity:
-    """One kind of broken row: how many there are, and the first of them in words.
+    """One kind of what is wrong: how many there are, and the first of them in words.
+
+    `what` is the noun that is counted. Only a broken row is left out; a damaged file is read as far
+    as it goes, a missing part cannot be read, and disordered rows are put in order.
 
     Examples
     --------
@@ -22,6 +28,7 @@ class Oddity:
     kind: str
     count: int
     first: str
+    what: str = BROKEN_ROW
 
 
 class Ledger:
@@ -49,14 +56,14 @@ class Ledger:
         self.strict = strict
         self.counts: dict[str, int] = {}
         self.remarks: list[str] = []
-        self._broken: dict[str, list[int | str]] = {}
+        self._broken: dict[str, Oddity] = {}
 
     def count(self, what: str, number: int = 1) -> None:
         """Add to a count; a count of 0 is kept too, as it says that this was looked for."""
         self.counts[what] = self.counts.get(what, 0) + int(number)
 
-    def broken(self, error: InputError, number: int = 1) -> None:
-        """Count rows that break one rule; `error` is about the first of them.
+    def broken(self, error: InputError, number: int = 1, what: str = BROKEN_ROW) -> None:
+        """Count rows (or `what`) that break one rule; `error` is about the first of them.
 
         Raises
         ------
@@ -67,8 +74,13 @@ class Ledger:
             return
         if self.strict:
             raise error
-        entry = self._broken.setdefault(f"{error.field} {error.rule}", [0, str(error)])
-        entry[0] = int(entry[0]) + int(number)
+        self._add(Oddity(f"{error.field} {error.rule}", int(number), str(error), what))
+
+    def _add(self, more: Oddity) -> None:
+        known = self._broken.get(more.kind)
+        if known is not None:
+            more = replace(known, count=known.count + more.count)
+        self._broken[more.kind] = more
 
     def merge(self, other: Ledger) -> None:
         """Add what another ledger counted: of a part that was read at the same time."""
@@ -77,8 +89,7 @@ class Ledger:
         for text in other.remarks:
             self.remark(text)
         for oddity in other.oddities:
-            entry = self._broken.setdefault(oddity.kind, [0, oddity.first])
-            entry[0] = int(entry[0]) + oddity.count
+            self._add(oddity)
 
     def remark(self, text: str) -> None:
         """Keep a sentence about what the data cannot tell, or what was decided for it."""
@@ -87,6 +98,5 @@ class Ledger:
 
     @property
     def oddities(self) -> tuple[Oddity, ...]:
-        """The kinds of broken rows, the most frequent first."""
-        found = [Oddity(kind, int(n), str(first)) for kind, (n, first) in self._broken.items()]
-        return tuple(sorted(found, key=lambda oddity: -oddity.count))
+        """The kinds of what is wrong, the most frequent first."""
+        return tuple(sorted(self._broken.values(), key=lambda oddity: -oddity.count))

@@ -20,6 +20,7 @@ __all__ = ["DamagedError", "as_paths", "pieces", "read_head", "unpacked"]
 
 _GZIP = b"\x1f\x8b"
 _WHOLE_GZIP = "must be a whole gzip file (what could be unpacked before the break is kept)"
+_TOO_EARLY = "it ends too early"
 
 _PIECE = 2**17  # bytes of a file that are unpacked at a time
 
@@ -103,6 +104,8 @@ def unpacked(path: Path, ledger: Ledger) -> bytes:
         rule = f"must be a file that can be read ({error.strerror})"
         raise InputError("path", rule, str(path)) from None
     if not data.startswith(_GZIP):
+        if not data and path.suffix == ".gz":
+            _damaged(path, _TOO_EARLY, ledger)
         return data
     whole = []
     rest = data
@@ -112,13 +115,19 @@ def unpacked(path: Path, ledger: Ledger) -> bytes:
             whole.append(member.decompress(rest))
         except zlib.error as error:
             whole.append(_before_damage(rest))
-            ledger.broken(InputError("file", f"{_WHOLE_GZIP}: {error}", place=str(path)))
+            _damaged(path, str(error), ledger)
             return b"".join(whole)
         if not member.eof:
-            ledger.broken(InputError("file", f"{_WHOLE_GZIP}: it ends too early", place=str(path)))
+            _damaged(path, _TOO_EARLY, ledger)
             break
         rest = member.unused_data.lstrip(b"\0")
     return b"".join(whole)
+
+
+def _damaged(path: Path, why: str, ledger: Ledger) -> None:
+    """Count a gzip file that is not whole."""
+    error = InputError("file", f"{_WHOLE_GZIP}: {why}", place=str(path))
+    ledger.broken(error, what="damaged file")
 
 
 def pieces(path: Path) -> Iterator[bytes]:
@@ -138,6 +147,8 @@ def pieces(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as file:
             piece = file.read(_PIECE)
+            if not piece and path.suffix == ".gz":  # not even the head of a gzip file
+                raise DamagedError
             member: Any = isal_zlib.decompressobj(wbits=31) if piece.startswith(_GZIP) else None
             while piece:
                 if member is None:
