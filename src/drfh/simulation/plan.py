@@ -35,7 +35,8 @@ Engine: TypeAlias = Literal["auto", "plain", "indexed"]
 
 ENGINES: tuple[Engine, ...] = ("auto", "plain", "indexed")
 
-# Tasks × servers up to which the plain brain is done before the indexed one is loaded.
+# Tasks × (servers + users) up to which the plain brain is done before the indexed one is loaded:
+# it looks at all of them for each task.
 _SMALL_WORK = 200_000
 
 
@@ -147,7 +148,8 @@ def build(
     units = units_of(cluster, workload.events)
     rules = Rules(policy, units.resources, units.sizes, seed)
     plan, fleet = make_plan(cluster, workload, units)
-    core = _core(rules, engine, len(plan.duration) * len(plan.capacity))
+    looked_at = len(plan.capacity) + len(plan.weight)  # for each task
+    core = _core(rules, engine, len(plan.duration) * looked_at)
     groups: dict[str, int] = {}
     for user in workload.users:
         if user.parent is not None:
