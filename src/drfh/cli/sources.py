@@ -56,9 +56,7 @@ def trace_facts(trace: Trace) -> dict[str, Any]:
         "window": trace.window,
         "options": {k: list(v) if isinstance(v, tuple) else v for k, v in trace.options.items()},
         "counts": dict(trace.counts),
-        "oddities": [
-            {"kind": odd.kind, "count": odd.count, "first": odd.first} for odd in trace.oddities
-        ],
+        "oddities": [odd.to_dict() for odd in trace.oddities],
         "remarks": list(trace.remarks),
     }
 

@@ -44,9 +44,7 @@ def trace_data(trace: Trace, *, everyone: bool = False) -> dict[str, Any]:
         **describe(trace, load),
         "options": {k: list(v) if isinstance(v, tuple) else v for k, v in trace.options.items()},
         "counts": dict(trace.counts),
-        "oddities": [
-            {"kind": odd.kind, "count": odd.count, "first": odd.first} for odd in trace.oddities
-        ],
+        "oddities": [odd.to_dict() for odd in trace.oddities],
         "remarks": list(trace.remarks),
         "shapes": server_shapes(trace.cluster).to_dicts(),
         "heaviest_users": (users if everyone else users.head(_MOST_USERS)).to_dicts(),

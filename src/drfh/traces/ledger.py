@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from drfh.errors import InputError
 
@@ -29,6 +30,16 @@ class Oddity:
     count: int
     first: str
     what: str = BROKEN_ROW
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data.
+
+        Examples
+        --------
+        >>> Oddity("row must have 2 fields", 1, "a.csv, line 3: …").to_dict()["count"]
+        1
+        """
+        return asdict(self)
 
 
 class Ledger:

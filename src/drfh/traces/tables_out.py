@@ -73,9 +73,7 @@ def _about(trace: Trace) -> dict[str, Any]:
         "window": trace.window,
         "options": {name: _plain(value) for name, value in trace.options.items()},
         "counts": dict(trace.counts),
-        "oddities": [
-            {"kind": odd.kind, "count": odd.count, "first": odd.first} for odd in trace.oddities
-        ],
+        "oddities": [odd.to_dict() for odd in trace.oddities],
         "remarks": list(trace.remarks),
         "notes": {name: _type_name(kind) for name, kind in trace.details.schema.items()},
     }
