@@ -15,6 +15,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from drfh.cli import main
+from drfh.experiments import recompute
 from drfh.report.line_charts import MOST_POINTS, on_grid, spread_table
 from drfh.report.plots import paper_chart
 from drfh.report.reproduction import (
@@ -207,6 +209,24 @@ def test_the_page_is_whole_and_quiet(browser: Any, written: Path, scheme: str, w
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
     assert len(ids) == len(set(ids))
     page.close()
+
+
+def test_from_the_command_to_the_browser(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run all of it on a small generated workload, and open what it writes."""
+    monkeypatch.delenv("DRFH_DATA", raising=False)
+    output = tmp_path / "paper"
+    words = ["--quick", "--servers", "40", "--hours", "0.25", "-o", str(output)]
+    assert main(["reproduce", *words]) == 0
+    page = opened(browser, output / "index.html")
+    assert "generated" in page.locator("body").inner_text().lower()[:400]
+    assert page.locator("svg.marks").count() > 14
+    assert page.locator("text=Best-Fit precisely achieves").count() >= 1
+    page.close()
+    again = recompute(output)
+    for name in ("slots", "utilisation", "ratios", "sharing"):
+        assert again[name].equals(pl.read_parquet(output / "tables" / f"{name}.parquet")), name
 
 
 def test_the_first_line_says_what_it_is(browser: Any, written: Path) -> None:
