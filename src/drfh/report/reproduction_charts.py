@@ -64,22 +64,22 @@ def two_servers_plots(tables: Tables) -> list[Plot]:
     written = pl.Series(
         "label",
         [
-            f"{_count(row['tasks'])} tasks, share {part_text(row['share'])}"
+            f"{_count(row['tasks'])} ({part_text(row['share'])})"
             for row in frame.iter_rows(named=True)
         ],
     )
     most: Any = frame["tasks"].max()
     bars = _bars(
-        frame.with_columns(written), "user", users, "tasks", "tasks",
-        altair.Axis(tickCount=5, grid=True), 1.6 * (most or 1.0),
+        frame.with_columns(written), "user", users, "tasks", "tasks (share of the pool)",
+        altair.Axis(tickCount=5, grid=True), 1.8 * (most or 1.0),
     )  # fmt: skip
     panels = []
     for server in use["server"].unique(maintain_order=True):
         part = use.filter(pl.col("server") == server)
         words = pl.Series("label", [part_text(value) for value in part["used"]])
         chart = _bars(
-            part.with_columns(words), "resource", resources, "used", "part of the server in use",
-            altair.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1]), 1.3,
+            part.with_columns(words), "resource", resources, "used", "part in use",
+            altair.Axis(format="%", values=[0, 0.5, 1]), 1.6,
         )  # fmt: skip
         panels.append((str(server), chart))
     totals = frame.group_by("row", maintain_order=True).agg(pl.col("tasks").sum())
@@ -115,6 +115,10 @@ def _count(number: float) -> str:
     return f"{number:.4g}"
 
 
+# Names in two lines, split at the comma: a phone is narrow.
+_LINES = altair.Axis(labelLimit=190, labelExpr="split(datum.label, ', ')")
+
+
 def _bars(
     frame: pl.DataFrame,
     of: str,
@@ -127,7 +131,7 @@ def _bars(
     """Return bars side by side in each row, with their labels behind them."""
     rows = frame["row"].unique(maintain_order=True).to_list()
     base = altair.Chart(frame).encode(
-        y=altair.Y("row:N", sort=rows, title=None, axis=altair.Axis(labelLimit=190)),
+        y=altair.Y("row:N", sort=rows, title=None, axis=_LINES),
         yOffset=altair.YOffset(f"{of}:N", sort=list(names)),
         x=altair.X(
             f"{value}:Q", title=title, axis=axis,
