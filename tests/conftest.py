@@ -1,7 +1,10 @@
 """Hypothesis profiles: the same examples everywhere, no timing; and where the real data is."""
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,3 +28,20 @@ def data() -> Path:
     if not Path(place).is_dir():
         pytest.fail(f"DRFH_DATA must be a directory that exists, got {place!r}")
     return Path(place)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Return Debian's chromium, for the tests that look at pages."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("needs Debian's chromium (make browser)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(
+            executable_path=chromium,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        yield found
+        found.close()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,6 @@ from drfh.report.run_charts import run_plots
 from drfh.report.run_jobs import NamedRun, starving
 from drfh.report.runs import headline, name_runs, runs_page
 
-CHROMIUM = shutil.which("chromium")
 POLICIES = ("best-fit-drfh", "fifo", "slots:4")
 
 
@@ -33,21 +30,6 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def runs(saved: Path) -> list[NamedRun]:
     return name_runs([drfh.Result.load(path) for path in sorted(saved.iterdir())])
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("needs Debian's chromium (make browser)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        yield found
-        found.close()
 
 
 def test_it_says_what_it_wrote(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -21,7 +19,6 @@ from drfh.report.comparison import comparison_headline, save_comparison
 from drfh.report.comparison_charts import promise_chart, users_chart
 from drfh.report.parts import mark
 
-CHROMIUM = shutil.which("chromium")
 NASTY = (
     "</script><script>throw 1</script>",
     "<!--<script>",
@@ -59,21 +56,6 @@ def crowd() -> Comparison:
         for i in range(300)
     ]
     return compare(cluster, users, mechanisms=["drfh", "drf", "per-server-drf"])
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[object]:
-    if CHROMIUM is None:
-        pytest.skip("needs Debian's chromium (make browser)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        yield found
-        found.close()
 
 
 def opened(browser: Any, file: Path, scheme: str = "light", width: int = 1200) -> Any:

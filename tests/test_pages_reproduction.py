@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import random
-import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,6 @@ from drfh.report.reproduction import (
 )
 from drfh.report.style import PALETTE
 
-CHROMIUM = shutil.which("chromium")
 NASTY = ("</script><script>throw 1</script>", "<!--<script>", "a & \"b\" 'c'\nd,e", "=1+1")
 POLICIES = ("best-fit-drfh", "first-fit-drfh", "slots:14")
 VERDICTS = ("holds", "holds if …", "does not hold", "not tested")
@@ -143,21 +140,6 @@ def made_up(users: int = 12, samples: int = 30, seeds: int = 2) -> MadeUp:
         {name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in tables.items()},
         {"users": users, "tasks": 1000, "window": 70_156.0},
     )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("needs Debian's chromium (make browser)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        yield found
-        found.close()
 
 
 def opened(browser: Any, file: Path, scheme: str = "light", width: int = 1200) -> Any:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,23 +23,7 @@ from drfh.traces.distribution import Distribution
 from drfh.traces.load import offered_load
 from tests.test_pages_audit import opened
 
-CHROMIUM = shutil.which("chromium")
 NASTY = "</script><script>throw 1</script>"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[object]:
-    if CHROMIUM is None:
-        pytest.skip("needs Debian's chromium (make browser)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        yield found
-        found.close()
 
 
 @cache
