@@ -15,6 +15,7 @@ from drfh.cli import main
 from drfh.report.run_charts import run_plots
 from drfh.report.run_jobs import NamedRun, starving
 from drfh.report.runs import headline, name_runs, runs_page
+from tests.pages import opened
 
 POLICIES = ("best-fit-drfh", "fifo", "slots:4")
 
@@ -88,21 +89,7 @@ def test_the_page(
 ) -> None:
     file = tmp_path / "page.html"
     assert main(["report", str(saved), "-o", str(file)]) == 0
-    page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
-    trouble: list[str] = []
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on(
-        "console", lambda message: trouble.append(message.text) if message.type != "log" else None
-    )
-    page.on("request", lambda request: trouble.append(request.url) if not
-            request.url.startswith(("file:", "data:", "blob:")) else None)  # fmt: skip
-    page.goto(file.as_uri())
-    page.wait_for_function(
-        "[...document.querySelectorAll('.figure')].every(f => f.querySelector('svg'))"
-    )
-    page.wait_for_timeout(200)
-    assert not trouble
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page = opened(browser, file, scheme, width)
     plots = [plot for _, found in run_plots(runs) for plot in found]
     assert [plot.name for plot in plots] == [
         "utilisation", "tasks", "shares", "fair", "turnaround", "waiting", "longest-waiting",

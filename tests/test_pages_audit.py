@@ -18,6 +18,7 @@ from drfh.report.audit_charts import failures_chart, fair_chart
 from drfh.report.comparison import comparison_headline, save_comparison
 from drfh.report.comparison_charts import promise_chart, users_chart
 from drfh.report.parts import mark
+from tests.pages import opened
 
 NASTY = (
     "</script><script>throw 1</script>",
@@ -56,27 +57,6 @@ def crowd() -> Comparison:
         for i in range(300)
     ]
     return compare(cluster, users, mechanisms=["drfh", "drf", "per-server-drf"])
-
-
-def opened(browser: Any, file: Path, scheme: str = "light", width: int = 1200) -> Any:
-    """Open a page, check that it is quiet, alone and not too wide, and return it."""
-    page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
-    trouble: list[str] = []
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on(
-        "console", lambda message: trouble.append(message.text) if message.type != "log" else None
-    )
-    page.on("request", lambda request: trouble.append(request.url) if not
-            request.url.startswith(("file:", "data:", "blob:")) else None)  # fmt: skip
-    page.goto(file.as_uri())
-    page.wait_for_function(
-        "[...document.querySelectorAll('.figure')].every(f => f.querySelector('svg'))"
-    )
-    assert not trouble
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert background == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 31)")
-    return page
 
 
 def drawn(chart: Any) -> Any:

@@ -24,6 +24,7 @@ from drfh.report.reproduction import (
     source_line,
 )
 from drfh.report.style import PALETTE
+from tests.pages import opened
 
 NASTY = ("</script><script>throw 1</script>", "<!--<script>", "a & \"b\" 'c'\nd,e", "=1+1")
 POLICIES = ("best-fit-drfh", "first-fit-drfh", "slots:14")
@@ -140,26 +141,6 @@ def made_up(users: int = 12, samples: int = 30, seeds: int = 2) -> MadeUp:
         {name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in tables.items()},
         {"users": users, "tasks": 1000, "window": 70_156.0},
     )
-
-
-def opened(browser: Any, file: Path, scheme: str = "light", width: int = 1200) -> Any:
-    """Open a page, check that it is quiet, alone and not too wide, and return it."""
-    page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
-    trouble: list[str] = []
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on(
-        "console", lambda message: trouble.append(message.text) if message.type != "log" else None
-    )
-    page.on("request", lambda request: trouble.append(request.url) if not
-            request.url.startswith(("file:", "data:", "blob:")) else None)  # fmt: skip
-    page.goto(file.as_uri())
-    page.wait_for_function(
-        "[...document.querySelectorAll('.figure')].every(f => f.querySelector('svg'))"
-    )
-    page.wait_for_timeout(200)
-    assert not trouble
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    return page
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from drfh.traces import Oddity, Trace
 from drfh.traces.comparing import compare
 from drfh.traces.distribution import Distribution
 from drfh.traces.load import offered_load
-from tests.test_pages_audit import opened
+from tests.pages import opened
 
 NASTY = "</script><script>throw 1</script>"
 
