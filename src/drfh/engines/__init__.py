@@ -1,0 +1,1 @@
+"""Real clusters, driven by the same brain: one package an engine."""
