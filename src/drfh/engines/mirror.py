@@ -57,20 +57,21 @@ def fresh(
         records.append(Server(size, name=name, labels=dict(server.labels)))
         first = False
     scheduler = Scheduler(Cluster(records), policy, seed=seed, log=False, remember=False)
-    for name, server in wanted.servers.items():
-        _make_room(scheduler, name, server, server.size)
     for user in wanted.users:
         scheduler.add_user(user, wanted.weight(user))
-    some_server = next(iter(scheduler.servers), None)
+    some_server = next(iter(wanted.servers))
     for name, task in sorted(wanted.tasks.items(), key=lambda item: item[1].order):
         if task.on is not None:
             scheduler.adopt(name, task.user, task.demand, task.on, servers=_may(task))
-        elif task.returned and some_server is not None:
+        elif task.returned:
             # As one that was put back: before all that had no server yet.
             scheduler.adopt(name, task.user, task.demand, some_server, servers=_may(task))
             scheduler.unplace(name)
         else:
             scheduler.submit(name, task.user, task.demand, servers=_may(task))
+    # Last, as a task that is put back needs a server to have been on, of any state.
+    for name, server in wanted.servers.items():
+        _make_room(scheduler, name, server, server.size)
     return scheduler
 
 
