@@ -57,21 +57,20 @@ def fresh(
         records.append(Server(size, name=name, labels=dict(server.labels)))
         first = False
     scheduler = Scheduler(Cluster(records), policy, seed=seed, log=False, remember=False)
+    for name, server in wanted.servers.items():
+        _make_room(scheduler, name, server, server.size)
     for user in wanted.users:
         scheduler.add_user(user, wanted.weight(user))
-    some_server = next(iter(wanted.servers))
+    some_server = next(iter(scheduler.servers), None)
     for name, task in sorted(wanted.tasks.items(), key=lambda item: item[1].order):
         if task.on is not None:
             scheduler.adopt(name, task.user, task.demand, task.on, servers=_may(task))
-        elif task.returned:
+        elif task.returned and some_server is not None:
             # As one that was put back: before all that had no server yet.
             scheduler.adopt(name, task.user, task.demand, some_server, servers=_may(task))
             scheduler.unplace(name)
         else:
             scheduler.submit(name, task.user, task.demand, servers=_may(task))
-    # Last, as a task that is put back needs a server to have been on, of any state.
-    for name, server in wanted.servers.items():
-        _make_room(scheduler, name, server, server.size)
     return scheduler
 
 
@@ -150,6 +149,8 @@ class Mirror:
             tuple(wanted.servers) != tuple(before.servers)
             or wanted.users != brain.users
             or self._ended > _MOST_ENDED
+            or not _any_room(before)
+            or not _any_room(wanted)  # nobody can have been put back from nowhere
             or any(not known(brain, task.demand) for task in _new(before, wanted))
         ):
             return False
@@ -251,6 +252,10 @@ def known(brain: Scheduler, demand: Mapping[str, float]) -> bool:
     """
     resources = brain._units.resources
     return all(name in resources for name in demand)
+
+
+def _any_room(wanted: Wanted) -> bool:
+    return any(any(server.room.values()) for server in wanted.servers.values())
 
 
 def _new(before: Wanted, wanted: Wanted) -> list[WantedTask]:
