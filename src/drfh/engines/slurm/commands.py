@@ -15,7 +15,7 @@ from drfh.errors import DrfhError
 __all__ = ["Slurm", "SlurmError"]
 
 _PATIENCE = 60.0
-_ABOUT_JOB = re.compile(r"\bjob(?:id)?[ =](\d+(?:_(?:\d+|\[[^\]]*\]))?)", re.IGNORECASE)
+_ABOUT_JOB = re.compile(r"\bjob ?(?:id)?[ =](\d+(?:_\d+)?)\b", re.IGNORECASE)
 _SETTING = re.compile(r"^(\S+)\s*=\s?(.*)$")
 
 

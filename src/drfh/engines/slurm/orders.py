@@ -1,0 +1,85 @@
+"""What we ask of ``scontrol``, as lines of its input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from drfh.engines.slurm.marks import Mark
+from drfh.engines.slurm.picture import SlurmJob
+
+__all__ = ["give_back", "hold", "note", "pin", "release", "take_back"]
+
+_AT_ONCE = 100  # jobs in one line
+
+
+def pin(name: str, node: str, job: SlurmJob) -> str:
+    """Return the line that puts a job on its node; it stays under its hold.
+
+    Slurm takes no list of jobs here, and no list of tasks of an array.
+    """
+    return f"update JobId={name} {_pinned(job, node)}"
+
+
+def _pinned(job: SlurmJob, node: str) -> str:
+    old = job.mark or Mark()
+    if old.pin is not None and job.required == old.pin:
+        nodes, most = old.nodes, old.most
+    else:
+        nodes, most = job.required, job.most_nodes
+    mark = Mark(pin=node, nodes=nodes, restarts=job.restarts, most=most)
+    # With several processes Slurm would add a second node if the first fills up.
+    one = " NumNodes=1" if job.tasks > 1 and job.most_nodes != 1 else ""
+    return f"ReqNodeList={node} AdminComment={mark}{one}"
+
+
+def release(names: Iterable[str]) -> Iterator[str]:
+    """Yield lines that let Slurm start jobs.
+
+    Examples
+    --------
+    >>> list(release(["7", "9_3"]))
+    ['release 7,9_3']
+    """
+    listed = list(names)
+    for start in range(0, len(listed), _AT_ONCE):
+        yield f"release {','.join(listed[start : start + _AT_ONCE])}"
+
+
+def take_back(jobs: Iterable[SlurmJob], hold_by: str = "plugin") -> Iterator[str]:
+    """Yield lines that put jobs under the hold again."""
+    listed = list(jobs)
+    word = "uhold" if hold_by == "plugin" else "hold"
+    names = [job.name for job in listed]
+    for start in range(0, len(names), _AT_ONCE):
+        yield f"{word} {','.join(names[start : start + _AT_ONCE])}"
+    for job in listed:
+        if job.mark is not None and job.restarts != job.mark.restarts:
+            # Slurm lets a requeued job wait for a while; it may go where there is room.
+            yield f"update JobId={job.name} StartTime=now"
+
+
+def hold(jobs: Iterable[SlurmJob]) -> Iterator[str]:
+    """Yield lines that put new jobs under a hold which their owners cannot lift."""
+    # The tasks of an array that wait are one job to Slurm.
+    targets = dict.fromkeys(job.array if job.array is not None else job.name for job in jobs)
+    for target in targets:
+        yield f"update JobId={target} Priority=0 AdminComment={Mark()}"
+
+
+def give_back(jobs: Iterable[SlurmJob]) -> Iterator[str]:
+    """Yield lines that leave jobs to Slurm's own scheduler, with the nodes their owners named."""
+    listed = list(jobs)
+    for job in listed:
+        mark = job.mark or Mark()
+        changes = ["AdminComment="]
+        if mark.pin is not None and job.required == mark.pin:
+            changes.insert(0, f"ReqNodeList={mark.nodes}")
+            if job.tasks > 1 and mark.most != 1:
+                changes.insert(1, f"NumNodes=1-{mark.most or 500_000}")
+        yield f"update JobId={job.name} {' '.join(changes)}"
+    yield from release(job.name for job in listed if job.hold != "no")
+
+
+def note(name: str, mark: Mark) -> tuple[str, ...]:
+    """Return the command that writes a mark which may have blanks in it."""
+    return ("scontrol", "update", f"JobId={name}", f"AdminComment={mark}")
