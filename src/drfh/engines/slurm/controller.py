@@ -59,7 +59,9 @@ class Cycle:
     @property
     def busy(self) -> bool:
         """Whether something was asked of Slurm, so that the next look shows something new."""
-        return bool(self.placed or self.taken_back or self.view.to_hold or self.view.to_give_back)
+        seen = self.view
+        asked = (seen.to_hold, seen.to_give_back, seen.to_park, seen.to_collect)
+        return bool(self.placed or self.taken_back or any(asked))
 
 
 @dataclass(slots=True)
@@ -145,8 +147,8 @@ class Controller:
             if job is None or job.on:
                 del self._refusals[name]
         for name, why in self._hoped.items():
-            job = seen.jobs.get(name)
-            if job is not None and not job.on and job.hold != "no" and not job.later:
+            task = seen.wanted.tasks.get(name)
+            if task is not None and task.on is None and not task.aside:
                 self._refuse(name, why, now)
                 news = True
         self._hoped.clear()
@@ -170,13 +172,19 @@ class Controller:
                 job = seen.jobs[name]
                 back[name] = f"it did not start on {seen.released[name]} ({job.reason})"
                 self._refuse(name, job.reason, done.time)
+        known = seen.known.values()
+        parking = orders.together(seen.to_park, known)
         lines = [
-            *orders.hold(seen.to_hold),
+            *orders.hold(orders.together(seen.to_hold, known)),
+            *orders.collect(orders.together(seen.to_collect, known), done.time, self.site.hold_by),
             *orders.take_back((seen.jobs[name] for name in back), self.site.hold_by),
             *orders.give_back(seen.to_give_back),
         ]
         done.taken_back = back
         self._ask(lines, done)
+        if parking and self._ask(list(orders.park(parking)), done) == {}:
+            # Only then: without its begin time it would start.
+            self._ask(list(orders.release(parking)), done)
         for name, mark in seen.to_note.items():
             try:
                 self.slurm.call(*orders.note(name, mark))

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["FAR_FUTURE", "Mark", "read_mark"]
+__all__ = ["HELD_UNTIL", "PARKED_UNTIL", "Mark", "read_mark"]
 
-#: A begin time that means: its owner holds it. 1 January 2099, UTC.
-FAR_FUTURE = 4_070_908_800
+#: Begin times that mean something: its owner holds it (2099); it waits for another job (2098).
+#: Slurm looks at dependencies only of jobs that are not held, so a begin time holds those.
+HELD_UNTIL, PARKED_UNTIL = 4_070_908_800, 4_039_372_800
 
 _NAME = "drfh"
 
@@ -25,6 +26,10 @@ class Mark:
     ----------
     held
         Its owner holds it.
+    parked
+        It waits for another job, under a begin time instead of a hold.
+    begin
+        The begin time that its owner had asked for before that; seconds since 1970, or 0.
     pin
         Node on which we put it last; None: it was never placed.
     nodes
@@ -46,6 +51,8 @@ class Mark:
     """
 
     held: bool = False
+    parked: bool = False
+    begin: int = 0
     pin: str | None = None
     nodes: str = ""
     restarts: int = 0
@@ -54,11 +61,10 @@ class Mark:
 
     def __str__(self) -> str:
         words = [_NAME]
-        if self.held:
-            words.append("held")
+        words += [name for name in ("held", "parked") if getattr(self, name)]
         if self.pin is not None:
             words.append(f"pin={self.pin}")
-        for name in ("nodes", "restarts", "most", "refused"):
+        for name in ("begin", "nodes", "restarts", "most", "refused"):
             value = getattr(self, name)
             if value or (name == "restarts" and self.pin is not None):
                 words.append(f"{name}={value}")
@@ -70,8 +76,8 @@ def read_mark(comment: Any) -> Mark | None:
 
     Examples
     --------
-    >>> read_mark("drfh"), read_mark("from the help desk")
-    (Mark(held=False, pin=None, nodes='', restarts=0, most=0, refused=''), None)
+    >>> read_mark("drfh") == Mark(), read_mark("from the help desk")
+    (True, None)
     """
     if not isinstance(comment, str):
         return None
@@ -84,6 +90,8 @@ def read_mark(comment: Any) -> Mark | None:
         facts[name] = value
     return Mark(
         held="held" in facts,
+        parked="parked" in facts,
+        begin=_count(facts.get("begin")),
         pin=facts.get("pin") or None,
         nodes=facts.get("nodes", ""),
         restarts=_count(facts.get("restarts")),

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
 
-from drfh.engines.slurm.marks import Mark
+from drfh.engines.slurm.marks import PARKED_UNTIL, Mark
 from drfh.engines.slurm.picture import SlurmJob
 
-__all__ = ["give_back", "hold", "note", "pin", "release", "take_back"]
+__all__ = [
+    "collect",
+    "give_back",
+    "hold",
+    "note",
+    "park",
+    "pin",
+    "release",
+    "take_back",
+    "together",
+]
 
 _AT_ONCE = 100  # jobs in one line
 
@@ -58,12 +71,51 @@ def take_back(jobs: Iterable[SlurmJob], hold_by: str = "plugin") -> Iterator[str
             yield f"update JobId={job.name} StartTime=now"
 
 
-def hold(jobs: Iterable[SlurmJob]) -> Iterator[str]:
+def together(jobs: Iterable[SlurmJob], known: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
+    """Return what to call jobs: an array of which all tasks are meant by its own number.
+
+    Parameters
+    ----------
+    jobs
+        Those that are meant.
+    known
+        All that there are.
+    """
+    meant = list(jobs)
+    counts = Counter(job.array for job in meant if job.array is not None)
+    there = Counter(job.array for job in known if job.array in counts)
+    return {
+        job.array if job.array is not None and counts[job.array] == there[job.array] else job.name:
+        job
+        for job in meant
+    }  # fmt: skip
+
+
+def hold(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
     """Yield lines that put new jobs under a hold which their owners cannot lift."""
-    # The tasks of an array that wait are one job to Slurm.
-    targets = dict.fromkeys(job.array if job.array is not None else job.name for job in jobs)
-    for target in targets:
-        yield f"update JobId={target} Priority=0 AdminComment={Mark()}"
+    for name in jobs:
+        yield f"update JobId={name} Priority=0 AdminComment={Mark()}"
+
+
+def park(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
+    """Yield lines that give jobs a begin time far away; released then, they still wait."""
+    far = datetime.fromtimestamp(PARKED_UNTIL).isoformat()
+    for name, job in jobs.items():
+        old = job.mark or Mark()
+        begin = old.begin if old.parked else int(job.begins)
+        mark = replace(old, parked=True, begin=begin)
+        yield f"update JobId={name} StartTime={far} AdminComment={mark}"
+
+
+def collect(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin") -> Iterator[str]:
+    """Yield lines that put jobs under the hold which need not wait for another one any more."""
+    word = "uhold" if hold_by == "plugin" else "hold"
+    for name, job in jobs.items():
+        old = job.mark or Mark()
+        begin = datetime.fromtimestamp(old.begin).isoformat() if old.begin > now else "now"
+        mark = replace(old, parked=False, begin=0)
+        yield f"{word} {name}"
+        yield f"update JobId={name} StartTime={begin} AdminComment={mark}"
 
 
 def give_back(jobs: Iterable[SlurmJob]) -> Iterator[str]:

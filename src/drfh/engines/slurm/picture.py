@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from drfh.engines.slurm.marks import FAR_FUTURE, Mark, read_mark
+from drfh.engines.slurm.marks import Mark, read_mark
 from drfh.errors import InputError
 from drfh.traces.documents import mapping, text
 from drfh.traces.ledger import Ledger
@@ -51,8 +51,10 @@ class SlurmJob:
         ``node`` if it takes whole nodes, ``memory`` if all memory of a node, or empty.
     hold
         ``no``, ``user`` (which is also ours), ``admin``, or ``failed``.
-    later
-        Why its time has not come, in words; empty if it has.
+    depends
+        The jobs that it waits for, as Slurm writes them; empty if there are none.
+    begins
+        It must not start before; seconds since 1970, or 0.
     reserved
         It asks for a reservation.
     array, array_most
@@ -80,7 +82,8 @@ class SlurmJob:
     allowed: frozenset[str] | None
     whole: str
     hold: str
-    later: str
+    depends: str
+    begins: float
     reserved: bool
     array: str | None
     array_most: int
@@ -109,7 +112,6 @@ class _Reader:
     """Reads jobs one by one."""
 
     rules: Jobs
-    now: float
     memory: bool
     linear: bool
 
@@ -164,7 +166,9 @@ class _Reader:
             tasks=int(number(job.get("tasks"), "tasks") or 1),
             most_nodes=int(number(job.get("max_nodes"), "max_nodes") or 0),
             required=required, allowed=self.rules.allowed(job, asked),
-            whole=self._takes_whole(job), hold=_hold(job), later=self._later(job),
+            whole=self._takes_whole(job), hold=_hold(job),
+            depends=str(job.get("dependency") or ""),
+            begins=number(job.get("eligible_time"), "eligible_time") or 0.0,
             reserved=bool(job.get("resv_name")), array=array,
             array_most=int(number(job.get("array_max_tasks"), "array_max_tasks") or 0),
             mark=mark, restarts=int(number(job.get("restart_cnt"), "restart_cnt") or 0),
@@ -183,15 +187,6 @@ class _Reader:
         asked = (job.get("memory_per_node"), job.get("memory_per_cpu"))
         each = [number(amount, "memory") for amount in asked]
         return "memory" if self.memory and not any(each) else ""
-
-    def _later(self, job: Mapping[str, Any]) -> str:
-        depends = str(job.get("dependency") or "")
-        if depends:
-            return f"waits for another job ({depends})"
-        begins = number(job.get("eligible_time"), "eligible_time") or 0.0
-        if begins >= FAR_FUTURE - 86_400:
-            return "held by its owner"
-        return "must not start yet (begin time)" if begins > self.now else ""
 
 
 def look(
@@ -239,7 +234,7 @@ def look(
             partitions.setdefault(partition, set()).add(name)
     rules = Jobs({"user_by": "user", "held": "keep"}, ledger, partitions,
                  {name: node.features for name, node in found.items()})  # fmt: skip
-    reader = _Reader(rules, now, memory, linear)
+    reader = _Reader(rules, memory, linear)
     kept: dict[str, SlurmJob] = {}
     broken: list[str] = []
     for position, entry in enumerate(jobs):

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
-from drfh.engines.slurm.marks import Mark
+from drfh.engines.slurm.marks import HELD_UNTIL, PARKED_UNTIL, Mark
 from drfh.engines.slurm.picture import Picture, SlurmJob
 from drfh.engines.wanted import Wanted, WantedServer, WantedTask
 from drfh.traces.slurm_nodes import Node
 
 __all__ = ["Site", "View", "view"]
 
+_DAY = 86_400.0
+_OWNER = "held by its owner"
 _SEVERAL_NODES = (
     "needs {nodes} nodes at once, and drfh places jobs on one node: ask for one node, or use a "
     "partition that drfh does not manage"
@@ -66,6 +69,8 @@ class View:
         For the brain.
     jobs
         The job of each task.
+    known
+        All jobs that have not ended, by name.
     released
         Jobs that we released and that have not started yet: job → node.
     to_hold
@@ -74,16 +79,23 @@ class View:
         Jobs that wait for a node which they will not get: job → why.
     to_give_back
         Jobs of ours that moved to where we do not manage.
+    to_park
+        Jobs that wait for another job, and must do so without a hold.
+    to_collect
+        Jobs that waited for another job, and need not any more.
     to_note
         Jobs whose mark should say something else.
     """
 
     wanted: Wanted
     jobs: Mapping[str, SlurmJob]
+    known: Mapping[str, SlurmJob]
     released: Mapping[str, str]
     to_hold: tuple[SlurmJob, ...]
     to_take_back: Mapping[str, str]
     to_give_back: tuple[SlurmJob, ...]
+    to_park: tuple[SlurmJob, ...]
+    to_collect: tuple[SlurmJob, ...]
     to_note: Mapping[str, Mark]
 
 
@@ -107,10 +119,13 @@ def view(picture: Picture, site: Site, back_off: Mapping[str, str] | None = None
     return View(
         Wanted(servers, sorter.tasks, weights),
         sorter.jobs,
+        picture.jobs,
         sorter.released,
         tuple(sorter.to_hold),
         sorter.to_take_back,
         tuple(sorter.to_give_back),
+        tuple(sorter.to_park),
+        tuple(sorter.to_collect),
         sorter.to_note,
     )
 
@@ -126,6 +141,8 @@ class _Sorter:
         self.to_hold: list[SlurmJob] = []
         self.to_take_back: dict[str, str] = {}
         self.to_give_back: list[SlurmJob] = []
+        self.to_park: list[SlurmJob] = []
+        self.to_collect: list[SlurmJob] = []
         self.to_note: dict[str, Mark] = {}
         useful = (
             name for name, node in picture.nodes.items() if any(node.machine.amounts.values())
@@ -147,6 +164,8 @@ class _Sorter:
                 self.to_hold.append(job)
         elif not self.site.manages(job):
             self.to_give_back.append(job)
+        elif job.depends or job.mark.parked:
+            self._depends(job, job.mark)
         elif job.hold == "no":
             self._released(job, job.mark)
         else:
@@ -157,6 +176,27 @@ class _Sorter:
             if node in self._names and demand:
                 name = job.name if len(job.on) == 1 else f"{job.name}@{node}"
                 self._add(job, name, self._task(job, demand, on=node))
+
+    def _depends(self, job: SlurmJob, mark: Mark) -> None:
+        """Sort in a job that waits for another one, or did until now."""
+        if not job.depends:
+            self.to_collect.append(job)
+        elif not mark.parked or job.hold == "user":
+            self.to_park.append(job)
+        aside = f"waits for another job ({job.depends})" if job.depends else "can go on in a moment"
+        task = self._task(job, job.demand, aside=aside, returned=mark.pin is not None)
+        self._add(job, job.name, task)
+
+    def _later(self, job: SlurmJob) -> str:
+        """Return why the time of a job has not come, in words; empty if it has."""
+        if job.begins >= HELD_UNTIL - _DAY:
+            return _OWNER
+        if job.begins <= self.picture.time:
+            return ""
+        if job.begins >= PARKED_UNTIL - _DAY:
+            return "can go on in a moment"
+        when = datetime.fromtimestamp(job.begins).isoformat(" ", "minutes")
+        return f"must not start before {when}"
 
     def _released(self, job: SlurmJob, mark: Mark) -> None:
         """Sort in a job that Slurm may start."""
@@ -170,8 +210,8 @@ class _Sorter:
             why = "it was requeued"
         elif node is None or node.machine.state != "up":
             why = f"{mark.pin} takes no new jobs"
-        elif job.later:
-            why = job.later
+        elif self._later(job):
+            why = self._later(job)
         if why:
             self.to_take_back[job.name] = why
             self._add(job, job.name, self._task(job, job.demand, aside=why, returned=True))
@@ -183,8 +223,9 @@ class _Sorter:
 
     def _waits(self, job: SlurmJob, mark: Mark) -> None:
         """Sort in a job that is under a hold."""
-        aside = job.later or self.back_off.get(job.name, "")
-        by_owner = job.later == "held by its owner"
+        later = self._later(job)
+        aside = later or self.back_off.get(job.name, "")
+        by_owner = later == _OWNER
         if by_owner != mark.held:
             self.to_note[job.name] = replace(mark, held=by_owner)
         if job.hold == "failed":
