@@ -14,7 +14,8 @@ from drfh.engines.mirror import Mirror
 from drfh.engines.slurm import orders
 from drfh.engines.slurm.commands import Slurm, SlurmError
 from drfh.engines.slurm.picture import Picture, look
-from drfh.engines.slurm.wanting import Site, View, view
+from drfh.engines.slurm.site import Site
+from drfh.engines.slurm.wanting import View, view
 from drfh.scheduler import Placed
 
 __all__ = ["Controller", "Cycle"]

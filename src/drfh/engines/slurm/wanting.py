@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from drfh.engines.slurm.marks import HELD_UNTIL, PARKED_UNTIL, Mark
 from drfh.engines.slurm.picture import Picture, SlurmJob
+from drfh.engines.slurm.site import Site
 from drfh.engines.wanted import Wanted, WantedServer, WantedTask
 from drfh.traces.slurm_nodes import Node
 
-__all__ = ["Site", "View", "view"]
+__all__ = ["View", "view"]
 
 _DAY = 86_400.0
 _OWNER = "held by its owner"
@@ -20,43 +21,6 @@ _SEVERAL_NODES = (
     "needs {nodes} nodes at once, and drfh places jobs on one node: ask for one node, or use a "
     "partition that drfh does not manage"
 )
-
-
-@dataclass(frozen=True)
-class Site:
-    """How a site wants it.
-
-    Parameters
-    ----------
-    user_by
-        Who shares: ``user``, ``account`` or ``partition``.
-    weights
-        Of those; 1 where not named.
-    partitions
-        Which partitions we manage; empty: all.
-    hold_by
-        Who puts new jobs under the hold: ``plugin`` (job_submit.lua) or ``controller``.
-    memory, linear
-        Of Slurm's configuration: see :func:`drfh.engines.slurm.picture.look`.
-
-    Examples
-    --------
-    >>> Site(weights={"physics": 2.0}, user_by="account").weights
-    {'physics': 2.0}
-    """
-
-    user_by: str = "user"
-    weights: Mapping[str, float] = field(default_factory=dict)
-    partitions: tuple[str, ...] = ()
-    hold_by: str = "plugin"
-    memory: bool = True
-    linear: bool = False
-
-    def manages(self, job: SlurmJob) -> bool:
-        """Return whether a job is ours to place, by where it wants to run."""
-        if job.reserved:
-            return False
-        return not self.partitions or all(name in self.partitions for name in job.partitions)
 
 
 @dataclass(frozen=True)
