@@ -16,6 +16,7 @@ from drfh.engines.slurm.commands import Slurm, SlurmError
 from drfh.engines.slurm.picture import Picture, look
 from drfh.engines.slurm.site import Site
 from drfh.engines.slurm.wanting import View, view
+from drfh.engines.wanted import Wanted
 from drfh.scheduler import Placed
 
 __all__ = ["Controller", "Cycle"]
@@ -89,6 +90,9 @@ class Controller:
         Seconds that a released job may wait for its node before it is taken back.
     batch
         Most jobs that are placed in one round.
+    noted
+        Called in each round after the decision and before anything is done about it, with the
+        time, what was wanted and what was placed: the journal.
     clock
         Seconds since 1970.
     """
@@ -101,13 +105,21 @@ class Controller:
         *,
         patience: float = 60.0,
         batch: int = 200,
+        noted: Callable[[float, Wanted, list[Placed]], None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.slurm, self.site, self.mirror = slurm, site, mirror
-        self.patience, self.batch, self.clock = patience, batch, clock
+        self.patience, self.batch, self.noted, self.clock = patience, batch, noted, clock
         self._waiting_since: dict[str, float] = {}
         self._refusals: dict[str, _Refusals] = {}
         self._hoped: dict[str, str] = {}  # what the last round released: job → node
+
+    def forget(self) -> None:
+        """Drop everything that was remembered, as after a restart."""
+        self.mirror = Mirror(self.mirror.policy, seed=self.mirror.seed)
+        self._waiting_since.clear()
+        self._refusals.clear()
+        self._hoped.clear()
 
     def look(self) -> Picture:
         """Read nodes and jobs."""
@@ -126,6 +138,8 @@ class Controller:
         placed = self.mirror.place(self.batch)
         done = Cycle(picture.time, seen, placed, fresh=self.mirror.starts > starts)
         done.decision_seconds = time.perf_counter() - before
+        if self.noted is not None:
+            self.noted(picture.time, seen.wanted, placed)
         self._put_in_order(done)
         self._carry_out(done)
         done.seconds = time.perf_counter() - started
@@ -179,7 +193,9 @@ class Controller:
             *orders.hold(orders.together(seen.to_hold, known)),
             *orders.collect(orders.together(seen.to_collect, known), done.time, self.site.hold_by),
             *orders.take_back((seen.jobs[name] for name in back), self.site.hold_by),
-            *orders.give_back(seen.to_give_back),
+            *orders.give_back(
+                orders.together(seen.to_give_back, known), done.time, self.site.hold_by
+            ),
         ]
         done.taken_back = back
         self._ask(lines, done)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from drfh.engines.slurm.marks import PARKED_UNTIL, Mark
+from drfh.engines.slurm.marks import DAY, HELD_UNTIL, PARKED_UNTIL, Mark
 from drfh.engines.slurm.picture import SlurmJob
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 _AT_ONCE = 100  # jobs in one line
+_NO_END = 500_000  # nodes
 
 
 def pin(name: str, node: str, job: SlurmJob) -> str:
@@ -112,24 +113,42 @@ def collect(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin") -
     word = "uhold" if hold_by == "plugin" else "hold"
     for name, job in jobs.items():
         old = job.mark or Mark()
-        begin = datetime.fromtimestamp(old.begin).isoformat() if old.begin > now else "now"
+        begin = _begin(old, now)
         mark = replace(old, parked=False, begin=0)
         yield f"{word} {name}"
         yield f"update JobId={name} StartTime={begin} AdminComment={mark}"
 
 
-def give_back(jobs: Iterable[SlurmJob]) -> Iterator[str]:
-    """Yield lines that leave jobs to Slurm's own scheduler, with the nodes their owners named."""
-    listed = list(jobs)
-    for job in listed:
+def give_back(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin") -> Iterator[str]:
+    """Yield lines that leave jobs to Slurm's own scheduler, as their owners submitted them.
+
+    What its owner or an administrator holds stays held, by a hold of Slurm's own.
+    """
+    free = []
+    for name, job in jobs.items():
         mark = job.mark or Mark()
+        by_owner = job.begins >= HELD_UNTIL - DAY
         changes = ["AdminComment="]
         if mark.pin is not None and job.required == mark.pin:
-            changes.insert(0, f"ReqNodeList={mark.nodes}")
+            changes.append(f"ReqNodeList={mark.nodes}")
             if job.tasks > 1 and mark.most != 1:
-                changes.insert(1, f"NumNodes=1-{mark.most or 500_000}")
-        yield f"update JobId={job.name} {' '.join(changes)}"
-    yield from release(job.name for job in listed if job.hold != "no")
+                changes.append(f"NumNodes=1-{mark.most or _NO_END}")
+        if by_owner:
+            changes.append("StartTime=now")
+            if job.hold == "no":
+                yield f"uhold {name}"
+        elif mark.parked:
+            changes.append(f"StartTime={_begin(mark, now)}")
+        yield f"update JobId={name} {' '.join(changes)}"
+        by_admin = job.hold == "admin" and hold_by == "plugin"
+        if job.hold != "no" and not (by_owner or by_admin or job.hold == "failed"):
+            free.append(name)
+    yield from release(free)
+
+
+def _begin(mark: Mark, now: float) -> str:
+    """Return the begin time that its owner asked for."""
+    return datetime.fromtimestamp(mark.begin).isoformat() if mark.begin > now else "now"
 
 
 def note(name: str, mark: Mark) -> tuple[str, ...]:
