@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import os
 import pwd
-import signal
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from types import FrameType
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from drfh.engines.metrics import Metrics
 from drfh.engines.slurm import orders
@@ -19,6 +14,7 @@ from drfh.engines.slurm.commands import Slurm, SlurmError
 from drfh.engines.slurm.controller import Controller, Cycle
 from drfh.engines.slurm.picture import look
 from drfh.engines.slurm.site import Site
+from drfh.engines.stopping import Stopping
 from drfh.errors import DrfhError, InputError
 
 __all__ = ["Service", "check_plugin", "check_rights", "release_all"]
@@ -28,7 +24,7 @@ _LONGEST_PAUSE = 30.0
 _REASONS = 4  # words of a reason that make a label of a metric
 
 
-class Service:
+class Service(Stopping):
     """Runs a controller.
 
     Parameters
@@ -57,11 +53,11 @@ class Service:
         metrics: Metrics | None = None,
         check: Callable[[], None] | None = None,
     ) -> None:
+        super().__init__()
         self.controller, self.interval, self.metrics = controller, interval, metrics
         self.say = say or (lambda line: None)
         self.seen = seen or (lambda cycle: None)
         self.check = check or (lambda: None)
-        self.stopping = threading.Event()
         self.rounds = 0
         self.failures = 0  # in a row
 
@@ -73,26 +69,6 @@ class Service:
             self.rounds += 1
             if rounds is None or self.rounds < rounds:
                 self.stopping.wait(self._pause(done))
-
-    def stop(self, *_: Any) -> None:
-        """Stop after the round that goes on."""
-        self.stopping.set()
-
-    @contextmanager
-    def signals(self) -> Iterator[None]:
-        """Let SIGTERM and SIGINT stop it after the round."""
-        before: dict[int, Any] = {}
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            self.stop()
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            before[number] = signal.signal(number, stop)
-        try:
-            yield
-        finally:
-            for known, handler in before.items():
-                signal.signal(known, handler)
 
     def _round(self) -> Cycle | None:
         try:
