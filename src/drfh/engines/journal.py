@@ -17,42 +17,33 @@ differences of them are exact.
 from __future__ import annotations
 
 import gzip
-import json
 import math
 import os
 import stat
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, BinaryIO, NamedTuple, Self
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple
 
-from drfh import __version__
-from drfh.disk import LARGEST_FILE, shown_path
-from drfh.engines.changes import KEYS, Picture, changes, is_number, short
+from drfh.disk import shown_path
+from drfh.engines.changes import KEYS, Picture, is_number
+from drfh.engines.journal_header import (
+    LONGEST_LINE,
+    TICK,
+    Header,
+    on_grid,
+    parsed,
+    read_header,
+)
+from drfh.engines.journal_writer import JournalWriter
 from drfh.engines.wanted import Wanted
-from drfh.errors import DrfhError, InputError, UnknownNameError
-from drfh.scheduler import Placed
+from drfh.errors import InputError, UnknownNameError
 
-__all__ = ["Header", "Journal", "JournalWriter", "Look", "Step", "on_grid", "read_journal"]
+__all__ = ["Header", "Journal", "JournalWriter", "Look", "Step", "read_journal"]
 
-_FORMAT = "journal 1"
-_TICK = 1 / 1024
 _GZIP = b"\x1f\x8b"
 _LOOK_KEYS = ("t", *KEYS, "placed", "limit")
-_LONGEST_LINE = LARGEST_FILE
-
-
-def on_grid(seconds: float) -> float:
-    """Return the nearest multiple of 1/1024 s.
-
-    Examples
-    --------
-    >>> on_grid(0.3), on_grid(7.0)
-    (0.2998046875, 7.0)
-    """
-    return round(seconds * 1024) / 1024
 
 
 class Look(NamedTuple):
@@ -68,35 +59,6 @@ class Look(NamedTuple):
     """At most so many were to be placed."""
 
 
-@dataclass(frozen=True)
-class Header:
-    """What a journal says of itself.
-
-    Attributes
-    ----------
-    policy, seed : str, int
-        Of the brain.
-    started : float
-        Seconds since 1970.
-    engine : str
-        What kind of cluster it is.
-    controls : bool
-        Whether drfh placed the tasks, or only watched.
-    version : str
-        Of drfh.
-    facts : mapping
-        Anything else.
-    """
-
-    policy: str
-    seed: int
-    started: float
-    engine: str
-    controls: bool
-    version: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-
 class Step(NamedTuple):
     """A look with what a reader of the whole journal wants to know of it."""
 
@@ -110,209 +72,6 @@ class Step(NamedTuple):
     """The look."""
     changed: tuple[str, ...]
     """Tasks that came, changed or went since the look before."""
-
-
-def _read_header(record: Mapping[str, Any]) -> Header:
-    facts = dict(record)
-    if facts.pop("drfh", None) != _FORMAT:
-        raise InputError("drfh", f"must be {_FORMAT!r}", record.get("drfh"))
-    kinds: dict[str, tuple[type, str]] = {
-        "policy": (str, "the name of a policy"), "engine": (str, "text"), "version": (str, "text"),
-        "controls": (bool, "true or false"), "seed": (int, "a whole number"),
-    }  # fmt: skip
-    values = {}
-    for name, (kind, words) in kinds.items():
-        values[name] = facts.pop(name, None)
-        if type(values[name]) is not kind:
-            raise InputError(name, f"must be {words}", values[name])
-    started = facts.pop("started", None)
-    if not is_number(started):
-        raise InputError("started", "must be a number of seconds since 1970", started)
-    return Header(**values, started=float(started), facts=facts)
-
-
-class JournalWriter:
-    """Writes a journal, a whole line for each look.
-
-    Parameters
-    ----------
-    path
-        The file. One that is there stays as it is, unless it is to be continued or replaced.
-    header
-        ``policy`` and ``started`` (seconds since 1970); ``seed`` (0), ``engine`` (``slurm``),
-        ``controls`` (true) unless they differ; and anything else that JSON can hold.
-    append
-        Go on with a journal that is there, after a restart. A last line that was cut short by a
-        crash is cut off.
-    force
-        Replace a file that is there.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from drfh.engines.wanted import WantedServer, WantedTask
-    >>> room = WantedServer({"cpu": 4.0}, {"cpu": 4.0})
-    >>> wanted = Wanted({"n0": room}, {"8": WantedTask("ann", {"cpu": 2.0}, (8, 0))})
-    >>> with TemporaryDirectory() as folder:
-    ...     with JournalWriter(f"{folder}/log", {"policy": "fifo", "started": 0}) as writer:
-    ...         times = [writer.look(0.0, wanted, [Placed("8", "ann", "n0")]),
-    ...                  writer.look(0.7, wanted, []), writer.look(1.0, wanted, [])]
-    ...     journal = read_journal(f"{folder}/log")
-    ...     [(look.t, look.placed) for look in journal], times
-    ([(0.0, (('8', 'n0'),)), (0.7001953125, ())], [0.0, 0.7001953125, None])
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        header: Mapping[str, Any],
-        *,
-        append: bool = False,
-        force: bool = False,
-    ) -> None:
-        usual = {"seed": 0, "engine": "slurm", "controls": True}
-        first = {"drfh": _FORMAT, "version": __version__, **usual, **header}
-        self.header = _read_header(first)
-        self.path = os.fspath(path)
-        self._wanted = Wanted({}, {})
-        self._lists: dict[tuple[str, ...], int] = {}
-        self._time = -_TICK
-        self._placed = False
-        self._file = _open_for_writing(self.path, append=append, force=force)
-        try:
-            self._size = os.fstat(self._file).st_size
-            self._write(first)
-        except BaseException:
-            os.close(self._file)
-            raise
-
-    def look(
-        self,
-        t: float,
-        wanted: Wanted,
-        placed: Sequence[Placed] | None = None,
-        limit: int | None = None,
-    ) -> float | None:
-        """Write a look, before anything is done about what was placed.
-
-        Parameters
-        ----------
-        t
-            Seconds since the start.
-        wanted
-            What the brain was told.
-        placed, limit
-            What it then placed, and at most how many it was to place; None if it was not asked.
-
-        Returns
-        -------
-        float or None
-            The time that was written. None if there was nothing to write: nothing has changed,
-            nothing was placed, and nothing was placed at the look before.
-        """
-        line, lists = changes(self._wanted, wanted, self._lists)
-        # What became of placements is news also if nothing did.
-        if not line and not placed and not self._placed:
-            return None
-        time = max(on_grid(t), self._time + _TICK)
-        record: dict[str, Any] = {"t": short(time), **line}
-        if placed is not None:
-            record["placed"] = [[one.task, one.server] for one in placed]
-            if limit is not None:
-                record["limit"] = int(limit)
-        self._write(record)
-        # Only what has been written counts: the next line tells the difference to it.
-        # A copy, should the caller go on with the same mappings.
-        self._wanted = Wanted(dict(wanted.servers), dict(wanted.tasks), dict(wanted.weights))
-        self._lists, self._time, self._placed = lists, time, bool(placed)
-        return time
-
-    def _write(self, record: Mapping[str, Any]) -> None:
-        try:
-            text = json.dumps(record, separators=(",", ":"), allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise InputError("a line of the journal", f"must fit into JSON ({error})") from None
-        data = text.encode() + b"\n"
-        try:
-            written = os.write(self._file, data)
-            while written < len(data):
-                written += os.write(self._file, data[written:])
-        except OSError as error:
-            with suppress(OSError):
-                os.ftruncate(self._file, self._size)  # no half of a line in the middle
-            reason = error.strerror or str(error)
-            raise DrfhError(
-                f"{shown_path(self.path)}: cannot write the journal: {reason}"
-            ) from None
-        self._size += len(data)
-
-    def close(self) -> None:
-        """Close the file; twice does no harm."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-def _open_for_writing(path: str, *, append: bool, force: bool) -> int:
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
-    place = shown_path(path)
-    try:
-        there = os.path.lexists(path)
-        if there and not os.path.isfile(path):
-            raise InputError("the journal", "must be a regular file or a new one", place=place)
-        if there and append and os.path.getsize(path) > 0:
-            descriptor = os.open(path, flags)
-            try:
-                _check_and_mend(descriptor, place)
-            except BaseException:
-                os.close(descriptor)
-                raise
-            return descriptor
-        if there and not (append or force):
-            rule = "must be new (or be continued with append, or replaced with force)"
-            raise InputError("the journal", rule, place=place)
-        return os.open(path, flags | (os.O_TRUNC if there else os.O_EXCL), 0o644)
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError("the journal", f"must be writable ({reason})", place=place) from None
-
-
-def _check_and_mend(descriptor: int, place: str) -> None:
-    """Raise unless the file is a journal; cut off a last line that a crash has left unfinished."""
-    with open(descriptor, "rb", closefd=False) as file:
-        try:
-            _read_header(_parsed(file.readline(_LONGEST_LINE), "line 1"))
-        except InputError:
-            rule = "must be a journal to be continued"
-            raise InputError("the file", rule, place=place) from None
-        end = file.seek(0, os.SEEK_END)
-        whole = end
-        while whole > 0:
-            start = max(whole - 2**16, 0)
-            file.seek(start)
-            last = file.read(whole - start).rfind(b"\n")
-            if last >= 0:
-                whole = start + last + 1
-                break
-            whole = start
-    if whole < end:
-        os.ftruncate(descriptor, whole)
-
-
-# Reading
 
 
 @dataclass(frozen=True)
@@ -388,9 +147,9 @@ class _Reader:
         for number, data in self._lines():
             place = f"{shown_path(self.path)}, line {number}"
             with _placed_at(place):
-                record = _parsed(data, "the line")
+                record = parsed(data, "the line")
                 if "drfh" in record or not self.headers:
-                    self.headers.append(_read_header(record))
+                    self.headers.append(read_header(record))
                     offset = on_grid(self.headers[-1].started - self.headers[0].started)
                     offset = max(offset, 0.0)
                     known = frozenset(picture.tasks)
@@ -402,7 +161,7 @@ class _Reader:
                 time = self._time(record)
                 if first and offset + time <= last:
                     self.remarks.append(f"the clock went back before line {number}")
-                    offset = last + _TICK - time
+                    offset = last + TICK - time
                 if offset + time <= last:
                     raise InputError("t", "must be later than at the line before", time)
                 last = offset + time
@@ -426,7 +185,7 @@ class _Reader:
         with _opened(self.path) as file:
             while True:
                 try:
-                    data = file.readline(_LONGEST_LINE)
+                    data = file.readline(LONGEST_LINE)
                 except (EOFError, zlib.error, gzip.BadGzipFile):
                     self.remarks.append("the packed file is damaged: what comes after is missing")
                     return
@@ -434,8 +193,8 @@ class _Reader:
                     return
                 number += 1
                 if not data.endswith(b"\n"):
-                    if len(data) == _LONGEST_LINE:
-                        rule = f"must be at most {_LONGEST_LINE // 2**20} MiB long"
+                    if len(data) == LONGEST_LINE:
+                        rule = f"must be at most {LONGEST_LINE // 2**20} MiB long"
                         place = f"{shown_path(self.path)}, line {number}"
                         raise InputError("the line", rule, place=place)
                     self.remarks.append(f"line {number}, the last one, is cut short and left out")
@@ -471,16 +230,6 @@ def _placed_at(place: str) -> Iterator[None]:
     except InputError as error:
         error.place = place
         raise
-
-
-def _parsed(data: bytes, name: str) -> dict[str, Any]:
-    try:
-        record = json.loads(data)
-    except (ValueError, RecursionError):
-        raise InputError(name, "must be JSON", data[:40].decode(errors="replace")) from None
-    if not isinstance(record, dict):
-        raise InputError(name, "must be a JSON object", record)
-    return record
 
 
 def _read_placed(
