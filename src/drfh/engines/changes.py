@@ -104,9 +104,10 @@ def changes(
     >>> changes(first, Wanted({"n0": room}, {"7_0": tasks["7_0"]}), lists)[0]
     {'gone': ['7_1']}
     """
-    line: dict[str, Any] = {}
+    order = {}
     if tuple(before.servers) != tuple(after.servers):
-        line["order"] = list(after.servers)
+        order["order"] = list(after.servers)  # empty if there are none any more
+    line: dict[str, Any] = {}
     servers = _Groups()
     for name, server in after.servers.items():
         old_server = before.servers.get(name)
@@ -134,7 +135,7 @@ def changes(
         names = dict.fromkeys((*before.weights, *after.weights))
         pairs = {name: (before.weights.get(name), after.weights.get(name)) for name in names}
         line["weights"] = {name: short(new) for name, (old, new) in pairs.items() if old != new}
-    return {key: value for key, value in line.items() if value}, known
+    return {**order, **{key: value for key, value in line.items() if value}}, known
 
 
 def _differences(old: Any, new: Any, names: Iterable[str]) -> dict[str, Any]:

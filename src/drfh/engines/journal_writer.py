@@ -104,12 +104,12 @@ class JournalWriter:
         Returns
         -------
         float or None
-            The time that was written. None if there was nothing to write: nothing has changed,
-            nothing was placed, and nothing was placed at the look before.
+            The time that was written. None if there was nothing to write: it is not the first
+            look, nothing has changed, nothing was placed, and nothing at the look before.
         """
         line, lists = changes(self._wanted, wanted, self._lists)
-        # What became of placements is news also if nothing did.
-        if not line and not placed and not self._placed:
+        # The first look is news, and what became of placements, also if nothing did.
+        if not line and not placed and not self._placed and self._time >= 0:
             return None
         time = max(on_grid(t), self._time + TICK)
         record: dict[str, Any] = {"t": short(time), **line}

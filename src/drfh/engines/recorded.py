@@ -262,7 +262,7 @@ def _remarks(
     order: Sequence[str],
     guess: _Durations,
 ) -> list[str]:
-    counts = history.counts
+    counts, restarts = history.counts, len(journal.headers) - 1
     away = [life for life in history.lives if life.left_out]
     gone = sum(life.gone is not None for life in away)
     by = Counter(life.last.by for life in kept if life.last is not None)
@@ -273,7 +273,7 @@ def _remarks(
         if server.state == "closing"
     }
     told = [
-        (len(journal.headers) - 1, "restart", "of drfh: what happened meanwhile shows at the next look"),
+        (restarts, "restart", "of drfh: the next look shows what happened meanwhile"),
         (by["before"], "task", "running when the journal began: bound to the server"),
         (by["others"], "task", "started by somebody else: bound to the server"),
         (gone, "task", "cancelled before a start: left out"),
