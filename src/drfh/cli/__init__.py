@@ -10,7 +10,18 @@ from typing import Annotated, Any
 
 import typer
 
-from drfh.cli import allocate, audit, compare, report, reproduce, scenario, simulate, slurm, tour, trace
+from drfh.cli import (
+    allocate,
+    audit,
+    compare,
+    report,
+    reproduce,
+    scenario,
+    simulate,
+    slurm,
+    tour,
+    trace,
+)
 from drfh.errors import DrfhError
 
 __all__ = ["app", "main"]
