@@ -100,11 +100,12 @@ def hold(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
 
 def park(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
     """Yield lines that give jobs a begin time far away; released then, they still wait."""
-    far = datetime.fromtimestamp(PARKED_UNTIL).isoformat()
     for name, job in jobs.items():
         old = job.mark or Mark()
-        begin = old.begin if old.parked else int(job.begins)
-        mark = replace(old, parked=True, begin=begin)
+        held = job.begins >= HELD_UNTIL - DAY  # by its owner
+        begin = old.begin if old.parked or held else int(job.begins)
+        mark = replace(old, parked=True, begin=begin, held=held)
+        far = datetime.fromtimestamp(HELD_UNTIL if held else PARKED_UNTIL).isoformat()
         yield f"update JobId={name} StartTime={far} AdminComment={mark}"
 
 
@@ -113,10 +114,11 @@ def collect(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin") -
     word = "uhold" if hold_by == "plugin" else "hold"
     for name, job in jobs.items():
         old = job.mark or Mark()
-        begin = _begin(old, now)
-        mark = replace(old, parked=False, begin=0)
+        held = job.begins >= HELD_UNTIL - DAY  # by its owner, meanwhile: that begin time stays
+        begin = "" if held else f" StartTime={_begin(old, now)}"
+        mark = replace(old, parked=False, begin=0, held=held)
         yield f"{word} {name}"
-        yield f"update JobId={name} StartTime={begin} AdminComment={mark}"
+        yield f"update JobId={name} AdminComment={mark}{begin}"
 
 
 def give_back(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin") -> Iterator[str]:
