@@ -196,8 +196,7 @@ def test_dependencies_are_parked_and_collected() -> None:
     assert not again.to_park
     assert not again.to_collect
     done = seen({**parked, "dependency": ""})
-    hold, update = orders.collect(orders.together(done.to_collect, done.known.values()), NOW)
-    assert hold == "uhold 7"
+    (update,) = orders.collected(orders.together(done.to_collect, done.known.values()), NOW)
     assert "AdminComment=drfh " in update
     assert "StartTime=20" in update, "as its owner asked for"
 
