@@ -439,7 +439,12 @@ def test_a_site_with_its_own_script_and_the_way_out() -> None:
         site = re.sub("CALL.", call, site, count=1)
     assert "CALL" not in site
     groups = {"main": ["n0", "n1"], "other": ["n0"]}
-    with slurm_cluster(FEW, groups, script=ours + site) as cluster:
+    with slurm_cluster(FEW, groups, script="") as cluster:
+        before = cluster.submit("true", user=OWNER)
+        cluster.wait(lambda: before not in living(cluster), 30, "a job before all this")
+        cluster.submit_script = ours + site
+        cluster.write_configuration()
+        scontrol(cluster, "reconfigure", user=None)
         assert "Time limit" in refused(cluster)
         limit = "--time=5"
         waits, held, array = (
@@ -495,14 +500,16 @@ def test_instructions_know_the_cluster(slurm: Sandbox) -> None:
     config = {k.strip(): v.strip() for k, _, v in (line.partition("=") for line in lines)}
     text = installation(config, ["main"])
     assert f"Save this file as {slurm.directory}/job_submit.lua" in text
-    assert "JobSubmitPlugins=lua (now: lua)" in text
+    assert "JobSubmitPlugins=lua  (now: lua)" in text
     assert "local DRFH_TRUSTED = {[0] = true}" in text
     text = installation({"JobSubmitPlugins": "lua,cray_aries", "SlurmUser": "slurm(64030)"})
     assert "/etc/slurm/job_submit.lua" in text
-    assert "In /etc/slurm/slurm.conf: JobSubmitPlugins=cray_aries,lua (now: lua,cray_aries)" in text
+    assert "In /etc/slurm/slurm.conf: JobSubmitPlugins=cray_aries,lua  (now: lua,cray_aries)" in text
     assert "local DRFH_TRUSTED = {[0] = true, [64030] = true}" in text
     assert "local DRFH_PARTITIONS = nil" in text
-    assert not [line for line in text.splitlines() if len(line) > 110 or line != line.rstrip()]
+    text = installation({"SLURM_CONF": "/etc/slurm.conf", "JobSubmitPlugins": "(null)"}, ["main"])
+    assert "In /etc/slurm.conf: JobSubmitPlugins=lua\n" in text
+    assert not [line for line in text.splitlines() if len(line) > 100 or line != line.rstrip()]
 
 
 def test_a_slurm_user_that_cannot_be_read() -> None:

@@ -71,7 +71,7 @@ def submit_script(
         path=f"{directory.rstrip('/')}/job_submit.lua",
         conf=f"{directory.rstrip('/')}/slurm.conf",
         setting=f"JobSubmitPlugins={setting}",
-        now=f"(now: {','.join(plugins)})" if plugins else "",
+        now=f"  (now: {','.join(plugins)})" if plugins else "",
     )
 
 
@@ -125,7 +125,7 @@ _SCRIPT = r"""-- job_submit.lua: hands $what to drfh, which decides when and whe
 --
 -- To install
 --   1. Save this file as $path, readable for SlurmUser.
---   2. In $conf: $setting $now
+--   2. In $conf: $setting$now
 --      Plugins run in this order; lua is last, so that it sees the partition the others chose.
 --   3. scontrol reconfigure
 --   4. Start drfh: without it, jobs that are submitted from now on stay held.
