@@ -36,6 +36,7 @@ ORDER: list[tuple[str, ...]] = [
     ("simulation",),
     ("testing",),
     ("experiments",),
+    ("engines",),
     ("whatif",),
     ("warm",),
     ("report",),

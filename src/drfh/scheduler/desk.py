@@ -56,7 +56,8 @@ class Desk:
         self._parents: list[str | None] = []
         self._user_terms: list[Terms | None] = []
         self._tasks: dict[str, int] = {}  # queued or running
-        self._past: dict[str, str] = {}  # done or cancelled
+        self._past: dict[str, str] = {}  # done or cancelled, if they are remembered
+        self._remembers = True
         self._task_names: list[str] = []  # by number
         self._owners: list[str] = []
         self._shapes: dict[tuple[tuple[int, ...], int], int] = {}
@@ -196,7 +197,11 @@ class Desk:
         number = self._tasks.pop(name)
         runs = self._core.state(number) == RUNNING
         (self._core.finish if runs else self._core.cancel)(number)
-        self._past[name] = "cancelled"
+        self._ended(name, "cancelled")
+
+    def _ended(self, name: str, how: str) -> None:
+        if self._remembers:
+            self._past[name] = how
 
     @contextmanager
     def _unharmed(self, *, asks: bool = True) -> Iterator[None]:

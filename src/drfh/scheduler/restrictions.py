@@ -56,6 +56,7 @@ class Restrictions:
         self.pairs: list[tuple[Terms | None, Terms | None]] = []  # from number 1 on
         self.rows: list[list[bool]] = []
         self._pair_numbers: dict[tuple[Terms | None, Terms | None], int] = {(None, None): 0}
+        self._names_read: dict[Any, Terms] = {}
 
     def remember(self, names: Iterable[str]) -> Remembered:
         """Add a predicate of which only the answers are known."""
@@ -73,12 +74,19 @@ class Restrictions:
         """Check a restriction and return its terms. Nothing is kept of a wrong one."""
         if restriction is None:
             return None
+        only_names = isinstance(restriction, tuple) and all(type(t) is str for t in restriction)
+        if only_names and restriction in self._names_read:
+            return self._names_read[restriction]
         given: Any = User("-", {"-": 1}, servers=restriction).servers
         new: dict[Callable[[Server], bool], set[str]] = {}
+        plain = [term for term in given if not callable(term)]
+        if plain:
+            self.fleet.allowed(plain, field)
+        if only_names:
+            # Names once good stay so: thousands of jobs of one partition bring the same tuple.
+            self._names_read[restriction] = given
         for term in given:
-            if not callable(term):
-                self.fleet.allowed([term], field)
-            elif term not in self._numbers:
+            if callable(term) and term not in self._numbers:
                 may = self.fleet.allowed([term], field)
                 members = self.fleet.members
                 new[term] = {m.name for m, yes in zip(members, may, strict=True) if yes}
@@ -91,13 +99,12 @@ class Restrictions:
         members = self.fleet.members
         if terms is None:
             return [True] * len(members)
-        may = [False] * len(members)
+        plain = [term for term in terms if not isinstance(term, int)]
+        may = self.fleet.allowed(plain) if plain else [False] * len(members)
         for term in terms:
             if isinstance(term, int):
                 found = [member.name in self.answers[term] for member in members]
-            else:
-                found = self.fleet.allowed([term])
-            may = [a or b for a, b in zip(may, found, strict=True)]
+                may = [a or b for a, b in zip(may, found, strict=True)]
         return may
 
     def both(self, first: Terms | None, second: Terms | None) -> list[bool]:

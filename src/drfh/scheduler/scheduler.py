@@ -48,6 +48,9 @@ class Scheduler(Looking, ServerCalls, TaskCalls):
         A group that is named as a parent and not listed has weight 1.
     log
         Whether to keep every call in :attr:`log`.
+    remember
+        Whether tasks that ended are remembered, so that nobody takes their names for new ones.
+        False is for one that runs for months; it keeps no log.
 
     Examples
     --------
@@ -76,12 +79,16 @@ class Scheduler(Looking, ServerCalls, TaskCalls):
         engine: Engine = "auto",
         groups: Groups | None = None,
         log: bool = True,
+        remember: bool = True,
     ) -> None:
         if not isinstance(cluster, Cluster):
             raise InputError("cluster", "must be a drfh.Cluster", cluster)
+        if log and not remember:
+            raise InputError("log", "must be False with remember=False", log)
         tree = read_groups(groups)
         chosen = find_policy(policy)
         self._open(Fleet(cluster), Units.of(cluster), chosen, seed, engine, log)
+        self._remembers = bool(remember)
         sizes = np.repeat(self._units.rows(cluster.capacity), cluster.counts, axis=0)
         self._totals = sizes.sum(axis=0).tolist()
         self._take_over(_empty(sizes.tolist(), seed))

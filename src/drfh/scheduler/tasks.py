@@ -206,7 +206,7 @@ or '16Gi', got -1
         for name, number in zip(tasks, numbers, strict=True):
             self._core.finish(number)
             del self._tasks[name]
-            self._past[name] = "done"
+            self._ended(name, "done")
         self._keep({"call": "finish", "tasks": list(tasks)})
 
     def adopt(

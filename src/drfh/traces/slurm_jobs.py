@@ -12,15 +12,15 @@ from drfh.traces.ledger import Ledger
 from drfh.traces.slurm_words import array_tasks, expand_nodes, gres, meets, number, tres, words
 from drfh.traces.snapshot import Task
 
-__all__ = ["Jobs"]
+__all__ = ["ENDED", "HOLDING", "MIB", "WAITING", "Jobs", "array_of", "by_node", "evenly"]
 
-_MIB = 2.0**20
-_HOLDING = {
+MIB = 2.0**20
+HOLDING = {
     "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT",
     "RESIZING",
 }  # fmt: skip
-_WAITING = {"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
-_ENDED = {
+WAITING = {"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
+ENDED = {
     "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL",
     "DEADLINE", "OUT_OF_MEMORY", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL",
 }  # fmt: skip
@@ -65,11 +65,11 @@ class Jobs:
             try:
                 job = mapping(entry, "job")
                 states = {word.upper() for word in words(job.get("job_state"), "job_state")}
-                if states & _HOLDING:
+                if states & HOLDING:
                     yield from self._holding(job)
-                elif states & _WAITING:
+                elif states & WAITING:
                     waiting.append((place, job))  # how many of an array run is known later
-                elif states & _ENDED:
+                elif states & ENDED:
                     self.ledger.count(_ENDED_WORDS)
                 else:
                     raise InputError("job_state", "must be a state of Slurm", job.get("job_state"))
@@ -92,12 +92,12 @@ class Jobs:
         total = tres(job.get("tres_alloc_str"), "tres_alloc_str")
         total = total or tres(job.get("tres_req_str"), "tres_req_str")
         base = self._base(job)
-        demands = _by_node(job, names, total)
-        array = _array(job)
+        demands = by_node(job, names, total)
+        array = array_of(job)
         if array is not None:
             self._running[array] = self._running.get(array, 0) + 1
         since = number(job.get("start_time"), "start_time") or 0.0
-        allowed = self._allowed(job, len(names))
+        allowed = self.allowed(job, len(names))
         tasks = []
         for name, demand in zip(names, demands, strict=True):
             if any(demand.values()):
@@ -118,12 +118,12 @@ class Jobs:
             raise InputError("node_count", f"must be at most {_MOST_NODES:,}", nodes)
         total = tres(job.get("tres_req_str"), "tres_req_str")
         base = self._base(job)
-        demand = _evenly(job, nodes, total)
+        demand = evenly(job, nodes, total)
         count, cut = array_tasks(job.get("array_task_string"), "array_task_string")
         if cut:
             self.ledger.remark("a list of array tasks was cut short by Slurm: the rest is missing")
         most = number(job.get("array_max_tasks"), "array_max_tasks") or 0
-        array = _array(job)
+        array = array_of(job)
         if most > 0 and array is not None and job.get("array_task_string"):
             free = max(int(most) - self._running.get(array, 0), 0)
             if free < count and self.options["held"] == "drop":
@@ -135,7 +135,7 @@ class Jobs:
             self.ledger.count(_EMPTY_WORDS)
             return []
         since = number(job.get("submit_time"), "submit_time") or 0.0
-        allowed = self._allowed(job, nodes)
+        allowed = self.allowed(job, nodes)
         return [Task(demand=demand, servers=allowed, since=since, count=nodes * count, **base)]
 
     def _base(self, job: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,11 +148,11 @@ class Jobs:
         details = {"job_id": identity, **{k: v for k, v in facts.items() if k != "user"}}
         return {
             "user": facts[self.options["user_by"]],
-            "job": _array(job) or identity,
+            "job": array_of(job) or identity,
             "details": details,
         }
 
-    def _allowed(self, job: Mapping[str, Any], nodes: int) -> frozenset[str] | None:
+    def allowed(self, job: Mapping[str, Any], nodes: int) -> frozenset[str] | None:
         """Return the nodes that partition, constraint and node lists allow; None for all."""
         asked = words(job.get("partition"), "partition") if self.partitions else ()
         constraint = job.get("features") or ""
@@ -181,13 +181,13 @@ def _identity(value: Any, field_: str) -> str:
     return text(str(value) if isinstance(value, int) else value, field_)
 
 
-def _array(job: Mapping[str, Any]) -> str | None:
+def array_of(job: Mapping[str, Any]) -> str | None:
     """Return the number of the array that a job belongs to."""
     found = number(job.get("array_job_id"), "array_job_id")
     return f"{found:.0f}" if found else None
 
 
-def _evenly(job: Mapping[str, Any], nodes: int, total: Mapping[str, float]) -> dict[str, float]:
+def evenly(job: Mapping[str, Any], nodes: int, total: Mapping[str, float]) -> dict[str, float]:
     """Return what one node of a job holds if all hold the same."""
     cpus = total.get("cpu")
     if cpus is None:
@@ -197,7 +197,7 @@ def _evenly(job: Mapping[str, Any], nodes: int, total: Mapping[str, float]) -> d
     if memory is None:
         each = number(job.get("memory_per_node"), "memory_per_node")
         per_cpu = number(job.get("memory_per_cpu"), "memory_per_cpu") or 0.0
-        memory = (each if each is not None else per_cpu * demand["cpu"]) * nodes * _MIB
+        memory = (each if each is not None else per_cpu * demand["cpu"]) * nodes * MIB
     demand["memory"] = memory / nodes
     generic = {name: amount / nodes for name, amount in total.items() if name.startswith("gres/")}
     return {**demand, **(generic or _asked_gres(job, nodes))}
@@ -218,11 +218,11 @@ def _asked_gres(job: Mapping[str, Any], nodes: int) -> dict[str, float]:
     return found
 
 
-def _by_node(
+def by_node(
     job: Mapping[str, Any], names: tuple[str, ...], total: Mapping[str, float]
 ) -> list[dict[str, float]]:
     """Return what a job holds on each of its nodes: as told, else evenly."""
-    even = _evenly(job, len(names), total)
+    even = evenly(job, len(names), total)
     told = _told(job)
     generic = listing(job.get("gres_detail"), "gres_detail")
     listed = [gres(entry, "gres_detail") for entry in generic]
@@ -235,7 +235,7 @@ def _by_node(
             demand["cpu"] = even["cpu"] * len(names) * cores[position] / all_cores
         memory = told.get(name, (0.0, None))[1]
         if memory:
-            demand["memory"] = memory * _MIB
+            demand["memory"] = memory * MIB
         if len(listed) == len(names):
             demand = {r: a for r, a in demand.items() if not r.startswith("gres/")}
             demand |= listed[position]

@@ -9,7 +9,16 @@ from typing import Any
 from drfh.errors import InputError
 from drfh.traces.documents import listing, text
 
-__all__ = ["array_tasks", "expand_nodes", "gres", "meets", "number", "tres", "words"]
+__all__ = [
+    "array_indices",
+    "array_tasks",
+    "expand_nodes",
+    "gres",
+    "meets",
+    "number",
+    "tres",
+    "words",
+]
 
 _MOST_NAMES = 1_000_000
 _MOST_ARRAY_TASKS = 4_000_001  # what Slurm allows
@@ -206,6 +215,23 @@ def array_tasks(value: Any, field: str) -> tuple[int, bool]:
     if not 1 <= total <= _MOST_ARRAY_TASKS:
         raise InputError(field, f"must be at most {_MOST_ARRAY_TASKS:,} tasks", value)
     return total, cut
+
+
+def array_indices(value: Any, field: str) -> list[int]:
+    """Return the numbers of the tasks of an array that wait; of a list cut short, those in it.
+
+    Examples
+    --------
+    >>> array_indices("6,9,20-29:3%2", "array_task_string")
+    [6, 9, 20, 23, 26, 29]
+    """
+    array_tasks(value, field)  # raises where it is not such a list
+    indices: list[int] = []
+    for part in str(value).partition("%")[0].strip("[]").split(","):
+        found = _RANGE.fullmatch(part.strip())
+        if found is not None:
+            indices += range(int(found[1]), int(found[2] or found[1]) + 1, int(found[3] or 1))
+    return indices
 
 
 def meets(constraint: str, features: Set[str]) -> bool:

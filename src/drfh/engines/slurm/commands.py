@@ -1,0 +1,158 @@
+"""Slurm's own commands: what we read, and what we ask for. Nothing here decides."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from drfh.errors import DrfhError
+
+__all__ = ["Slurm", "SlurmError"]
+
+_PATIENCE = 60.0
+_ABOUT_JOB = re.compile(r"\bjob ?(?:id)?[ =](\d+(?:_\d+)?)\b", re.IGNORECASE)
+_SETTING = re.compile(r"^(\S+)\s*=\s?(.*)$")
+
+
+class SlurmError(DrfhError):
+    """A command of Slurm failed, or took too long."""
+
+
+class Slurm:
+    """Slurm as its commands show it.
+
+    Parameters
+    ----------
+    environment
+        Of the commands; by default that of this process. ``SLURM_CONF`` chooses the cluster.
+    patience
+        Seconds after which a command that does not answer is stopped.
+    keep_open
+        File descriptors that the commands inherit: the lock of the controller, which must not be
+        free before a command that it started has ended.
+    told
+        Called after each command with its name, the seconds that it took, and whether it worked.
+
+    Examples
+    --------
+    >>> Slurm(environment={"PATH": "/nowhere"}).jobs()
+    Traceback (most recent call last):
+    drfh.engines.slurm.commands.SlurmError: squeue is not installed, or not in PATH
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        *,
+        patience: float = _PATIENCE,
+        keep_open: Sequence[int] = (),
+        told: Callable[[str, float, bool], None] | None = None,
+    ) -> None:
+        given = os.environ if environment is None else environment
+        # Without this, long lists of array tasks are cut short.
+        self.environment = {**given, "SLURM_BITSTR_LEN": "0", "LC_ALL": "C"}
+        self.patience = patience
+        self.keep_open = tuple(keep_open)
+        self.told = told
+        self._node_command: tuple[str, ...] = ("sinfo", "--json")
+
+    def jobs(self) -> list[Any]:
+        """Return the jobs as ``squeue --json`` has them, those that ended lately too."""
+        return self._listed(self._document("squeue", "--json"), "jobs", "squeue")
+
+    def nodes(self) -> list[Any]:
+        """Return the nodes, one entry each."""
+        document = self._document(*self._node_command)
+        if "nodes" not in document and "sinfo" in document:
+            # From 23.02 on sinfo has a row for all nodes that are alike.
+            self._node_command = ("scontrol", "show", "nodes", "--json")
+            document = self._document(*self._node_command)
+        return self._listed(document, "nodes", self._node_command[0])
+
+    def configuration(self) -> dict[str, str]:
+        """Return ``scontrol show config``, names to values."""
+        lines = self.call("scontrol", "show", "config").splitlines()
+        pairs = (_SETTING.match(line) for line in lines)
+        return {pair[1]: pair[2].strip() for pair in pairs if pair is not None}
+
+    def call(self, *words: str) -> str:
+        """Run one command and return what it prints."""
+        code, out, err = self._run(words, None)
+        if code:
+            raise SlurmError(f"{words[0]}: {_first_line(err or out) or f'exit code {code}'}")
+        return out
+
+    def together(self, commands: Iterable[str]) -> dict[str, str]:
+        """Give many commands to one ``scontrol``; return what failed: job → words.
+
+        Starting a process for each takes longer than what slurmctld does with it. The key is
+        empty for an error that names no job.
+        """
+        lines = list(commands)
+        if not lines:
+            return {}
+        code, _, err = self._run(("scontrol",), "\n".join([*lines, "quit"]) + "\n")
+        failed: dict[str, str] = {}
+        for line in err.splitlines():
+            words = line.strip()
+            if not words or words.startswith("slurm_suspend error"):  # follows each real one
+                continue
+            about = _ABOUT_JOB.search(words)
+            failed[about[1] if about else ""] = words
+        if code and not failed:
+            failed[""] = f"scontrol: exit code {code}"
+        return failed
+
+    def _document(self, *words: str) -> dict[str, Any]:
+        text = self.call(*words)
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            raise SlurmError(f"{words[0]}: its answer is not JSON ({error})") from None
+        if not isinstance(document, dict):
+            raise SlurmError(f"{words[0]}: its answer is not what --json prints")
+        errors = document.get("errors")
+        if errors:
+            raise SlurmError(f"{words[0]}: {_first_line(json.dumps(errors))}")
+        return document
+
+    @staticmethod
+    def _listed(document: Mapping[str, Any], key: str, command: str) -> list[Any]:
+        listed = document.get(key)
+        if not isinstance(listed, list):
+            raise SlurmError(f"{command}: its answer has no list of {key}")
+        return listed
+
+    def _run(self, words: Sequence[str], typed: str | None) -> tuple[int, str, str]:
+        started = time.perf_counter()
+        worked = False
+        try:
+            done = subprocess.run(
+                words,
+                input="" if typed is None else typed,
+                env=self.environment,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=self.patience,
+                pass_fds=self.keep_open,
+            )
+            worked = done.returncode == 0
+        except FileNotFoundError:
+            raise SlurmError(f"{words[0]} is not installed, or not in PATH") from None
+        except subprocess.TimeoutExpired:
+            raise SlurmError(f"{words[0]}: no answer in {self.patience:g} s") from None
+        finally:
+            if self.told is not None:
+                self.told(words[0], time.perf_counter() - started, worked)
+        return done.returncode, done.stdout, done.stderr
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0][:300] if lines else ""

@@ -1,0 +1,61 @@
+"""A live cluster to look at: what the controller would see, without touching anything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from drfh.engines.mirror import Mirror
+from drfh.engines.slurm.commands import Slurm
+from drfh.engines.slurm.picture import Picture, look
+from drfh.engines.slurm.site import Site
+from drfh.engines.slurm.wanting import View, view
+from drfh.policies import Policy
+
+__all__ = ["Live", "observe"]
+
+
+@dataclass(frozen=True)
+class Live:
+    """A moment of a cluster.
+
+    Parameters
+    ----------
+    site
+        How it is shared.
+    picture
+        What Slurm says.
+    view
+        What that means to us.
+    mirror
+        A brain that knows it.
+    """
+
+    site: Site
+    picture: Picture
+    view: View
+    mirror: Mirror
+
+
+def observe(
+    slurm: Slurm, site: Site, policy: str | Policy | Mapping[str, Any] = "best-fit-drfh"
+) -> Live:
+    """Look at a cluster once.
+
+    Parameters
+    ----------
+    slurm
+        Its commands.
+    site
+        How it is shared.
+    policy
+        By which the brain would decide.
+    """
+    nodes, jobs = slurm.nodes(), slurm.jobs()
+    picture = look(nodes, jobs, time.time(), memory=site.memory, linear=site.linear)
+    seen = view(picture, site)
+    mirror = Mirror(policy)
+    mirror.follow(seen.wanted)
+    return Live(site, picture, seen, mirror)

@@ -1,0 +1,156 @@
+"""What we ask of ``scontrol``, as lines of its input."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from drfh.engines.slurm.marks import DAY, HELD_UNTIL, PARKED_UNTIL, Mark
+from drfh.engines.slurm.picture import SlurmJob
+
+__all__ = [
+    "collect",
+    "give_back",
+    "hold",
+    "note",
+    "park",
+    "pin",
+    "release",
+    "take_back",
+    "together",
+]
+
+_AT_ONCE = 100  # jobs in one line
+_NO_END = 500_000  # nodes
+
+
+def pin(name: str, node: str, job: SlurmJob) -> str:
+    """Return the line that puts a job on its node; it stays under its hold.
+
+    Slurm takes no list of jobs here, and no list of tasks of an array.
+    """
+    return f"update JobId={name} {_pinned(job, node)}"
+
+
+def _pinned(job: SlurmJob, node: str) -> str:
+    old = job.mark or Mark()
+    if old.pin is not None and job.required == old.pin:
+        nodes, most = old.nodes, old.most
+    else:
+        nodes, most = job.required, job.most_nodes
+    mark = Mark(pin=node, nodes=nodes, restarts=job.restarts, most=most)
+    # With several processes Slurm would add a second node if the first fills up.
+    one = " NumNodes=1" if job.tasks > 1 and job.most_nodes != 1 else ""
+    return f"ReqNodeList={node} AdminComment={mark}{one}"
+
+
+def release(names: Iterable[str]) -> Iterator[str]:
+    """Yield lines that let Slurm start jobs.
+
+    Examples
+    --------
+    >>> list(release(["7", "9_3"]))
+    ['release 7,9_3']
+    """
+    listed = list(names)
+    for start in range(0, len(listed), _AT_ONCE):
+        yield f"release {','.join(listed[start : start + _AT_ONCE])}"
+
+
+def take_back(jobs: Iterable[SlurmJob], hold_by: str = "plugin") -> Iterator[str]:
+    """Yield lines that put jobs under the hold again."""
+    listed = list(jobs)
+    word = "uhold" if hold_by == "plugin" else "hold"
+    names = [job.name for job in listed]
+    for start in range(0, len(names), _AT_ONCE):
+        yield f"{word} {','.join(names[start : start + _AT_ONCE])}"
+    for job in listed:
+        if job.mark is not None and job.restarts != job.mark.restarts:
+            # Slurm lets a requeued job wait for a while; it may go where there is room.
+            yield f"update JobId={job.name} StartTime=now"
+
+
+def together(jobs: Iterable[SlurmJob], known: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
+    """Return what to call jobs: an array of which all tasks are meant by its own number.
+
+    Parameters
+    ----------
+    jobs
+        Those that are meant.
+    known
+        All that there are.
+    """
+    meant = list(jobs)
+    counts = Counter(job.array for job in meant if job.array is not None)
+    there = Counter(job.array for job in known if job.array in counts)
+    return {
+        job.array if job.array is not None and counts[job.array] == there[job.array] else job.name:
+        job
+        for job in meant
+    }  # fmt: skip
+
+
+def hold(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
+    """Yield lines that put new jobs under a hold which their owners cannot lift."""
+    for name in jobs:
+        yield f"update JobId={name} Priority=0 AdminComment={Mark()}"
+
+
+def park(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
+    """Yield lines that give jobs a begin time far away; released then, they still wait."""
+    far = datetime.fromtimestamp(PARKED_UNTIL).isoformat()
+    for name, job in jobs.items():
+        old = job.mark or Mark()
+        begin = old.begin if old.parked else int(job.begins)
+        mark = replace(old, parked=True, begin=begin)
+        yield f"update JobId={name} StartTime={far} AdminComment={mark}"
+
+
+def collect(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin") -> Iterator[str]:
+    """Yield lines that put jobs under the hold which need not wait for another one any more."""
+    word = "uhold" if hold_by == "plugin" else "hold"
+    for name, job in jobs.items():
+        old = job.mark or Mark()
+        begin = _begin(old, now)
+        mark = replace(old, parked=False, begin=0)
+        yield f"{word} {name}"
+        yield f"update JobId={name} StartTime={begin} AdminComment={mark}"
+
+
+def give_back(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin") -> Iterator[str]:
+    """Yield lines that leave jobs to Slurm's own scheduler, as their owners submitted them.
+
+    What its owner or an administrator holds stays held, by a hold of Slurm's own.
+    """
+    free = []
+    for name, job in jobs.items():
+        mark = job.mark or Mark()
+        by_owner = job.begins >= HELD_UNTIL - DAY
+        changes = ["AdminComment="]
+        if mark.pin is not None and job.required == mark.pin:
+            changes.append(f"ReqNodeList={mark.nodes}")
+            if job.tasks > 1 and mark.most != 1:
+                changes.append(f"NumNodes=1-{mark.most or _NO_END}")
+        if by_owner:
+            changes.append("StartTime=now")
+            if job.hold == "no":
+                yield f"uhold {name}"
+        elif mark.parked:
+            changes.append(f"StartTime={_begin(mark, now)}")
+        yield f"update JobId={name} {' '.join(changes)}"
+        by_admin = job.hold == "admin" and hold_by == "plugin"
+        if job.hold != "no" and not (by_owner or by_admin or job.hold == "failed"):
+            free.append(name)
+    yield from release(free)
+
+
+def _begin(mark: Mark, now: float) -> str:
+    """Return the begin time that its owner asked for."""
+    return datetime.fromtimestamp(mark.begin).isoformat() if mark.begin > now else "now"
+
+
+def note(name: str, mark: Mark) -> tuple[str, ...]:
+    """Return the command that writes a mark which may have blanks in it."""
+    return ("scontrol", "update", f"JobId={name}", f"AdminComment={mark}")
