@@ -48,8 +48,8 @@ def submit_script(
     Examples
     --------
     >>> script = submit_script(["main"], [0, 64030])
-    >>> [line for line in script.splitlines() if line.startswith("local DRFH_")][:2]
-    ['local DRFH_PARTITIONS = {["main"] = true}', 'local DRFH_TRUSTED = {[0] = true, [64030] = true}']
+    >>> print(*(line for line in script.splitlines() if "[64030]" in line or '["main"]' in line))
+    local DRFH_PARTITIONS = {["main"] = true} local DRFH_TRUSTED = {[0] = true, [64030] = true}
     """
     for name in partitions:
         if not re.fullmatch(r"[^\s,\x00-\x1f\x7f]+", name):
@@ -71,7 +71,7 @@ def submit_script(
         path=f"{directory.rstrip('/')}/job_submit.lua",
         conf=f"{directory.rstrip('/')}/slurm.conf",
         setting=f"JobSubmitPlugins={setting}",
-        now=f"(now: {','.join(plugins)})" if plugins else "",
+        now=f"  (now: {','.join(plugins)})" if plugins else "",
     )
 
 
@@ -125,14 +125,14 @@ _SCRIPT = r"""-- job_submit.lua: hands $what to drfh, which decides when and whe
 --
 -- To install
 --   1. Save this file as $path, readable for SlurmUser.
---   2. In $conf: $setting $now
+--   2. In $conf: $setting$now
 --      Plugins run in this order; lua is last, so that it sees the partition the others chose.
 --   3. scontrol reconfigure
 --   4. Start drfh: without it, jobs that are submitted from now on stay held.
 -- To take it out
 --   1. Stop drfh. Put back the old line JobSubmitPlugins, then scontrol reconfigure.
 --   2. As root, give the jobs back to Slurm; those that their owners hold stay held:
---        squeue --noheader --states=PENDING --Format=JobArrayID:50,AdminComment:50 |
+--        squeue --noheader --states=PENDING --array --Format=JobArrayID:50,admin_comment:50 |
 --        while read -r job mark; do
 --          case $$mark in
 --            $markword*$heldword*) scontrol update JobId=$$job ReqNodeList= StartTime=now ;;
