@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
+from drfh.engines.slurm.marks import HELD_UNTIL, Mark
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode
 from drfh.engines.slurm.script import (
-    FAR_FUTURE,
-    HELD_BY_OWNER,
-    MARK,
     installation,
     submit_script,
     trusted_uids,
@@ -104,15 +102,15 @@ def test_every_job_of_a_managed_partition_is_held(shared: Sandbox, user: str | N
     found = {str(one["job_id"]): one for one in shared.jobs()}
     for number, request in numbers.items():
         one = found[number]
-        assert (one["admin_comment"], one["max_nodes"]) == (MARK, 1), request
-        assert begins(one) < FAR_FUTURE, request
+        assert (one["admin_comment"], one["max_nodes"]) == (str(Mark()), 1), request
+        assert begins(one) < HELD_UNTIL, request
 
 
 def test_an_owner_who_wants_a_hold_has_one_of_his_own(shared: Sandbox) -> None:
     number = shared.submit("true", "--hold", user=OWNER)
     found = job(shared, number)
-    assert (found["priority"], found["admin_comment"]) == (0, MARK + HELD_BY_OWNER)
-    assert begins(job(shared, number)) == FAR_FUTURE
+    assert (found["priority"], found["admin_comment"]) == (0, str(Mark(held=True)))
+    assert begins(job(shared, number)) == HELD_UNTIL
     assert scontrol(shared, "release", number) == ""
     assert begins(job(shared, number)) <= time.time()
     stays_held(shared, number)  # his hold is over, drfh's is not
@@ -279,18 +277,18 @@ def test_hold_and_release_by_the_owner(shared: Sandbox) -> None:
     assert DENIED in scontrol(shared, "release", number)  # it is not his hold
     for word in ("hold", "uhold"):
         assert scontrol(shared, word, number) == ""
-        assert begins(job(shared, number)) == FAR_FUTURE
+        assert begins(job(shared, number)) == HELD_UNTIL
         assert scontrol(shared, "release", number) == ""
         assert begins(job(shared, number)) <= time.time()
     stays_held(shared, number)
     assert "Invalid user" in scontrol(shared, "release", number, user="mail")
-    assert job(shared, number)["admin_comment"] == MARK  # for drfh to bring up to date
+    assert job(shared, number)["admin_comment"] == str(Mark())  # for drfh to bring up to date
 
 
 def test_release_goes_by_the_mark_when_slurmctld_was_restarted(shared: Sandbox) -> None:
     number = shared.submit("true", user=OWNER)
     assert scontrol(shared, "hold", number) == ""
-    assert change(shared, number, f"AdminComment={MARK}{HELD_BY_OWNER}", None) == ""
+    assert change(shared, number, f"AdminComment={Mark(held=True)}", None) == ""
     script = shared.directory / "job_submit.lua"
     script.write_text(script.read_text() + "\n-- read me again\n")
     scontrol(shared, "reconfigure", user=None)
@@ -312,14 +310,14 @@ def test_tasks_of_an_array(quiet_slurm: Sandbox) -> None:
     for user in (OWNER, None):  # by task only, also for root
         assert "not supported for job arrays" in change(cluster, number, "ReqNodeList=n1", user)
     runs_on(cluster, f"{number}_2", "n9")
-    assert job(cluster, f"{number}_2")["admin_comment"] == MARK
+    assert job(cluster, f"{number}_2")["admin_comment"] == str(Mark())
     # A task that leaves a held array takes the hold of its owner with it, and he can end it.
     assert "no longer pending" in scontrol(cluster, "hold", number)  # one task runs
     assert change(cluster, f"{number}_3", "ReqNodeList=n8", None) == ""
-    assert begins(job(cluster, f"{number}_3")) == FAR_FUTURE
+    assert begins(job(cluster, f"{number}_3")) == HELD_UNTIL
     scontrol(cluster, "release", f"{number}_3")
     assert begins(job(cluster, f"{number}_3")) <= time.time()
-    assert begins(job(cluster, f"{number}_4")) == FAR_FUTURE
+    assert begins(job(cluster, f"{number}_4")) == HELD_UNTIL
     stays_held(cluster, f"{number}_3", f"{number}_4")
     assert "Array" not in scontrol(cluster, "release", "jobname=wrap")
     stays_held(cluster, f"{number}_3", f"{number}_4")
@@ -412,7 +410,7 @@ def test_all_partitions() -> None:
             number = cluster.submit("true", f"--partition={name}", user=OWNER)
             assert (job(cluster, number)["priority"], job(cluster, number)["admin_comment"]) == (
                 0,
-                MARK,
+                str(Mark()),
             )
             said = refused(cluster, f"--partition={name}", "--nodes=2")
             assert "this one needs several: ask for one node." in said
@@ -479,7 +477,7 @@ def test_names_become_strings_of_lua() -> None:
         FEW, {"main": ["n0", "n1"]}, script=submit_script([*names, "main"])
     ) as cluster:
         number = cluster.submit("true", user=OWNER)
-        assert job(cluster, number)["admin_comment"] == MARK
+        assert job(cluster, number)["admin_comment"] == str(Mark())
         assert "drfh places a job on one node" in refused(cluster, "--nodes=2")
 
 
@@ -504,7 +502,9 @@ def test_instructions_know_the_cluster(slurm: Sandbox) -> None:
     assert "local DRFH_TRUSTED = {[0] = true}" in text
     text = installation({"JobSubmitPlugins": "lua,cray_aries", "SlurmUser": "slurm(64030)"})
     assert "/etc/slurm/job_submit.lua" in text
-    assert "In /etc/slurm/slurm.conf: JobSubmitPlugins=cray_aries,lua  (now: lua,cray_aries)" in text
+    assert (
+        "In /etc/slurm/slurm.conf: JobSubmitPlugins=cray_aries,lua  (now: lua,cray_aries)" in text
+    )
     assert "local DRFH_TRUSTED = {[0] = true, [64030] = true}" in text
     assert "local DRFH_PARTITIONS = nil" in text
     text = installation({"SLURM_CONF": "/etc/slurm.conf", "JobSubmitPlugins": "(null)"}, ["main"])
