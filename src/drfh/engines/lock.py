@@ -1,0 +1,279 @@
+"""One controller per cluster: a lock on a file, which also says who runs.
+
+The lock is the kernel's (``flock``), not the text: it goes when its last holder ends, however
+that happens. A command that the controller starts should hold it too: a controller that was
+killed may leave one behind, which still changes the cluster, and the next one must wait for it::
+
+    subprocess.Popen(words, pass_fds=(lock.fd,))
+
+Only children that are given the descriptor so hold the lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import stat
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+from drfh.disk import shown_path
+from drfh.errors import InputError
+
+__all__ = ["ControllerLock", "is_running"]
+
+_FIELD = "controller"
+_ONLY = "must be the only one for this cluster"
+_LARGEST = 2**20  # bytes that are read; the controller writes a few hundred
+_PAUSE = 0.05  # seconds between two looks at a lock that will be free
+
+
+class ControllerLock:
+    """The right to control one cluster, held by one process and the commands that it starts.
+
+    Parameters
+    ----------
+    path
+        The file, in a folder that is there: one for each cluster. It is never removed, because
+        two processes could then hold a lock on two files of one name.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = f"{folder}/drfh.lock"
+    ...     with ControllerLock(path).acquire({"policy": "best-fit-drfh"}):
+    ...         print(ControllerLock.read(path)["policy"])
+    ...     print(ControllerLock.read(path))
+    best-fit-drfh
+    None
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._fd: int | None = None
+
+    @property
+    def fd(self) -> int:
+        """The descriptor that holds the lock, to be given to commands as ``pass_fds=(fd,)``."""
+        if self._fd is None:
+            raise self._refused("must hold its lock before it starts a command")
+        return self._fd
+
+    def acquire(
+        self,
+        facts: Mapping[str, Any],
+        *,
+        patience: float = 30.0,
+        say: Callable[[str], None] | None = None,
+    ) -> Self:
+        """Take the lock and write down who has it, or raise.
+
+        While another controller lives, this is refused at once. If it has ended, but not all of
+        its commands, this waits for them.
+
+        Parameters
+        ----------
+        facts
+            What others may want to know, ready for JSON; beside it are written ``pid``, ``host``,
+            ``started`` and ``birth`` (which tells it from a later process of the same number).
+        patience
+            Seconds to wait for the commands of a controller that has ended.
+        say
+            Told once, in a line, what is waited for.
+        """
+        text = json.dumps(_own_facts() | dict(facts) | _own_facts()) + "\n"
+        fd = self._locked(patience, say)
+        try:
+            # One write to an empty file: who reads meanwhile finds nothing, or all of it.
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, text.encode(), 0)
+        except OSError as error:
+            os.close(fd)
+            raise self._unwritable(error) from None
+        self._fd = fd
+        return self
+
+    def check(self) -> None:
+        """Raise if the file was removed or replaced since, so that a second controller may run."""
+        if not _is_at(self.fd, self.path):
+            raise self._refused("must stop: its lock was removed or replaced")
+
+    def release(self) -> None:
+        """Give the lock back; again is nothing.
+
+        A command that was given the descriptor and still runs keeps the lock until it ends.
+        """
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            with suppress(OSError):  # a full disk must not keep the lock
+                os.ftruncate(fd, 0)
+            os.close(fd)  # LOCK_UN would take the lock from the commands, too
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+        """Return what the last controller wrote down; None if it has released the lock.
+
+        None, too, if there is no such file or it has no such text. A controller that was killed
+        leaves its text: ask :func:`is_running`.
+        """
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            rule = f"must be readable ({error.strerror})"
+            raise InputError("lock", rule, place=shown_path(os.fspath(path))) from None
+        try:
+            return _facts_in(fd)
+        finally:
+            os.close(fd)
+
+    def _locked(self, patience: float, say: Callable[[str], None] | None) -> int:
+        """Return a descriptor that holds the lock."""
+        deadline = time.monotonic() + patience
+        told = False
+        while True:
+            fd = self._opened()
+            try:
+                while not self._try(fd):
+                    holder = _facts_in(fd)
+                    if holder is not None and is_running(holder) is not False:
+                        raise self._refused(
+                            f"{_ONLY} ({_told(holder)} runs since {holder['started']})"
+                        )
+                    why = _left(holder)
+                    if time.monotonic() >= deadline:
+                        raise self._refused(f"{_ONLY} ({why})")
+                    if say is not None and not told:
+                        say(f"waiting for up to {patience:g} s: {why}")
+                        told = True
+                    time.sleep(_PAUSE)
+                if _is_at(fd, self.path):
+                    return fd
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)  # somebody removed the file before this had the lock: begin again
+
+    def _opened(self) -> int:
+        # Not through a link: a controller may be root, and must write to no file but this one.
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            try:
+                fd = os.open(self.path, flags)
+            except FileNotFoundError:
+                try:
+                    fd = os.open(self.path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+                    os.fchmod(fd, 0o644)  # whatever the umask: all may know who runs
+                except FileExistsError:  # somebody was faster
+                    fd = os.open(self.path, flags)
+        except (OSError, ValueError) as error:
+            raise self._unwritable(error) from None
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise self._refused("must have a regular file as its lock")
+        return fd
+
+    def _try(self, fd: int) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise self._unwritable(error) from None
+        return True
+
+    def _refused(self, rule: str) -> InputError:
+        return InputError(_FIELD, rule, place=shown_path(self.path))
+
+    def _unwritable(self, error: Exception) -> InputError:
+        reason = getattr(error, "strerror", None) or str(error)
+        return self._refused(
+            f"must be able to lock this file ({reason}): "
+            "run it where slurmctld runs, as root or SlurmUser"
+        )
+
+
+def is_running(facts: Mapping[str, Any]) -> bool | None:
+    """Return whether the process that wrote these facts lives; None if that is on another host.
+
+    Examples
+    --------
+    >>> is_running({"pid": os.getpid(), "host": socket.gethostname()})
+    True
+    """
+    if facts["host"] != socket.gethostname():
+        return None
+    try:
+        os.kill(facts["pid"], 0)
+    except PermissionError:
+        pass  # it lives, and is somebody else's
+    except (OSError, OverflowError):
+        return False
+    birth = _birth(facts["pid"])
+    return birth is None or (birth != "dead" and facts.get("birth") in (None, birth))
+
+
+def _birth(pid: int) -> str | None:
+    """Return what no later process with this number shares; None if the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The second field is the name, in brackets; it may have blanks and brackets.
+            words = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    ended = words[0] in (b"Z", b"X")  # killed, and nobody has asked for its exit code
+    return "dead" if ended else words[19].decode()
+
+
+def _own_facts() -> dict[str, Any]:
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    own = {"pid": os.getpid(), "host": socket.gethostname(), "started": started}
+    return own | {"birth": _birth(os.getpid())}
+
+
+def _facts_in(fd: int) -> dict[str, Any] | None:
+    try:
+        found = json.loads(os.pread(fd, _LARGEST, 0))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    pid, texts = found.get("pid"), (found.get("host"), found.get("started"))
+    ours = isinstance(pid, int) and pid > 0 and all(isinstance(text, str) for text in texts)
+    return found if ours else None
+
+
+def _is_at(fd: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False))
+    except OSError:
+        return False
+
+
+def _told(holder: Mapping[str, Any]) -> str:
+    return f"process {holder['pid']} on host {holder['host']}"
+
+
+def _left(holder: Mapping[str, Any] | None) -> str:
+    if holder is None:
+        return "a process that has not said who it is holds the lock"
+    return f"{_told(holder)} has ended, but a command that it started has not"
