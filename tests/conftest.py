@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from drfh.engines.slurm.sandbox import Sandbox
+from tests.slurm_cluster import make_quiet, slurm_cluster
+
 settings.register_profile(
     "drfh",
     deadline=None,
@@ -45,3 +48,17 @@ def browser() -> Iterator[Any]:
         )
         yield found
         found.close()
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[Sandbox]:
+    """Return a real Slurm of this worker: 16 nodes, partition ``main`` is managed by drfh."""
+    with slurm_cluster() as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def quiet_slurm(slurm: Sandbox) -> Sandbox:
+    """Return the same, with no job and all nodes idle."""
+    make_quiet(slurm)
+    return slurm

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import re
 import secrets
 import shutil
@@ -30,6 +31,7 @@ __all__ = ["PROGRAMS", "Sandbox", "SandboxNode", "missing"]
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "squeue", "scancel")
 _SYSTEM = ("/usr/sbin", "/usr/local/sbin", "/sbin")
 _SPARE_PORTS = range(20_000, 32_000)  # below what the kernel gives to outgoing connections
+_TRIES = 5  # somebody may take a port between our look at it and the daemon's bind
 
 
 def missing() -> str | None:
@@ -113,6 +115,7 @@ class Sandbox:
             "PATH": os.pathsep.join([os.environ.get("PATH", ""), *_SYSTEM]),
         }
         self._ports: list[int] = []
+        self._claims: list[socket.socket] = []
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     # Starting and stopping
@@ -125,23 +128,30 @@ class Sandbox:
         self.directory.mkdir(parents=True, exist_ok=True)
         # Users write nothing here, but slurmctld and the jobs of all of them pass through.
         self.directory.chmod(0o755)
-        self._ports = _free_ports(len(self.nodes) + 1)
+        for attempt in range(1, _TRIES + 1):
+            try:
+                self._start_all(patience)
+            except BaseException as error:
+                self.stop()
+                if not isinstance(error, _PortTakenError) or attempt == _TRIES:
+                    raise
+            else:
+                return self
+        raise AssertionError("unreachable")
+
+    def _start_all(self, patience: float) -> None:
+        self._ports, self._claims = _free_ports(len(self.nodes) + 1)
         for name in ("munge", "state", "spool", "log"):
             (self.directory / name).mkdir(exist_ok=True)
         self._start_munge()
         self.write_configuration()
-        try:
-            self.start_controller()
-            for name in self.nodes:
-                self.start_node(name)
-            self.wait(self._all_idle, patience, "all nodes to be idle")
-        except BaseException:
-            self.stop()
-            raise
-        return self
+        self.start_controller()
+        for name in self.nodes:
+            self.start_node(name)
+        self.wait_until_idle(patience)
 
     def stop(self) -> None:
-        """End everything that was started, nodes first."""
+        """End everything that was started, nodes first, and the processes of jobs."""
         order = sorted(self._daemons, key=lambda name: (name == "munged", name == "slurmctld"))
         for name in order:
             self.kill(name, signal.SIGTERM, wait=False)
@@ -152,7 +162,10 @@ class Sandbox:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait(10)
-        self._end_steps()
+        self._end_jobs()
+        for claim in self._claims:
+            claim.close()
+        self._claims = []
 
     def __enter__(self) -> Self:
         return self.start()
@@ -187,12 +200,23 @@ class Sandbox:
         """Return the process id of ``slurmctld``, ``munged`` or the slurmd of a node."""
         return self._daemons[name].pid
 
+    def alive(self, name: str) -> bool:
+        """Return whether ``slurmctld``, ``munged`` or the slurmd of a node runs."""
+        return name in self._daemons and self._daemons[name].poll() is None
+
+    def wait_until_idle(self, patience: float = 60.0) -> None:
+        """Return when all nodes are idle."""
+        self.wait(self._all_idle, patience, "all nodes to be idle")
+
     # Use
 
     def run(self, *words: str, check: bool = True, user: str | None = None) -> str:
         """Run a command of Slurm, as root or as a user of the system, and return what it prints."""
+        as_user: dict[str, Any] = {}
+        if user is not None:
+            as_user = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
         done = subprocess.run(
-            words, env=self.environment, capture_output=True, text=True, user=user, cwd="/"
+            words, env=self.environment, capture_output=True, text=True, cwd="/", **as_user
         )
         if check and done.returncode:
             raise DrfhError(f"{' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
@@ -331,37 +355,84 @@ class Sandbox:
             )
 
     def _answers(self) -> bool:
-        if self._daemons["slurmctld"].poll() is not None:
-            last = (self.directory / "log" / "slurmctld.out").read_text()[-500:]
-            raise DrfhError(f"slurmctld ended: {last.strip()}")
+        self._check("slurmctld")
         return "is UP" in self.run("scontrol", "ping", check=False)
 
+    def _check(self, name: str) -> None:
+        """Raise if a daemon has ended by itself."""
+        if self._daemons[name].poll() is None:
+            return
+        text = (self.directory / "log" / f"{name}.out").read_text(errors="replace")
+        last = (text.strip() or "without a word").rpartition("\n")[2]
+        kind = _PortTakenError if "Address already in use" in last else DrfhError
+        raise kind(f"{name} ended: {last}")
+
     def _all_idle(self) -> bool:
+        for name in self._daemons:
+            self._check(name)
         states = self.run("sinfo", "--noheader", "--Node", "--format=%N %t").split("\n")
         idle = {line.split()[0] for line in states if line.endswith(" idle")}
         return idle == set(self.nodes)
 
-    def _end_steps(self) -> None:
-        """End the slurmstepd processes that jobs of this cluster have left behind."""
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            with suppress(OSError, ValueError):
-                words = (entry / "cmdline").read_bytes()
-                told = (entry / "environ").read_bytes()
-                ours = f"SLURM_CONF={self.environment['SLURM_CONF']}".encode()
-                if b"slurmstepd" in words and ours in told.split(b"\0"):
-                    os.kill(int(entry.name), signal.SIGKILL)
+    def _end_jobs(self) -> None:
+        """End the processes that jobs of this cluster have left behind: no slurmd does."""
+        for _ in range(3):  # a job may start a process while we look
+            for number in _job_processes(f"SLURM_CONF={self.environment['SLURM_CONF']}"):
+                with suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
 
 
-def _free_ports(number: int) -> list[int]:
-    """Return ports on loopback that nobody listens on now."""
+class _PortTakenError(DrfhError):
+    """Somebody took the port of a daemon first."""
+
+
+def _job_processes(configuration: str) -> list[int]:
+    """Return the slurmstepd processes and jobs with this word in their environment, and below."""
+    parents: dict[int, int] = {}
+    found: set[int] = set()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with suppress(OSError, ValueError, IndexError):
+            told = (entry / "environ").read_bytes().split(b"\0")
+            parents[int(entry.name)] = int(
+                (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            )
+            # A user's own shell may name this cluster as well: it is no job.
+            if configuration.encode() in told and (
+                b"slurmstepd" in (entry / "cmdline").read_bytes()
+                or any(word.startswith(b"SLURMD_NODENAME=") for word in told)
+            ):
+                found.add(int(entry.name))
+    grown = True
+    while grown:
+        below = {child for child, parent in parents.items() if parent in found} - found
+        found |= below
+        grown = bool(below)
+    return sorted(found)
+
+
+def _free_ports(number: int) -> tuple[list[int], list[socket.socket]]:
+    """Return ports on loopback that nobody uses, and claims that keep other sandboxes off them.
+
+    A claim is a name of a local socket: it lasts while a slurmd is down, and ends with us.
+    """
     found: list[int] = []
+    claims: list[socket.socket] = []
     start = secrets.randbelow(len(_SPARE_PORTS) - 200)
     for port in _SPARE_PORTS[start:]:
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            found.append(port)
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0drfh-sandbox-{port}")
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            claim.close()
+            continue
+        found.append(port)
+        claims.append(claim)
         if len(found) == number:
-            return found
+            return found, claims
+    for claim in claims:
+        claim.close()
     raise DrfhError(f"found no {number} free ports on loopback")

@@ -1,0 +1,343 @@
+"""The ``job_submit.lua`` that hands jobs to drfh: slurmctld runs it on what users ask for.
+
+A job of a managed partition is held when it is submitted, and what its owner may change then is
+what cannot start it or move it. Root and SlurmUser, and so the controller, may change everything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from string import Template
+
+from drfh.errors import InputError
+
+__all__ = ["FAR_FUTURE", "HELD_BY_OWNER", "MARK", "installation", "submit_script", "trusted_uids"]
+
+#: Start of AdminComment of the jobs that drfh places.
+MARK = "drfh"
+#: Follows the mark if the owner holds the job: ``scontrol release`` of the owner is then for this.
+HELD_BY_OWNER = ";held"
+#: 2099-01-01, in seconds since 1970: the begin time of a job that its owner holds.
+FAR_FUTURE = 4_070_908_800
+
+_LARGEST_UID = 2**32 - 3  # the two above it mean "nobody" and "not given"
+
+
+def submit_script(
+    partitions: Sequence[str] = (),
+    trusted: Sequence[int] = (0,),
+    *,
+    directory: str = "/etc/slurm",
+    plugins: Sequence[str] = (),
+) -> str:
+    """Return the text of ``job_submit.lua``.
+
+    Parameters
+    ----------
+    partitions
+        The partitions whose jobs drfh places; none named: all.
+    trusted
+        User ids that may change everything about every job: root, SlurmUser.
+    directory
+        Where slurm.conf is, for the instructions at the top.
+    plugins
+        What JobSubmitPlugins has now, for the instructions at the top.
+
+    Examples
+    --------
+    >>> script = submit_script(["main"], [0, 64030])
+    >>> [line for line in script.splitlines() if line.startswith("local DRFH_")][:2]
+    ['local DRFH_PARTITIONS = {["main"] = true}', 'local DRFH_TRUSTED = {[0] = true, [64030] = true}']
+    """
+    for name in partitions:
+        if not re.fullmatch(r"[^\s,\x00-\x1f\x7f]+", name):
+            raise InputError("partitions", "must be names without spaces and commas", name)
+    for uid in trusted:
+        if not 0 <= uid <= _LARGEST_UID:
+            raise InputError("trusted", f"must be user ids from 0 to {_LARGEST_UID}", uid)
+    names = [f"[{_quoted(name)}] = true" for name in dict.fromkeys(partitions)]
+    setting = ",".join([*(plugin for plugin in plugins if plugin != "lua"), "lua"])
+    return Template(_SCRIPT).substitute(
+        what="jobs of " + ", ".join(dict.fromkeys(partitions)) if partitions else "all jobs",
+        partitions="{" + ", ".join(names) + "}" if names else "nil",
+        trusted="{" + ", ".join(f"[{uid}] = true" for uid in dict.fromkeys(trusted)) + "}",
+        markword=MARK,
+        heldword=f'"{HELD_BY_OWNER}"',
+        mark=_quoted(MARK),
+        held=_quoted(HELD_BY_OWNER),
+        far=FAR_FUTURE,
+        path=f"{directory.rstrip('/')}/job_submit.lua",
+        conf=f"{directory.rstrip('/')}/slurm.conf",
+        setting=f"JobSubmitPlugins={setting}",
+        now=f"(now: {','.join(plugins)})" if plugins else "",
+    )
+
+
+def installation(config: Mapping[str, str], partitions: Sequence[str] = ()) -> str:
+    """Return ``job_submit.lua`` for a cluster, with how to install it there at its top.
+
+    Parameters
+    ----------
+    config
+        What ``scontrol show config`` says: names to values.
+    partitions
+        The partitions whose jobs drfh places; none named: all.
+
+    Examples
+    --------
+    >>> config = {"SLURM_CONF": "/opt/slurm/slurm.conf", "SlurmUser": "slurm(64030)"}
+    >>> text = installation({**config, "JobSubmitPlugins": "(null)"}, ["main"])
+    >>> "/opt/slurm/job_submit.lua" in text, "[64030] = true" in text
+    (True, True)
+    """
+    directory = config.get("SLURM_CONF", "/etc/slurm/slurm.conf").rpartition("/")[0]
+    plugins = config.get("JobSubmitPlugins", "(null)")
+    return submit_script(
+        partitions,
+        trusted_uids(config),
+        directory=directory or "/",
+        plugins=[] if plugins in ("", "(null)") else plugins.split(","),
+    )
+
+
+def trusted_uids(config: Mapping[str, str]) -> tuple[int, ...]:
+    """Return the user ids of root and of SlurmUser, from what ``scontrol show config`` says.
+
+    Examples
+    --------
+    >>> trusted_uids({"SlurmUser": "slurm(64030)"}), trusted_uids({"SlurmUser": "root(0)"})
+    ((0, 64030), (0,))
+    """
+    found = re.search(r"\((\d+)\)\s*$", config.get("SlurmUser", "root(0)"))
+    if found is None:
+        raise InputError("SlurmUser", "must be as in slurm(64030)", config["SlurmUser"])
+    return tuple(dict.fromkeys((0, int(found[1]))))
+
+
+def _quoted(text: str) -> str:
+    """Return a string of Lua: of JSON's escapes, those that names can need mean the same there."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+_SCRIPT = r"""-- job_submit.lua: hands $what to drfh, which decides when and where they start.
+--
+-- To install
+--   1. Save this file as $path, readable for SlurmUser.
+--   2. In $conf: $setting $now
+--      Plugins run in this order; lua is last, so that it sees the partition the others chose.
+--   3. scontrol reconfigure
+--   4. Start drfh: without it, jobs that are submitted from now on stay held.
+-- To take it out
+--   1. Stop drfh. Put back the old line JobSubmitPlugins, then scontrol reconfigure.
+--   2. As root, give the jobs back to Slurm; those that their owners hold stay held:
+--        squeue --noheader --states=PENDING --Format=JobArrayID:50,AdminComment:50 |
+--        while read -r job mark; do
+--          case $$mark in
+--            $markword*$heldword*) scontrol update JobId=$$job ReqNodeList= StartTime=now ;;
+--            $markword*) scontrol update JobId=$$job ReqNodeList= && scontrol release $$job ;;
+--          esac
+--        done
+-- If you have a job_submit.lua already
+--   Keep it, paste this file into it without the functions slurm_job_submit and slurm_job_modify
+--   at the end, and in yours call, as the last thing that they do instead of returning SUCCESS,
+--        return drfh_submit(job_desc, part_list, submit_uid)
+--        return drfh_modify(job_desc, job_rec, part_list, modify_uid)
+--
+-- slurmctld reads this file again when it changes. It was tested with Slurm 22.05 and Lua 5.1.
+--
+-- What users should know
+--   * A job waits with reason JobHeldUser until drfh starts it; salloc and srun wait as well.
+--   * scontrol hold and release work on one's own jobs. A held job shows the start time 2099-01-01;
+--     released, it may start at once, whatever --begin said. Releasing a job that one does not hold
+--     oneself is denied, and so are Priority, Nice, NodeList, another node count, a reservation for
+--     a waiting job, and moves between partitions that drfh manages and others.
+--     The log of slurmctld says why (at level info).
+--   * --test-only shows a start time that means nothing.
+
+-- The partitions whose jobs drfh places; nil: all of them.
+local DRFH_PARTITIONS = $partitions
+-- Who may change everything about every job: root and SlurmUser. drfh itself runs as one of them.
+local DRFH_TRUSTED = $trusted
+-- AdminComment belongs to drfh in its partitions: "drfh", and ";held" after it where the owner
+-- holds the job. What somebody else writes there is overwritten.
+local DRFH_MARK = $mark
+local DRFH_HELD = $held
+-- Every job is held for drfh, so an owner's own hold must be something else: a begin time far away
+-- (2099-01-01).
+local DRFH_FAR = $far
+
+-- Jobs and arrays that owners have held, until drfh has written it into their AdminComment.
+local drfh_holds, drfh_holds_count = {}, 0
+
+-- Whether one of the partitions in this list is managed; nil or "" means the default partition.
+local function drfh_manages(partition, part_list)
+   if DRFH_PARTITIONS == nil then
+      return true
+   end
+   if partition == nil or partition == "" then
+      for name, part in pairs(part_list) do
+         if part.flag_default == 1 and DRFH_PARTITIONS[name] then
+            return true
+         end
+      end
+      return false
+   end
+   for name in string.gmatch(partition, "[^,]+") do
+      if DRFH_PARTITIONS[name] then
+         return true
+      end
+   end
+   return false
+end
+
+-- Jobs in a reservation are left alone: somebody has decided about those nodes.
+local function drfh_places(partition, reservation, part_list)
+   return (reservation == nil or reservation == "") and drfh_manages(partition, part_list)
+end
+
+local function drfh_given(number)
+   return number ~= nil and number ~= slurm.NO_VAL and number ~= slurm.NO_VAL16
+end
+
+-- Names of partitions that this user may use and drfh leaves alone, as the end of a sentence.
+local function drfh_elsewhere(part_list)
+   local names = {}
+   for name in pairs(part_list) do
+      if not drfh_manages(name, part_list) then
+         names[#names + 1] = name
+      end
+   end
+   if #names == 0 then
+      return ""
+   end
+   table.sort(names)
+   return ", or use a partition that drfh does not manage: " .. table.concat(names, ", ")
+end
+
+-- Whether a request needs several nodes: a number of nodes, or tasks over nodes.
+local function drfh_needs_nodes(job_desc)
+   if drfh_given(job_desc.min_nodes) and job_desc.min_nodes > 1 then
+      return true
+   end
+   return drfh_given(job_desc.num_tasks) and drfh_given(job_desc.ntasks_per_node)
+      and job_desc.ntasks_per_node > 0 and job_desc.num_tasks > job_desc.ntasks_per_node
+end
+
+function drfh_submit(job_desc, part_list, submit_uid)
+   if not drfh_places(job_desc.partition, job_desc.reservation, part_list) then
+      return slurm.SUCCESS
+   end
+   if drfh_needs_nodes(job_desc) then
+      slurm.log_user("drfh places a job on one node, and this one needs several: ask for one"
+         .. " node%s.", drfh_elsewhere(part_list))
+      return slurm.ESLURM_INVALID_NODE_COUNT or slurm.ERROR
+   end
+   if drfh_given(job_desc.het_job_offset) then
+      slurm.log_user("drfh places jobs one by one, and a heterogeneous job starts all its parts"
+         .. " together: submit them as jobs%s.", drfh_elsewhere(part_list))
+      return slurm.ERROR
+   end
+   if job_desc.immediate == 1 then -- salloc and srun --immediate: a held job never is
+      slurm.log_user("drfh decides when a job starts: ask without --immediate%s.",
+         drfh_elsewhere(part_list))
+      return slurm.ERROR
+   end
+   -- A job with many tasks could spread from the node that drfh names to others.
+   job_desc.max_nodes = 1
+   job_desc.admin_comment = DRFH_MARK
+   if job_desc.priority == 0 then -- sbatch --hold
+      job_desc.begin_time = DRFH_FAR
+      job_desc.admin_comment = DRFH_MARK .. DRFH_HELD
+   end
+   job_desc.priority = 0
+   return slurm.SUCCESS
+end
+
+local function drfh_refuse(job_rec, modify_uid, why)
+   slurm.log_info("drfh: user %d may not change job %d: %s", modify_uid, job_rec.job_id, why)
+   return slurm.ESLURM_ACCESS_DENIED or slurm.ERROR
+end
+
+-- scontrol hold, uhold and release by an owner: these move the begin time, never the priority.
+local function drfh_hold_or_release(job_desc, job_rec, modify_uid)
+   local id = job_rec.job_id
+   if job_rec.array_job_id ~= nil and job_rec.array_job_id ~= 0 then
+      id = job_rec.array_job_id -- tasks come out of an array later, with numbers of their own
+   end
+   if job_desc.priority == 0 then
+      if drfh_holds_count >= 10000 then -- AdminComment knows all but the newest
+         drfh_holds, drfh_holds_count = {}, 0
+      end
+      if not drfh_holds[id] then
+         drfh_holds[id], drfh_holds_count = true, drfh_holds_count + 1
+      end
+      job_desc.begin_time = DRFH_FAR
+   elseif job_desc.priority == slurm.INFINITE then
+      local mark = job_rec.admin_comment or ""
+      if not drfh_holds[id] and not string.find(mark, DRFH_HELD, 1, true) then
+         return drfh_refuse(job_rec, modify_uid, "its owner does not hold it; drfh releases it")
+      end
+      job_desc.begin_time = os.time()
+   else
+      return drfh_refuse(job_rec, modify_uid, "drfh orders the jobs, not their priority")
+   end
+   job_desc.priority = slurm.NO_VAL
+   return slurm.SUCCESS
+end
+
+function drfh_modify(job_desc, job_rec, part_list, modify_uid)
+   if DRFH_TRUSTED[modify_uid] then
+      return slurm.SUCCESS
+   end
+   local partition = job_desc.partition or job_rec.partition
+   local reservation = job_desc.reservation or job_rec.resv_name
+   local before = drfh_places(job_rec.partition, job_rec.resv_name, part_list)
+   local after = drfh_places(partition, reservation, part_list)
+   if before ~= after then
+      return drfh_refuse(job_rec, modify_uid, "a job neither comes to drfh nor leaves it")
+   end
+   if not before then
+      return slurm.SUCCESS
+   end
+   if job_desc.req_nodes ~= nil then
+      return drfh_refuse(job_rec, modify_uid, "drfh chooses its node")
+   end
+   if job_desc.admin_comment ~= nil then
+      return drfh_refuse(job_rec, modify_uid, "AdminComment belongs to drfh")
+   end
+   if drfh_given(job_desc.nice) then -- it sets the priority anew, and so ends a hold
+      return drfh_refuse(job_rec, modify_uid, "drfh orders the jobs, not Nice")
+   end
+   if drfh_needs_nodes(job_desc) then
+      return drfh_refuse(job_rec, modify_uid, "drfh places a job on one node")
+   end
+   if drfh_given(job_desc.max_nodes) then
+      job_desc.max_nodes = 1
+   end
+   if drfh_given(job_desc.priority) then
+      local answer = drfh_hold_or_release(job_desc, job_rec, modify_uid)
+      if answer ~= slurm.SUCCESS then
+         return answer
+      end
+   end
+   -- A job that runs again (scontrol requeue) waits for two minutes and is then Slurm's to start,
+   -- at once if it may begin now; drfh holds it before that. The same for one just released.
+   local moved = job_desc.begin_time or 0
+   if moved ~= 0 and moved ~= DRFH_FAR and job_rec.priority ~= 0 then
+      return drfh_refuse(job_rec, modify_uid, "drfh does not hold it now; try again in a moment")
+   end
+   return slurm.SUCCESS
+end
+
+function slurm_job_submit(job_desc, part_list, submit_uid)
+   return drfh_submit(job_desc, part_list, submit_uid)
+end
+
+function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+   return drfh_modify(job_desc, job_rec, part_list, modify_uid)
+end
+
+return slurm.SUCCESS
+"""
