@@ -128,9 +128,9 @@ def trace_of(
 
 def _machine(name: str, server: WantedServer) -> Machine:
     # What runs on one that is down still holds its room there, as it does for the brain.
-    state = "closing" if server.state == "down" and any(server.room.values()) else server.state
-    assert state in ("up", "closing", "down")
-    return Machine(name, server.size, server.labels, state)
+    if server.state == "down" and not any(server.room.values()):
+        return Machine(name, server.size, server.labels, "down")
+    return Machine(name, server.size, server.labels, "up" if server.state == "up" else "closing")
 
 
 def _tasks(wanted: Wanted) -> Iterator[Task]:
@@ -141,9 +141,7 @@ def _tasks(wanted: Wanted) -> Iterator[Task]:
         if task.servers not in lists:
             lists[task.servers] = frozenset(task.servers or ())
         if task.on is not None:
-            yield Task(
-                task.user, name, task.demand, lists[task.servers], task.on, since=task.since
-            )
+            yield Task(task.user, name, task.demand, lists[task.servers], task.on, since=task.since)
         elif not task.aside:
             kind = (task.user, tuple(sorted(task.demand.items())), task.servers)
             first, like, count = waiting.get(kind, (name, task, 0))
