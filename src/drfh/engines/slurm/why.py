@@ -16,7 +16,7 @@ from drfh.errors import InputError
 from drfh.resources import some
 from drfh.scheduler.why import Why
 
-__all__ = ["JobWhy", "why_job"]
+__all__ = ["JobWhy", "check_job", "why_job"]
 
 # As squeue writes them: 12, 12_3, and what is left of an array, 12_[4-9%2].
 _NAME = re.compile(r"(\d{1,18})(?:_(\d{1,18}|\[[^\]]*\]?))?")
@@ -109,19 +109,37 @@ def why_job(live: Live, name: str) -> JobWhy:
     >>> print(why_job(live, "8").text)
     job 8 is not in Slurm's queue: it has ended, or there was never one.
     """
-    found = _NAME.fullmatch(name.strip())
-    if found is None:
-        raise InputError("job", "must be a number such as 12, or 12_3 for a task of an array", name)
-    number, task = str(int(found[1])), found[2]
+    number, task = check_job(name)
     jobs = live.picture.jobs
-    if task is not None and not task.startswith("["):
-        return _of_one(live, f"{number}_{int(task)}")
+    if task is not None:
+        return _of_one(live, f"{number}_{task}")
     if number in jobs:
         return _of_one(live, number)
     members = [job for job in jobs.values() if job.array == number]
     if members:
         return _of_array(live, number, sorted(members, key=lambda job: job.order))
     return _of_one(live, number)
+
+
+def check_job(name: str) -> tuple[str, str | None]:
+    """Return the number of a job, and of the task if it is one of an array.
+
+    Examples
+    --------
+    >>> check_job("12_3"), check_job("12_[4-9%2]")
+    (('12', '3'), ('12', None))
+    >>> check_job("all")
+    Traceback (most recent call last):
+    drfh.errors.InputError: job must be a number such as 12, or 12_3 for a task of an array, \
+got 'all'
+    """
+    found = _NAME.fullmatch(name.strip())
+    if found is None:
+        raise InputError("job", "must be a number such as 12, or 12_3 for a task of an array", name)
+    task = found[2]
+    if task is None or task.startswith("["):
+        return str(int(found[1])), None
+    return str(int(found[1])), str(int(task))
 
 
 def _of_one(live: Live, name: str) -> JobWhy:
@@ -135,9 +153,7 @@ def _of_one(live: Live, name: str) -> JobWhy:
     return JobWhy(name, user, state, text, nodes, slurm, why)
 
 
-def _told(
-    live: Live, job: SlurmJob, who: str
-) -> tuple[str, str, tuple[str, ...], Why | None]:
+def _told(live: Live, job: SlurmJob, who: str) -> tuple[str, str, tuple[str, ...], Why | None]:
     """Return the state of a job, the answer, its nodes and what the brain says."""
     if job.on:
         text = f"{who} runs on {_listed(list(job.on))}{_times(live, job)}."
