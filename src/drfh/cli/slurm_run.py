@@ -15,12 +15,13 @@ import typer
 
 from drfh.cli.output import print_json
 from drfh.cli.slurm_options import (
-    Json,
-    Partitions,
-    PolicyName,
-    UserBy,
-    Weights,
+    JsonOption,
+    PartitionOption,
+    PolicyOption,
+    UserByOption,
+    WeightsOption,
     open_site,
+    partition_names,
 )
 from drfh.errors import InputError
 
@@ -36,10 +37,10 @@ _HOLDERS = ("plugin", "controller")
 
 
 def run(
-    policy: PolicyName = None,
-    weights: Weights = None,
-    user_by: UserBy = None,
-    partitions: Partitions = None,
+    policy: PolicyOption = None,
+    weights: WeightsOption = None,
+    user_by: UserByOption = None,
+    partition: PartitionOption = None,
     hold_by: Annotated[
         str,
         typer.Option(
@@ -84,7 +85,7 @@ def run(
     rounds: Annotated[
         int | None, typer.Option(metavar="N", help="Stop after so many rounds.")
     ] = None,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Place the jobs of a Slurm cluster: the controller beside slurmctld.
 
@@ -94,7 +95,6 @@ def run(
     from drfh.engines.lock import ControllerLock
     from drfh.engines.metrics import Metrics, serve
     from drfh.engines.mirror import Mirror
-    from drfh.engines.slurm.commands import Slurm
     from drfh.engines.slurm.controller import Controller
     from drfh.engines.slurm.service import Service, check_plugin, check_rights
     from drfh.engines.slurm.site import lock_path
@@ -104,15 +104,11 @@ def run(
             raise InputError(option, "must be > 0", value)
     if hold_by not in _HOLDERS:
         raise InputError("--hold-by", "must be plugin or controller", hold_by)
-    slurm = Slurm()
-    configuration = slurm.configuration()
+    opened = open_site(policy, weights, user_by, partition, hold_by=hold_by, afresh=True)
+    slurm, site, configuration = opened.slurm, opened.site, opened.configuration
     check_rights(configuration)
     if hold_by == "plugin":
         check_plugin(configuration)
-    opened = open_site(
-        slurm, configuration, policy, weights, user_by, partitions, hold_by=hold_by, own=True
-    )
-    site, chosen = opened.site, opened.policy
     say = _say_json if as_json else _say
     with ExitStack() as stack:
         held = ControllerLock(lock or lock_path(configuration))
@@ -124,7 +120,7 @@ def run(
             server = stack.enter_context(serve(metrics, metrics_port))
             say(f"metrics: {server.url}")
             slurm.told = _watch(metrics)
-        mirror = Mirror(chosen)
+        mirror = Mirror(opened.policy)
         controller = Controller(slurm, site, mirror, patience=patience, batch=batch)
         if record_to is not None:
             header = {"policy": mirror.policy.name, "started": time.time(), **_shared(site)}
@@ -145,10 +141,10 @@ def run(
 
 def record(
     log: Annotated[Path, typer.Argument(metavar="LOG", help="The event log to write.")],
-    policy: PolicyName = None,
-    weights: Weights = None,
-    user_by: UserBy = None,
-    partitions: Partitions = None,
+    policy: PolicyOption = None,
+    weights: WeightsOption = None,
+    user_by: UserByOption = None,
+    partition: PartitionOption = None,
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", help="Time between two looks.")
     ] = 2.0,
@@ -159,28 +155,26 @@ def record(
     go_on: Annotated[
         bool, typer.Option("--append", help="Go on with a log that is there.")
     ] = False,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Keep the event log of a cluster that somebody else schedules; nothing is touched.
 
     drfh slurm replay LOG --policy best-fit-drfh then answers what drfh would have done.
     """
-    from drfh.engines.slurm.commands import Slurm
     from drfh.engines.slurm.recorder import Recorder
 
     if not 0 < interval < 1e9:
         raise InputError("--interval", "must be > 0", interval)
-    slurm = Slurm()
-    opened = open_site(slurm, slurm.configuration(), policy, weights, user_by, partitions)
+    opened = open_site(policy, weights, user_by, partition)
     say = _say_json if as_json else _say
     header = {
-        "policy": opened.policy_name,
+        "policy": opened.facts["policy"],
         "started": time.time(),
         "controls": False,
         **_shared(opened.site),
     }
     with _Journal(log, header, say, None, append=go_on, force=force) as journal:
-        recorder = Recorder(slurm, opened.site, journal.note, say=say)
+        recorder = Recorder(opened.slurm, opened.site, journal.note, say=say)
         with recorder.signals():
             recorder.run(interval, duration)
     if as_json:
@@ -193,13 +187,12 @@ def install(
     show: Annotated[
         bool, typer.Option("--print", help="Print the script; nothing is installed.")
     ] = False,
-    partitions: Partitions = None,
+    partition: PartitionOption = None,
 ) -> None:
     """Print job_submit.lua, which puts new jobs under a hold that their owners cannot lift.
 
     How to install it, and how to take it out again, stands at its top.
     """
-    from drfh.cli.slurm_options import partition_names
     from drfh.engines.slurm.commands import Slurm, SlurmError
     from drfh.engines.slurm.script import installation
 
@@ -210,7 +203,7 @@ def install(
         configuration = Slurm().configuration()
     except SlurmError:
         configuration = {}  # the script can be made on another machine
-    typer.echo(installation(configuration, partition_names(partitions)), nl=False)
+    typer.echo(installation(configuration, partition_names(partition)), nl=False)
 
 
 def release_all(
@@ -221,7 +214,7 @@ def release_all(
     hold_by: Annotated[
         str, typer.Option(metavar="plugin|controller", envvar="DRFH_SLURM_HOLD_BY")
     ] = "plugin",
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Give all waiting jobs back to Slurm's own scheduler, as their owners submitted them.
 
