@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from drfh.engines.mirror import Mirror
 from drfh.engines.slurm import orders
 from drfh.engines.slurm.commands import Slurm, SlurmError
-from drfh.engines.slurm.picture import Picture, look
+from drfh.engines.slurm.picture import Picture, SlurmJob, look
 from drfh.engines.slurm.site import Site
 from drfh.engines.slurm.wanting import View, view
 from drfh.engines.wanted import Wanted
@@ -32,8 +32,8 @@ class Cycle:
     ----------
     time
         When the cluster was looked at, seconds since 1970.
-    view
-        What was seen.
+    picture, view
+        What was seen, and what that means.
     placed
         What the brain decided, in order.
     released
@@ -49,6 +49,7 @@ class Cycle:
     """
 
     time: float
+    picture: Picture
     view: View
     placed: list[Placed] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
@@ -136,7 +137,7 @@ class Controller:
         before, starts = time.perf_counter(), self.mirror.starts
         self.mirror.follow(seen.wanted)
         placed = self.mirror.place(self.batch)
-        done = Cycle(picture.time, seen, placed, fresh=self.mirror.starts > starts)
+        done = Cycle(picture.time, picture, seen, placed, fresh=self.mirror.starts > starts)
         done.decision_seconds = time.perf_counter() - before
         if self.noted is not None:
             self.noted(picture.time, seen.wanted, placed)
@@ -187,26 +188,35 @@ class Controller:
                 job = seen.jobs[name]
                 back[name] = f"it did not start on {seen.released[name]} ({job.reason})"
                 self._refuse(name, job.reason, done.time)
-        known = seen.known.values()
-        parking = orders.together(seen.to_park, known)
-        lines = [
-            *orders.hold(orders.together(seen.to_hold, known)),
-            *orders.collect(orders.together(seen.to_collect, known), done.time, self.site.hold_by),
-            *orders.take_back((seen.jobs[name] for name in back), self.site.hold_by),
-            *orders.give_back(
-                orders.together(seen.to_give_back, known), done.time, self.site.hold_by
-            ),
-        ]
         done.taken_back = back
-        self._ask(lines, done)
+        known = seen.known.values()
+        self._hold_again(done, {name: seen.jobs[name] for name in back})
+        parking = orders.together(seen.to_park, known)
         if parking and self._ask(list(orders.park(parking)), done) == {}:
             # Only then: without its begin time it would start.
             self._ask(list(orders.release(parking)), done)
+        giving = orders.together(seen.to_give_back, known)
+        lines = [
+            *orders.hold(orders.together(seen.to_hold, known)),
+            *orders.give_back(giving, done.time, self.site.hold_by),
+        ]
+        self._ask(lines, done)
         for name, mark in seen.to_note.items():
             try:
                 self.slurm.call(*orders.note(name, mark))
             except SlurmError as error:
                 done.failed[name] = str(error)
+
+    def _hold_again(self, done: Cycle, back: dict[str, SlurmJob]) -> None:
+        """Hold what was released or parked; change what keeps it from starting only after that."""
+        collecting = orders.together(done.view.to_collect, done.view.known.values())
+        failed = self._ask(list(orders.hold_again([*back, *collecting], self.site.hold_by)), done)
+        if failed is None or "" in failed:
+            return
+        back = {name: job for name, job in back.items() if not _named(failed, name)}
+        collecting = {name: job for name, job in collecting.items() if not _named(failed, name)}
+        lines = [*orders.taken_back(back), *orders.collected(collecting, done.time)]
+        self._ask(lines, done)
 
     def _carry_out(self, done: Cycle) -> None:
         """Pin what was placed; release what is pinned."""
@@ -218,7 +228,7 @@ class Controller:
             # and see at the next look.
             self._hoped = dict.fromkeys(where, "its node could not be set")
             return
-        good = [name for name in where if not {name, name.partition("_")[0]} & failed.keys()]
+        good = [name for name in where if not _named(failed, name)]
         self._hoped = {
             name: failed.get(name, "its node could not be set") for name in set(where) - set(good)
         }
@@ -235,3 +245,8 @@ class Controller:
             return None
         done.failed |= failed
         return failed
+
+
+def _named(failed: dict[str, str], name: str) -> bool:
+    """Return whether an error is about this job, or about the array that it is part of."""
+    return name in failed or name.partition("_")[0] in failed

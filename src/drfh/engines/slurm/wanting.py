@@ -146,6 +146,8 @@ class _Sorter:
             self.to_collect.append(job)
         elif not mark.parked or job.hold == "user":
             self.to_park.append(job)
+        elif mark.held != (job.begins >= HELD_UNTIL - DAY):
+            self.to_note[job.name] = replace(mark, held=not mark.held)
         aside = f"waits for another job ({job.depends})" if job.depends else "can go on in a moment"
         task = self._task(job, job.demand, aside=aside, returned=mark.pin is not None)
         self._add(job, job.name, task)
