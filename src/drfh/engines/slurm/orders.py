@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from drfh.engines.slurm.marks import DAY, HELD_UNTIL, PARKED_UNTIL, Mark
 from drfh.engines.slurm.picture import SlurmJob
@@ -83,7 +84,7 @@ def taken_back(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
 
 
 def together(jobs: Iterable[SlurmJob], known: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
-    """Return what to call jobs: an array of which all tasks are meant by its own number.
+    """Return what to call jobs: an array of which all tasks are meant, and alike, by its number.
 
     Parameters
     ----------
@@ -95,11 +96,18 @@ def together(jobs: Iterable[SlurmJob], known: Iterable[SlurmJob]) -> dict[str, S
     meant = list(jobs)
     counts = Counter(job.array for job in meant if job.array is not None)
     there = Counter(job.array for job in known if job.array in counts)
-    return {
-        job.array if job.array is not None and counts[job.array] == there[job.array] else job.name:
-        job
-        for job in meant
-    }  # fmt: skip
+    kinds: dict[str | None, set[Any]] = {}
+    for job in meant:
+        kinds.setdefault(job.array, set()).add((job.mark, job.required, job.hold, job.begins))
+
+    def name(job: SlurmJob) -> str:
+        array = job.array
+        if array is None or counts[array] != there[array] or len(kinds[array]) > 1:
+            return job.name
+        # Slurm sets no node list for several tasks, and those that had a node were alone anyway.
+        return array if job.mark is None or job.mark.pin is None else job.name
+
+    return {name(job): job for job in meant}
 
 
 def hold(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
@@ -132,13 +140,14 @@ def collected(jobs: Mapping[str, SlurmJob], now: float) -> Iterator[str]:
 def give_back(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin") -> Iterator[str]:
     """Yield lines that leave jobs to Slurm's own scheduler, as their owners submitted them.
 
-    What its owner or an administrator holds stays held, by a hold of Slurm's own.
+    What its owner or an administrator holds stays held, by a hold of Slurm's own. The mark goes
+    last: while a job carries it, this can be done again if only half of it was done.
     """
     free = []
     for name, job in jobs.items():
         mark = job.mark or Mark()
         by_owner = job.begins >= HELD_UNTIL - DAY
-        changes = ["AdminComment="]
+        changes = []
         if mark.pin is not None and job.required == mark.pin:
             changes.append(f"ReqNodeList={mark.nodes}")
             if job.tasks > 1 and mark.most != 1:
@@ -149,11 +158,13 @@ def give_back(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin")
                 yield f"uhold {name}"
         elif mark.parked:
             changes.append(f"StartTime={_begin(mark, now)}")
-        yield f"update JobId={name} {' '.join(changes)}"
-        by_admin = job.hold == "admin" and hold_by == "plugin"
-        if job.hold != "no" and not (by_owner or by_admin or job.hold == "failed"):
+        if changes:
+            yield f"update JobId={name} {' '.join(changes)}"
+        if job.hold == ("user" if hold_by == "plugin" else "admin") and not by_owner:
             free.append(name)
     yield from release(free)
+    for name in jobs:
+        yield f"update JobId={name} AdminComment="
 
 
 def _begin(mark: Mark, now: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ __all__ = ["Service", "check_plugin", "check_rights", "release_all"]
 
 _SHORTEST_PAUSE = 0.05
 _LONGEST_PAUSE = 30.0
+_ENDED = re.compile("already finished|invalid job id", re.IGNORECASE)
 _REASONS = 4  # words of a reason that make a label of a metric
 
 
@@ -173,4 +175,6 @@ def release_all(slurm: Slurm, site: Site) -> tuple[list[str], dict[str, str]]:
     meant = orders.together(ours, picture.jobs.values())
     lines = list(orders.give_back(meant, picture.time, site.hold_by))
     failed = slurm.together(lines)
-    return [job.name for job in ours], failed
+    # What has ended meanwhile needs nothing any more.
+    ended = {name for name, words in failed.items() if name and _ENDED.search(words)}
+    return [job.name for job in ours], {k: v for k, v in failed.items() if k not in ended}
