@@ -16,6 +16,7 @@ __all__ = [
     "give_back",
     "hold",
     "hold_again",
+    "is_parked",
     "note",
     "park",
     "pin",
@@ -125,6 +126,11 @@ def park(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
         mark = replace(old, parked=True, begin=begin, held=held)
         far = datetime.fromtimestamp(HELD_UNTIL if held else PARKED_UNTIL).isoformat()
         yield f"update JobId={name} StartTime={far} AdminComment={mark}"
+
+
+def is_parked(job: SlurmJob) -> bool:
+    """Return whether a job has a begin time far away already."""
+    return job.mark is not None and job.mark.parked and job.begins >= PARKED_UNTIL - DAY
 
 
 def collected(jobs: Mapping[str, SlurmJob], now: float) -> Iterator[str]:
