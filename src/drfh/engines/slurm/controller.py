@@ -62,7 +62,7 @@ class Cycle:
     def busy(self) -> bool:
         """Whether something was asked of Slurm, so that the next look shows something new."""
         seen = self.view
-        asked = (seen.to_hold, seen.to_give_back, seen.to_park, seen.to_collect)
+        asked = (seen.to_hold, seen.to_give_back, seen.to_park, seen.to_collect, seen.to_keep)
         return bool(self.placed or self.taken_back or any(asked))
 
 
@@ -194,6 +194,7 @@ class Controller:
         giving = orders.together(seen.to_give_back, known)
         lines = [
             *orders.hold(orders.together(seen.to_hold, known)),
+            *orders.keep(orders.together(seen.to_keep, known)),
             *orders.give_back(giving, done.time, self.site.hold_by),
         ]
         self._ask(lines, done)

@@ -17,6 +17,7 @@ __all__ = [
     "hold",
     "hold_again",
     "is_parked",
+    "keep",
     "note",
     "park",
     "pin",
@@ -79,7 +80,11 @@ def hold_again(names: Iterable[str], hold_by: str = "plugin") -> Iterator[str]:
 def taken_back(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
     """Yield lines for jobs that are under the hold again, after they had a node."""
     for name, job in jobs.items():
-        if job.mark is not None and job.restarts != job.mark.restarts:
+        mark = job.mark or Mark()
+        if mark.held:
+            begin = " StartTime=now" if job.begins >= HELD_UNTIL - DAY else ""
+            yield f"update JobId={name} AdminComment={_plain(mark, held=False)}{begin}"
+        elif job.restarts != mark.restarts:
             # Slurm lets a requeued job wait for a while; it may go where there is room.
             yield f"update JobId={name} StartTime=now"
 
@@ -123,7 +128,7 @@ def park(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
         old = job.mark or Mark()
         held = job.begins >= HELD_UNTIL - DAY  # by its owner
         begin = old.begin if old.parked or held else int(job.begins)
-        mark = replace(old, parked=True, begin=begin, held=held)
+        mark = _plain(old, parked=True, begin=begin, held=held)
         far = datetime.fromtimestamp(HELD_UNTIL if held else PARKED_UNTIL).isoformat()
         yield f"update JobId={name} StartTime={far} AdminComment={mark}"
 
@@ -139,7 +144,7 @@ def collected(jobs: Mapping[str, SlurmJob], now: float) -> Iterator[str]:
         old = job.mark or Mark()
         held = job.begins >= HELD_UNTIL - DAY  # by its owner, meanwhile: that begin time stays
         begin = "" if held else f" StartTime={_begin(old, now)}"
-        mark = replace(old, parked=False, begin=0, held=held)
+        mark = _plain(old, parked=False, begin=0, held=held)
         yield f"update JobId={name} AdminComment={mark}{begin}"
 
 
@@ -171,6 +176,19 @@ def give_back(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin")
     yield from release(free)
     for name in jobs:
         yield f"update JobId={name} AdminComment="
+
+
+def keep(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
+    """Yield lines that make a hold of ``scontrol requeuehold`` one that the owner can lift."""
+    far = datetime.fromtimestamp(HELD_UNTIL).isoformat()
+    for name, job in jobs.items():
+        mark = _plain(job.mark or Mark(), held=True, restarts=job.restarts)
+        yield f"update JobId={name} StartTime={far} AdminComment={mark}"
+
+
+def _plain(mark: Mark, **changes: Any) -> Mark:
+    """Return a changed mark without words, which may have blanks and are written again."""
+    return replace(mark, refused="", **changes)
 
 
 def _begin(mark: Mark, now: float) -> str:
