@@ -32,8 +32,8 @@ class Cycle:
     ----------
     time
         When the cluster was looked at, seconds since 1970.
-    view
-        What was seen.
+    picture, view
+        What was seen, and what that means.
     placed
         What the brain decided, in order.
     released
@@ -49,6 +49,7 @@ class Cycle:
     """
 
     time: float
+    picture: Picture
     view: View
     placed: list[Placed] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
@@ -136,7 +137,7 @@ class Controller:
         before, starts = time.perf_counter(), self.mirror.starts
         self.mirror.follow(seen.wanted)
         placed = self.mirror.place(self.batch)
-        done = Cycle(picture.time, seen, placed, fresh=self.mirror.starts > starts)
+        done = Cycle(picture.time, picture, seen, placed, fresh=self.mirror.starts > starts)
         done.decision_seconds = time.perf_counter() - before
         if self.noted is not None:
             self.noted(picture.time, seen.wanted, placed)
