@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import time
 from collections.abc import Callable, Mapping
 
@@ -20,6 +21,7 @@ __all__ = ["Service", "check_plugin", "check_rights", "release_all"]
 
 _SHORTEST_PAUSE = 0.05
 _LONGEST_PAUSE = 30.0
+_ENDED = re.compile("already finished|invalid job id", re.IGNORECASE)
 
 
 class Service(Stopping):
@@ -162,4 +164,6 @@ def release_all(slurm: Slurm, site: Site) -> tuple[list[str], dict[str, str]]:
     meant = orders.together(ours, picture.jobs.values())
     lines = list(orders.give_back(meant, picture.time, site.hold_by))
     failed = slurm.together(lines)
-    return [job.name for job in ours], failed
+    # What has ended meanwhile needs nothing any more.
+    ended = {name for name, words in failed.items() if name and _ENDED.search(words)}
+    return [job.name for job in ours], {k: v for k, v in failed.items() if k not in ended}
