@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONUTF8 := 1
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help run tour test test-slow lint bench bench-audit bench-schedule bench-simulate bench-trace docs pictures reference browser lock clean
+.PHONY: help run tour test test-slow lint bench bench-audit bench-schedule bench-simulate bench-trace docs pictures reference browser slurm lock clean
 .DEFAULT_GOAL := help
 
 help:  ## Show the targets
@@ -52,7 +52,22 @@ browser:  ## Install Debian's chromium for the tests of pages, where that is pos
 	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } || \
 	    echo "no chromium and no way to install it: the tests of pages will be skipped"
 
-test: $(VENV)/.dev $(VENV)/.warm lint browser  ## Set up, lint, type-check, run all tests and build the docs
+# The packages' daemons stay asleep: where nothing says so already, policy-rc.d does for as long as
+# it takes.
+slurm:  ## Install Debian's Slurm for the tests with a real cluster, where that is possible
+	@PATH="$$PATH:/usr/sbin:/sbin"; \
+	for program in munged slurmctld slurmd sbatch; do \
+	    command -v $$program >/dev/null || absent="$$absent $$program"; \
+	done; \
+	[ -z "$$absent" ] || { [ "$$(id -u)" = 0 ] && apt-get update -qq && { \
+	    policy=/usr/sbin/policy-rc.d; \
+	    [ -e $$policy ] || { trap "rm -f $$policy" EXIT; trap 'exit 1' INT TERM; \
+	        printf '#!/bin/sh\nexit 101\n' >$$policy && chmod 755 $$policy; }; \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+	        slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins >/dev/null; }; } || \
+	    echo "no Slurm and no way to install it: the tests with a real Slurm will be skipped"
+
+test: $(VENV)/.dev $(VENV)/.warm lint browser slurm  ## Set up, lint, type-check, run all tests and build the docs
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow' --cov --cov-report=term
 	@$(BIN)/mkdocs build --strict --quiet
 

@@ -6,6 +6,7 @@ How a page is run, top to bottom, in one temporary folder and one Python namespa
 - ``console`` blocks: lines that start with ``$ `` run in bash, the lines below are their output.
   The exit code is 0, or the one in a trailing ``# exit 2``. A line ``...`` stands for any lines.
 - ``yaml`` and ``json`` blocks with ``title="NAME"`` are written to that file, for later blocks.
+- A page that says ``<!-- run with: slurm -->`` is run with a real Slurm cluster beside it.
 - ``bash`` blocks are not run, so only ``make``, ``git clone`` and ``cd`` may stand there.
 """
 
@@ -31,6 +32,7 @@ import yaml
 import drfh
 from drfh.files import scenario_schema
 from drfh.files.schema import GroupModel, ScenarioModel, UserModel
+from tests.slurm_cluster import slurm_cluster
 
 ROOT = Path(__file__).parents[1]
 SOURCE = Path(drfh.__file__).parents[1]
@@ -38,6 +40,7 @@ RUN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [*RUN, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 LANGUAGES = {"python", "console", "bash", "yaml", "json", "text", "bibtex"}
 
+_WITH_SLURM = "<!-- run with: slurm -->"
 _FENCE = re.compile(r"```(\w*)([^\n`]*)")
 _EXIT = re.compile(r"#\s*exit (\d+)\s*$")
 _TIME = re.compile(
@@ -223,7 +226,12 @@ def name(path: Path) -> str:
 @pytest.mark.parametrize("path", RUN, ids=name)
 def test_page_is_true(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run_page(path.read_text(encoding="utf-8"), name(path), tmp_path)
+    text = path.read_text(encoding="utf-8")
+    with slurm_cluster() if _WITH_SLURM in text else contextlib.nullcontext() as sandbox:
+        if sandbox is not None:
+            monkeypatch.setenv("SLURM_CONF", sandbox.environment["SLURM_CONF"])
+            monkeypatch.setenv("PATH", sandbox.environment["PATH"])
+        run_page(text, name(path), tmp_path)
 
 
 @pytest.mark.parametrize("path", LINKED, ids=name)

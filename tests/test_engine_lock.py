@@ -482,6 +482,15 @@ def test_a_later_process_with_the_same_number_is_another() -> None:
     assert is_running(facts | {"pid": 2**70}) is False
 
 
+def test_no_two_processes_share_a_birth(path: Path) -> None:
+    with ControllerLock(path).acquire({}):
+        own = ControllerLock.read(path)
+    assert own is not None
+    assert int(own["birth"]) > 0
+    assert is_running(own | {"pid": 1, "birth": None}) is True
+    assert is_running(own | {"pid": 1}) is False
+
+
 HAMMER = """
 import os, random, sys
 from drfh.engines.lock import ControllerLock

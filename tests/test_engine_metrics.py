@@ -6,6 +6,7 @@ import http.client
 import math
 import re
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -281,39 +282,66 @@ def test_an_unknown_name_is_a_name_error() -> None:
         Metrics().add("drfh_placements")
 
 
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Let threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("restless")
 def test_threads_lose_nothing_and_see_whole_families() -> None:
     metrics = Metrics()
-    threads, rounds = 6, 400
-    torn: list[str] = []
+    threads, rounds = 6, 3000
+    torn: set[str] = set()
 
-    def write(index: int) -> None:
+    def write() -> None:
         for number in range(rounds):
             metrics.add("drfh_placements_total")
             metrics.observe("drfh_cycle_seconds", 1.0)
             metrics.replace("drfh_servers", {"up": number, "down": number})
-            metrics.add("drfh_errors_total", command=f"c{index}-{number % 7}")
+            metrics.add("drfh_errors_total", command=str(number % 7))
 
-    def read() -> None:
-        while any(writer.is_alive() for writer in writers):
-            families = parse(metrics.render())
-            if len(set(families["drfh_servers"].samples.values())) > 1:
-                torn.append("drfh_servers")
-            cycle = families["drfh_cycle_seconds"].samples
-            sums = [v for (name, _), v in cycle.items() if name.endswith(("_sum", "_count"))]
-            if len(set(sums)) > 1:
-                torn.append("drfh_cycle_seconds")
-
-    writers = [threading.Thread(target=write, args=(index,)) for index in range(threads)]
+    writers = [threading.Thread(target=write) for _ in range(threads)]
     for writer in writers:
         writer.start()
-    read()
+    while any(writer.is_alive() for writer in writers):
+        text = metrics.render()
+        for same in ("drfh_servers{", "drfh_cycle_seconds_(?:sum|count)"):
+            if len(set(map(float, re.findall(rf"^{same}.*? ([0-9.]+)$", text, re.M)))) > 1:
+                torn.add(same)
     for writer in writers:
         writer.join()
+    parse(text)
     assert not torn
     assert value(metrics, "drfh_placements_total") == threads * rounds
     assert value(metrics, "drfh_cycle_seconds_count") == threads * rounds
     errors = parse(metrics.render())["drfh_errors_total"].samples
     assert sum(errors.values()) == threads * rounds
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m: m.set("drfh_servers", 1, state="up"),
+        lambda m: m.replace("drfh_servers", {"up": 1}),
+        lambda m: m.add("drfh_placements_total"),
+        lambda m: m.observe("drfh_cycle_seconds", 1),
+        lambda m: m.render(),
+    ],
+)
+def test_nothing_is_read_or_written_while_another_thread_writes(
+    call: Callable[[Metrics], None],
+) -> None:
+    metrics = Metrics()
+    thread = threading.Thread(target=call, args=(metrics,))
+    with metrics._lock:
+        thread.start()
+        thread.join(0.05)
+        assert thread.is_alive()
+    thread.join()
 
 
 # The server

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -197,7 +198,7 @@ def test_a_port_that_somebody_takes_first(
 def test_when_every_port_is_taken(place: Path, stealing: Callable[[int, int], list[int]]) -> None:
     stolen = stealing(0, 99)
     sandbox = Sandbox(place, SMALL)
-    with pytest.raises(DrfhError, match="^slurmctld ended: .*Address already in use$"):
+    with pytest.raises(DrfhError, match=r"^slurmctld ended: .*Address already in use$"):
         sandbox.start()
     assert len(stolen) == 5
     assert not processes(sandbox)
@@ -208,7 +209,7 @@ def test_sandboxes_claim_their_ports() -> None:
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patch:  # everybody looks at the same place
         patch.setattr(module, "_SPARE_PORTS", range(first[0], first[0] + 201))
-        patch.setattr(module.secrets, "randbelow", lambda number: 0)
+        patch.setattr(secrets, "randbelow", lambda number: 0)
         second, more = module._free_ports(3)
         assert not set(first) & set(second)
         for claim in claims + more:

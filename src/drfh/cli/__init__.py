@@ -10,7 +10,18 @@ from typing import Annotated, Any
 
 import typer
 
-from drfh.cli import allocate, audit, compare, report, reproduce, scenario, simulate, tour, trace
+from drfh.cli import (
+    allocate,
+    audit,
+    compare,
+    report,
+    reproduce,
+    scenario,
+    simulate,
+    slurm,
+    tour,
+    trace,
+)
 from drfh.errors import DrfhError
 
 __all__ = ["app", "main"]
@@ -24,6 +35,7 @@ VERBS: dict[str, typer.Typer | Callable[..., None]] = {
     "reproduce": reproduce.reproduce,
     "scenario": scenario.app,
     "simulate": simulate.simulate,
+    "slurm": slurm.app,
     "tour": tour.tour,
     "trace": trace.app,
 }

@@ -15,6 +15,7 @@ import typer
 
 from drfh.cli.output import console, print_json
 from drfh.cli.slurm_options import (
+    JsonOption,
     OpenSite,
     PartitionOption,
     PolicyOption,
@@ -32,8 +33,6 @@ __all__ = ["audit", "status", "why"]
 
 _SECONDS = 2.0
 _FEW_USERS = 4
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def status(

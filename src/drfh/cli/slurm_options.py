@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from drfh.engines.slurm.live import Live
     from drfh.engines.slurm.site import Site
 
-__all__ = ["ControllerFacts", "OpenSite", "PartitionOption", "PolicyOption", "UserByOption",
-           "WeightsOption", "controller_facts", "open_site"]  # fmt: skip
+__all__ = ["ControllerFacts", "JsonOption", "OpenSite", "PartitionOption", "PolicyOption",
+           "UserByOption", "WeightsOption", "controller_facts", "open_site",
+           "partition_names"]  # fmt: skip
 
 DEFAULT_POLICY = "best-fit-drfh"
 _SHARERS = ("user", "account", "partition")
@@ -64,6 +65,7 @@ PartitionOption = Annotated[
         help="A partition that drfh manages, again for more; else all. Commas work, too.",
     ),
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +120,34 @@ class OpenSite:
         By which it is shared.
     controller : ControllerFacts
         Who drives it.
-    name : str
-        What Slurm calls the cluster.
+    configuration : mapping
+        What ``scontrol show config`` says.
     """
 
     slurm: Slurm
     site: Site
     policy: str | Mapping[str, Any]
     controller: ControllerFacts
-    name: str
+    configuration: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """What Slurm calls the cluster."""
+        return self.configuration.get("ClusterName", "Slurm")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a controller that shares it so writes down for others."""
+        from drfh.policies import find_policy
+
+        site = self.site
+        return {
+            "policy": find_policy(self.policy).name,
+            "user_by": site.user_by,
+            "weights": dict(site.weights),
+            "partitions": list(site.partitions),
+            "hold_by": site.hold_by,
+        }
 
     def look(self) -> Live:
         """Look at it once."""
@@ -142,6 +163,7 @@ def open_site(
     partitions: Sequence[str] | None = None,
     *,
     hold_by: str | None = None,
+    afresh: bool = False,
     environment: Mapping[str, str] | None = None,
 ) -> OpenSite:
     """Find the cluster; what is not given is as its controller has it, or the default.
@@ -152,6 +174,8 @@ def open_site(
         As on the command line: a name, a file, ``user`` and so on, names.
     hold_by
         Who puts new jobs under the hold, as :class:`~drfh.engines.slurm.site.Site` has it.
+    afresh
+        As the options say, whatever another controller does or did.
     environment
         Of Slurm's commands; by default that of this process.
     """
@@ -165,11 +189,11 @@ def open_site(
     if policy is not None:
         find_policy(policy)
     own = None if weights is None else read_weights(Path(weights))
-    named = _names(partitions or ())
+    named = partition_names(partitions)
     slurm = Slurm(environment)
     configuration = slurm.configuration()
     controller = controller_facts(configuration)
-    known = _Told(controller.facts)
+    known = _Told({} if afresh else controller.facts)
     site = site_of(
         configuration,
         user_by=user_by or known.one_of("user_by", _SHARERS, "user"),
@@ -177,8 +201,7 @@ def open_site(
         partitions=named or known.names("partitions"),
         hold_by=hold_by or known.one_of("hold_by", ("plugin", "controller"), "plugin"),
     )
-    name = configuration.get("ClusterName", "Slurm")
-    return OpenSite(slurm, site, policy or known.policy(), controller, name)
+    return OpenSite(slurm, site, policy or known.policy(), controller, configuration)
 
 
 def controller_facts(configuration: Mapping[str, str]) -> ControllerFacts:
@@ -239,8 +262,15 @@ class _Told:
         return {str(name): read_weight(value, str(name)) for name, value in found.items()}
 
 
-def _names(given: Sequence[str]) -> tuple[str, ...]:
-    names = [part.strip() for word in given for part in word.split(",")]
+def partition_names(given: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the partitions of an option that may be given again, or have commas.
+
+    Examples
+    --------
+    >>> partition_names(["main,gpu", "long"])
+    ('main', 'gpu', 'long')
+    """
+    names = [part.strip() for word in given or () for part in word.split(",")]
     return tuple(dict.fromkeys(name for name in names if name))
 
 

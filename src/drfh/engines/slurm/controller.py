@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from drfh.engines.mirror import Mirror
 from drfh.engines.slurm import orders
 from drfh.engines.slurm.commands import Slurm, SlurmError
-from drfh.engines.slurm.picture import Picture, look
+from drfh.engines.slurm.picture import Picture, SlurmJob, look
 from drfh.engines.slurm.site import Site
 from drfh.engines.slurm.wanting import View, view
+from drfh.engines.wanted import Wanted
 from drfh.scheduler import Placed
 
 __all__ = ["Controller", "Cycle"]
@@ -89,6 +90,9 @@ class Controller:
         Seconds that a released job may wait for its node before it is taken back.
     batch
         Most jobs that are placed in one round.
+    noted
+        Called in each round after the decision and before anything is done about it, with the
+        time, what was wanted and what was placed: the journal.
     clock
         Seconds since 1970.
     """
@@ -101,13 +105,21 @@ class Controller:
         *,
         patience: float = 60.0,
         batch: int = 200,
+        noted: Callable[[float, Wanted, list[Placed]], None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.slurm, self.site, self.mirror = slurm, site, mirror
-        self.patience, self.batch, self.clock = patience, batch, clock
+        self.patience, self.batch, self.noted, self.clock = patience, batch, noted, clock
         self._waiting_since: dict[str, float] = {}
         self._refusals: dict[str, _Refusals] = {}
         self._hoped: dict[str, str] = {}  # what the last round released: job → node
+
+    def forget(self) -> None:
+        """Drop everything that was remembered, as after a restart."""
+        self.mirror = Mirror(self.mirror.policy, seed=self.mirror.seed)
+        self._waiting_since.clear()
+        self._refusals.clear()
+        self._hoped.clear()
 
     def look(self) -> Picture:
         """Read nodes and jobs."""
@@ -126,6 +138,8 @@ class Controller:
         placed = self.mirror.place(self.batch)
         done = Cycle(picture.time, seen, placed, fresh=self.mirror.starts > starts)
         done.decision_seconds = time.perf_counter() - before
+        if self.noted is not None:
+            self.noted(picture.time, seen.wanted, placed)
         self._put_in_order(done)
         self._carry_out(done)
         done.seconds = time.perf_counter() - started
@@ -173,24 +187,35 @@ class Controller:
                 job = seen.jobs[name]
                 back[name] = f"it did not start on {seen.released[name]} ({job.reason})"
                 self._refuse(name, job.reason, done.time)
-        known = seen.known.values()
-        parking = orders.together(seen.to_park, known)
-        lines = [
-            *orders.hold(orders.together(seen.to_hold, known)),
-            *orders.collect(orders.together(seen.to_collect, known), done.time, self.site.hold_by),
-            *orders.take_back((seen.jobs[name] for name in back), self.site.hold_by),
-            *orders.give_back(seen.to_give_back),
-        ]
         done.taken_back = back
-        self._ask(lines, done)
+        known = seen.known.values()
+        self._hold_again(done, {name: seen.jobs[name] for name in back})
+        parking = orders.together(seen.to_park, known)
         if parking and self._ask(list(orders.park(parking)), done) == {}:
             # Only then: without its begin time it would start.
             self._ask(list(orders.release(parking)), done)
+        giving = orders.together(seen.to_give_back, known)
+        lines = [
+            *orders.hold(orders.together(seen.to_hold, known)),
+            *orders.give_back(giving, done.time, self.site.hold_by),
+        ]
+        self._ask(lines, done)
         for name, mark in seen.to_note.items():
             try:
                 self.slurm.call(*orders.note(name, mark))
             except SlurmError as error:
                 done.failed[name] = str(error)
+
+    def _hold_again(self, done: Cycle, back: dict[str, SlurmJob]) -> None:
+        """Hold what was released or parked; change what keeps it from starting only after that."""
+        collecting = orders.together(done.view.to_collect, done.view.known.values())
+        failed = self._ask(list(orders.hold_again([*back, *collecting], self.site.hold_by)), done)
+        if failed is None or "" in failed:
+            return
+        back = {name: job for name, job in back.items() if not _named(failed, name)}
+        collecting = {name: job for name, job in collecting.items() if not _named(failed, name)}
+        lines = [*orders.taken_back(back), *orders.collected(collecting, done.time)]
+        self._ask(lines, done)
 
     def _carry_out(self, done: Cycle) -> None:
         """Pin what was placed; release what is pinned."""
@@ -202,7 +227,7 @@ class Controller:
             # and see at the next look.
             self._hoped = dict.fromkeys(where, "its node could not be set")
             return
-        good = [name for name in where if not {name, name.partition("_")[0]} & failed.keys()]
+        good = [name for name in where if not _named(failed, name)]
         self._hoped = {
             name: failed.get(name, "its node could not be set") for name in set(where) - set(good)
         }
@@ -219,3 +244,8 @@ class Controller:
             return None
         done.failed |= failed
         return failed
+
+
+def _named(failed: dict[str, str], name: str) -> bool:
+    """Return whether an error is about this job, or about the array that it is part of."""
+    return name in failed or name.partition("_")[0] in failed

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["HELD_UNTIL", "PARKED_UNTIL", "Mark", "read_mark"]
+__all__ = ["DAY", "HELD_UNTIL", "PARKED_UNTIL", "Mark", "read_mark"]
 
 #: Begin times that mean something: its owner holds it (2099); it waits for another job (2098).
 #: Slurm looks at dependencies only of jobs that are not held, so a begin time holds those.
 HELD_UNTIL, PARKED_UNTIL = 4_070_908_800, 4_039_372_800
+#: How far a begin time may be off, as commands write local time.
+DAY = 86_400
 
 _NAME = "drfh"
 

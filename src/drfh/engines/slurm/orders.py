@@ -7,22 +7,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from drfh.engines.slurm.marks import PARKED_UNTIL, Mark
+from drfh.engines.slurm.marks import DAY, HELD_UNTIL, PARKED_UNTIL, Mark
 from drfh.engines.slurm.picture import SlurmJob
 
 __all__ = [
-    "collect",
+    "collected",
     "give_back",
     "hold",
+    "hold_again",
     "note",
     "park",
     "pin",
     "release",
-    "take_back",
+    "taken_back",
     "together",
 ]
 
 _AT_ONCE = 100  # jobs in one line
+_NO_END = 500_000  # nodes
 
 
 def pin(name: str, node: str, job: SlurmJob) -> str:
@@ -58,17 +60,26 @@ def release(names: Iterable[str]) -> Iterator[str]:
         yield f"release {','.join(listed[start : start + _AT_ONCE])}"
 
 
-def take_back(jobs: Iterable[SlurmJob], hold_by: str = "plugin") -> Iterator[str]:
-    """Yield lines that put jobs under the hold again."""
-    listed = list(jobs)
+def hold_again(names: Iterable[str], hold_by: str = "plugin") -> Iterator[str]:
+    """Yield lines that put jobs under the hold again.
+
+    Examples
+    --------
+    >>> list(hold_again(["7", "9_3"]))
+    ['uhold 7,9_3']
+    """
+    listed = list(names)
     word = "uhold" if hold_by == "plugin" else "hold"
-    names = [job.name for job in listed]
-    for start in range(0, len(names), _AT_ONCE):
-        yield f"{word} {','.join(names[start : start + _AT_ONCE])}"
-    for job in listed:
+    for start in range(0, len(listed), _AT_ONCE):
+        yield f"{word} {','.join(listed[start : start + _AT_ONCE])}"
+
+
+def taken_back(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
+    """Yield lines for jobs that are under the hold again, after they had a node."""
+    for name, job in jobs.items():
         if job.mark is not None and job.restarts != job.mark.restarts:
             # Slurm lets a requeued job wait for a while; it may go where there is room.
-            yield f"update JobId={job.name} StartTime=now"
+            yield f"update JobId={name} StartTime=now"
 
 
 def together(jobs: Iterable[SlurmJob], known: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
@@ -99,37 +110,55 @@ def hold(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
 
 def park(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
     """Yield lines that give jobs a begin time far away; released then, they still wait."""
-    far = datetime.fromtimestamp(PARKED_UNTIL).isoformat()
     for name, job in jobs.items():
         old = job.mark or Mark()
-        begin = old.begin if old.parked else int(job.begins)
-        mark = replace(old, parked=True, begin=begin)
+        held = job.begins >= HELD_UNTIL - DAY  # by its owner
+        begin = old.begin if old.parked or held else int(job.begins)
+        mark = replace(old, parked=True, begin=begin, held=held)
+        far = datetime.fromtimestamp(HELD_UNTIL if held else PARKED_UNTIL).isoformat()
         yield f"update JobId={name} StartTime={far} AdminComment={mark}"
 
 
-def collect(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin") -> Iterator[str]:
-    """Yield lines that put jobs under the hold which need not wait for another one any more."""
-    word = "uhold" if hold_by == "plugin" else "hold"
+def collected(jobs: Mapping[str, SlurmJob], now: float) -> Iterator[str]:
+    """Yield lines for jobs under the hold again, which need not wait for another one any more."""
     for name, job in jobs.items():
         old = job.mark or Mark()
-        begin = datetime.fromtimestamp(old.begin).isoformat() if old.begin > now else "now"
-        mark = replace(old, parked=False, begin=0)
-        yield f"{word} {name}"
-        yield f"update JobId={name} StartTime={begin} AdminComment={mark}"
+        held = job.begins >= HELD_UNTIL - DAY  # by its owner, meanwhile: that begin time stays
+        begin = "" if held else f" StartTime={_begin(old, now)}"
+        mark = replace(old, parked=False, begin=0, held=held)
+        yield f"update JobId={name} AdminComment={mark}{begin}"
 
 
-def give_back(jobs: Iterable[SlurmJob]) -> Iterator[str]:
-    """Yield lines that leave jobs to Slurm's own scheduler, with the nodes their owners named."""
-    listed = list(jobs)
-    for job in listed:
+def give_back(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin") -> Iterator[str]:
+    """Yield lines that leave jobs to Slurm's own scheduler, as their owners submitted them.
+
+    What its owner or an administrator holds stays held, by a hold of Slurm's own.
+    """
+    free = []
+    for name, job in jobs.items():
         mark = job.mark or Mark()
+        by_owner = job.begins >= HELD_UNTIL - DAY
         changes = ["AdminComment="]
         if mark.pin is not None and job.required == mark.pin:
-            changes.insert(0, f"ReqNodeList={mark.nodes}")
+            changes.append(f"ReqNodeList={mark.nodes}")
             if job.tasks > 1 and mark.most != 1:
-                changes.insert(1, f"NumNodes=1-{mark.most or 500_000}")
-        yield f"update JobId={job.name} {' '.join(changes)}"
-    yield from release(job.name for job in listed if job.hold != "no")
+                changes.append(f"NumNodes=1-{mark.most or _NO_END}")
+        if by_owner:
+            changes.append("StartTime=now")
+            if job.hold == "no":
+                yield f"uhold {name}"
+        elif mark.parked:
+            changes.append(f"StartTime={_begin(mark, now)}")
+        yield f"update JobId={name} {' '.join(changes)}"
+        by_admin = job.hold == "admin" and hold_by == "plugin"
+        if job.hold != "no" and not (by_owner or by_admin or job.hold == "failed"):
+            free.append(name)
+    yield from release(free)
+
+
+def _begin(mark: Mark, now: float) -> str:
+    """Return the begin time that its owner asked for."""
+    return datetime.fromtimestamp(mark.begin).isoformat() if mark.begin > now else "now"
 
 
 def note(name: str, mark: Mark) -> tuple[str, ...]:

@@ -215,7 +215,7 @@ class Sandbox:
         as_user: dict[str, Any] = {}
         if user is not None:
             as_user = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
-        done = subprocess.run(
+        done: subprocess.CompletedProcess[str] = subprocess.run(
             words, env=self.environment, capture_output=True, text=True, cwd="/", **as_user
         )
         if check and done.returncode:

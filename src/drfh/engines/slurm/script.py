@@ -11,17 +11,12 @@ import re
 from collections.abc import Mapping, Sequence
 from string import Template
 
+from drfh.engines.slurm.marks import HELD_UNTIL, PARKED_UNTIL, Mark
 from drfh.errors import InputError
 
-__all__ = ["FAR_FUTURE", "HELD_BY_OWNER", "MARK", "installation", "submit_script", "trusted_uids"]
+__all__ = ["installation", "submit_script", "trusted_uids"]
 
-#: Start of AdminComment of the jobs that drfh places.
-MARK = "drfh"
-#: Follows the mark if the owner holds the job: ``scontrol release`` of the owner is then for this.
-HELD_BY_OWNER = ";held"
-#: 2099-01-01, in seconds since 1970: the begin time of a job that its owner holds.
-FAR_FUTURE = 4_070_908_800
-
+_OURS, _HELD, _PARKED = (str(mark) for mark in (Mark(), Mark(held=True), Mark(parked=True)))
 _LARGEST_UID = 2**32 - 3  # the two above it mean "nobody" and "not given"
 
 
@@ -48,8 +43,8 @@ def submit_script(
     Examples
     --------
     >>> script = submit_script(["main"], [0, 64030])
-    >>> [line for line in script.splitlines() if line.startswith("local DRFH_")][:2]
-    ['local DRFH_PARTITIONS = {["main"] = true}', 'local DRFH_TRUSTED = {[0] = true, [64030] = true}']
+    >>> print(*(line for line in script.splitlines() if "[64030]" in line or '["main"]' in line))
+    local DRFH_PARTITIONS = {["main"] = true} local DRFH_TRUSTED = {[0] = true, [64030] = true}
     """
     for name in partitions:
         if not re.fullmatch(r"[^\s,\x00-\x1f\x7f]+", name):
@@ -63,15 +58,17 @@ def submit_script(
         what="jobs of " + ", ".join(dict.fromkeys(partitions)) if partitions else "all jobs",
         partitions="{" + ", ".join(names) + "}" if names else "nil",
         trusted="{" + ", ".join(f"[{uid}] = true" for uid in dict.fromkeys(trusted)) + "}",
-        markword=MARK,
-        heldword=f'"{HELD_BY_OWNER}"',
-        mark=_quoted(MARK),
-        held=_quoted(HELD_BY_OWNER),
-        far=FAR_FUTURE,
+        markword=_OURS,
+        heldword=f'"{_HELD.removeprefix(_OURS)}"',
+        mark=_quoted(_OURS),
+        held=_quoted(_HELD.removeprefix(_OURS)),
+        parkedword=_quoted(_PARKED.removeprefix(_OURS)),
+        far=HELD_UNTIL,
+        parked=PARKED_UNTIL,
         path=f"{directory.rstrip('/')}/job_submit.lua",
         conf=f"{directory.rstrip('/')}/slurm.conf",
         setting=f"JobSubmitPlugins={setting}",
-        now=f"(now: {','.join(plugins)})" if plugins else "",
+        now=f"  (now: {','.join(plugins)})" if plugins else "",
     )
 
 
@@ -125,14 +122,14 @@ _SCRIPT = r"""-- job_submit.lua: hands $what to drfh, which decides when and whe
 --
 -- To install
 --   1. Save this file as $path, readable for SlurmUser.
---   2. In $conf: $setting $now
+--   2. In $conf: $setting$now
 --      Plugins run in this order; lua is last, so that it sees the partition the others chose.
 --   3. scontrol reconfigure
 --   4. Start drfh: without it, jobs that are submitted from now on stay held.
 -- To take it out
 --   1. Stop drfh. Put back the old line JobSubmitPlugins, then scontrol reconfigure.
 --   2. As root, give the jobs back to Slurm; those that their owners hold stay held:
---        squeue --noheader --states=PENDING --Format=JobArrayID:50,AdminComment:50 |
+--        squeue --noheader --states=PENDING --array --Format=JobArrayID:50,admin_comment:50 |
 --        while read -r job mark; do
 --          case $$mark in
 --            $markword*$heldword*) scontrol update JobId=$$job ReqNodeList= StartTime=now ;;
@@ -167,6 +164,9 @@ local DRFH_HELD = $held
 -- Every job is held for drfh, so an owner's own hold must be something else: a begin time far away
 -- (2099-01-01).
 local DRFH_FAR = $far
+-- Slurm looks at dependencies only of jobs that are not held: drfh gives those this begin time
+-- (2098-01-01) instead.
+local DRFH_PARKED = $parked
 
 -- Jobs and arrays that owners have held, until drfh has written it into their AdminComment.
 local drfh_holds, drfh_holds_count = {}, 0
@@ -280,6 +280,9 @@ local function drfh_hold_or_release(job_desc, job_rec, modify_uid)
          return drfh_refuse(job_rec, modify_uid, "its owner does not hold it; drfh releases it")
       end
       job_desc.begin_time = os.time()
+      if string.find(mark, $parkedword, 1, true) then
+         job_desc.begin_time = DRFH_PARKED -- it still waits for another job
+      end
    else
       return drfh_refuse(job_rec, modify_uid, "drfh orders the jobs, not their priority")
    end
@@ -325,7 +328,8 @@ function drfh_modify(job_desc, job_rec, part_list, modify_uid)
    -- A job that runs again (scontrol requeue) waits for two minutes and is then Slurm's to start,
    -- at once if it may begin now; drfh holds it before that. The same for one just released.
    local moved = job_desc.begin_time or 0
-   if moved ~= 0 and moved ~= DRFH_FAR and job_rec.priority ~= 0 then
+   local away = moved == DRFH_FAR or moved == DRFH_PARKED
+   if moved ~= 0 and not away and job_rec.priority ~= 0 then
       return drfh_refuse(job_rec, modify_uid, "drfh does not hold it now; try again in a moment")
    end
    return slurm.SUCCESS

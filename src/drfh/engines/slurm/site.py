@@ -10,6 +10,7 @@ from drfh.disk import read_text
 from drfh.engines.slurm.picture import SlurmJob
 from drfh.errors import InputError
 from drfh.files.reading import parse
+from drfh.files.scalars import plain
 from drfh.scheduler.tree import read_weight
 
 __all__ = ["LOCK_NAME", "Site", "lock_path", "read_weights", "site_of"]
@@ -65,7 +66,7 @@ def read_weights(path: Path) -> dict[str, float]:
     """
     place = str(path)
     document = parse(read_text(place), place)
-    data = document.root
+    data = plain(document.root)
     if not isinstance(data, dict):
         raise InputError("weights", "must be lines such as physics: 2", place=place)
     weights: dict[str, float] = {}

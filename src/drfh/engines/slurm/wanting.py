@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from drfh.engines.slurm.marks import HELD_UNTIL, PARKED_UNTIL, Mark
+from drfh.engines.slurm.marks import DAY, HELD_UNTIL, PARKED_UNTIL, Mark
 from drfh.engines.slurm.picture import Picture, SlurmJob
 from drfh.engines.slurm.site import Site
 from drfh.engines.wanted import Wanted, WantedServer, WantedTask
@@ -15,7 +15,6 @@ from drfh.traces.slurm_nodes import Node
 
 __all__ = ["View", "view"]
 
-_DAY = 86_400.0
 _OWNER = "held by its owner"
 _SEVERAL_NODES = (
     "needs {nodes} nodes at once, and drfh places jobs on one node: ask for one node, or use a "
@@ -147,17 +146,19 @@ class _Sorter:
             self.to_collect.append(job)
         elif not mark.parked or job.hold == "user":
             self.to_park.append(job)
+        elif mark.held != (job.begins >= HELD_UNTIL - DAY):
+            self.to_note[job.name] = replace(mark, held=not mark.held)
         aside = f"waits for another job ({job.depends})" if job.depends else "can go on in a moment"
         task = self._task(job, job.demand, aside=aside, returned=mark.pin is not None)
         self._add(job, job.name, task)
 
     def _later(self, job: SlurmJob) -> str:
         """Return why the time of a job has not come, in words; empty if it has."""
-        if job.begins >= HELD_UNTIL - _DAY:
+        if job.begins >= HELD_UNTIL - DAY:
             return _OWNER
         if job.begins <= self.picture.time:
             return ""
-        if job.begins >= PARKED_UNTIL - _DAY:
+        if job.begins >= PARKED_UNTIL - DAY:
             return "can go on in a moment"
         when = datetime.fromtimestamp(job.begins).isoformat(" ", "minutes")
         return f"must not start before {when}"

@@ -1,0 +1,101 @@
+"""Keeps the event log of a cluster that somebody else schedules."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from drfh.engines.slurm.commands import Slurm, SlurmError
+from drfh.engines.slurm.picture import Picture, SlurmJob, look
+from drfh.engines.slurm.site import Site
+from drfh.engines.slurm.wanting import view
+from drfh.engines.stopping import Stopping
+from drfh.engines.wanted import Wanted
+from drfh.scheduler import Placed
+
+__all__ = ["Recorder"]
+
+_LONGEST_PAUSE = 30.0
+
+
+class Recorder(Stopping):
+    """Looks at a cluster again and again, and touches nothing.
+
+    Parameters
+    ----------
+    slurm
+        Its commands.
+    site
+        How it is shared.
+    note
+        Told of every look: time, what there is, and nothing placed.
+    say
+        Told in a line what went wrong.
+    """
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        site: Site,
+        note: Callable[[float, Wanted, list[Placed]], None],
+        *,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        super().__init__()
+        self.slurm, self.site, self.note = slurm, site, note
+        self.say = say or (lambda line: None)
+        self.looks = 0
+        self.jobs: set[str] = set()
+
+    def run(self, interval: float, duration: float | None = None) -> None:
+        """Look until told to stop, or for so many seconds."""
+        end = None if duration is None else time.monotonic() + duration
+        failures = 0
+        while not self.stopping.is_set():
+            try:
+                self.once()
+                failures = 0
+            except SlurmError as error:
+                failures += 1
+                self.say(str(error))
+            pause = interval if not failures else min(interval * 2.0**failures, _LONGEST_PAUSE)
+            if end is not None:
+                if time.monotonic() >= end:
+                    return
+                pause = min(pause, max(end - time.monotonic(), 0.01))
+            self.stopping.wait(pause)
+
+    def once(self) -> None:
+        """Look once."""
+        nodes, jobs = self.slurm.nodes(), self.slurm.jobs()
+        now = time.time()
+        picture = look(nodes, jobs, now, memory=self.site.memory, linear=self.site.linear)
+        wanted = view(as_ours(picture, self.site), self.site).wanted
+        self.note(now, wanted, [])
+        self.looks += 1
+        self.jobs.update(wanted.tasks)
+
+
+def as_ours(picture: Picture, site: Site) -> Picture:
+    """Return a picture in which the jobs that Slurm's own scheduler would start are ours.
+
+    So the log tells who waited for a node, and what another policy could have done.
+
+    Parameters
+    ----------
+    picture
+        What there is.
+    site
+        Which partitions count.
+    """
+    from drfh.engines.slurm.marks import Mark
+
+    def ours(job: SlurmJob) -> SlurmJob:
+        if job.on or job.mark is not None or not site.manages(job):
+            return job
+        if job.hold != "no":
+            return replace(job, mark=Mark(), hold="admin")
+        return replace(job, mark=Mark(), hold="user")
+
+    return replace(picture, jobs={name: ours(job) for name, job in picture.jobs.items()})
