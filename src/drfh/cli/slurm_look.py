@@ -232,7 +232,7 @@ def _watch(
                 looks += 1
                 if count is not None and looks >= count:
                     return
-                time.sleep(seconds)
+                _pause(seconds)
     except KeyboardInterrupt:  # the way to end it, not a failure
         return
 
@@ -285,6 +285,10 @@ def _display(as_json: bool, everyone: bool) -> Iterator[Show]:
             screen.update(Group(*lines.kept), refresh=True)
 
         yield draw
+
+
+def _pause(seconds: float) -> None:
+    time.sleep(seconds)
 
 
 def _clock() -> str:
