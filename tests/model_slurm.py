@@ -121,10 +121,13 @@ class ModelSlurm(Slurm):
                 self.doom -= 1
                 if self.doom < 0:
                     raise KilledError
-            if self.lines in self.fails:
-                about = re.search(r"\d+", line)
-                failed[about[0] if about else ""] = "refused"
-                continue
+            if self.lines in self.fails:  # of a list, the first; scontrol goes on with the others
+                verb, rest = line.split(" ", 1)
+                first, _, others = rest.partition("," if verb != "update" else " ")
+                failed[first.removeprefix("JobId=")] = "refused"
+                if verb == "update" or not others:
+                    continue
+                line = f"{verb} {others}"
             self._carry_out(line, failed)
         return failed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +26,7 @@ from drfh.errors import InputError, UnknownNameError
 if TYPE_CHECKING:
     from drfh.auditor import Report
 
-__all__ = ["audit", "check_page", "property_names"]
+__all__ = ["Request", "audit", "audit_subject", "check_page", "property_names", "read_request"]
 
 REQUIRED_FAILS = 3
 
@@ -116,13 +117,69 @@ def audit(
 
       drfh audit --trace kubernetes:cluster.json
     """
-    from drfh.auditor import PROPERTIES
-    from drfh.auditor import audit as measure
     from drfh.cli import audit_text as text
 
     if listed:
         text.print_properties(as_json=as_json)
         return
+    asked = read_request(only, require, show, save, html)
+    subject = read_subject(file, trace, verb="audit", settings=settings, strict=strict, split=split)
+    subject.print_account()
+    if observed is not None and mechanism is not None:
+        raise InputError("--observed", "must not be used together with --mechanism")
+    snapshot = subject.trace is not None and subject.trace.running is not None
+    if observed is not None or (snapshot and mechanism is None):
+        asked.check_for_observed()
+    seen = _observed(subject, observed, mechanism)
+    audit_subject(
+        subject,
+        asked,
+        observed=seen,
+        as_json=as_json,
+        mechanism=mechanism,
+        whole_tasks=whole_tasks,
+        seed=seed,
+        tries=tries,
+        seconds=seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of an audit.
+
+    Attributes
+    ----------
+    measured : list of str or None
+        Properties to measure; None for all.
+    required : list of str
+        Those that must not fail.
+    shown : str or None
+        The one whose counterexample is shown.
+    save, html : Path or None
+        Where the counterexample and a page go.
+    """
+
+    measured: list[str] | None
+    required: list[str]
+    shown: str | None
+    save: Path | None
+    html: Path | None
+
+    def check_for_observed(self) -> None:
+        """Raise if something is required that one allocation cannot show."""
+        from drfh.auditor import PROPERTIES
+
+        for name in self.required:
+            if PROPERTIES[name].of_mechanism:
+                rule = "must not ask of an observed allocation what only a mechanism has"
+                raise InputError("--require", rule, name)
+
+
+def read_request(
+    only: str | None, require: str | None, show: str | None, save: Path | None, html: Path | None
+) -> Request:
+    """Check the words of an audit before anything is read, and before the long work."""
     wanted = property_names(only, "--only") or None
     required = property_names(require, "--require", exact=True)
     shown = property_names(show, "--show")
@@ -139,45 +196,59 @@ def audit(
     check_page(html)
     if save is not None:
         check_writable(save, "--save")
-    subject = read_subject(file, trace, verb="audit", settings=settings, strict=strict, split=split)
-    scenario = subject.scenario
-    subject.print_account()
-    if observed is not None and mechanism is not None:
-        raise InputError("--observed", "must not be used together with --mechanism")
-    snapshot = subject.trace is not None and subject.trace.running is not None
-    if observed is not None or (snapshot and mechanism is None):
-        for name in required:
-            if PROPERTIES[name].of_mechanism:
-                rule = "must not ask of an observed allocation what only a mechanism has"
-                raise InputError("--require", rule, name)
-    seen = _observed(subject, observed, mechanism)
-    with _progress(len(wanted or PROPERTIES)) as progress:
+    return Request(wanted, required, shown[0] if shown else None, save, html)
+
+
+def audit_subject(
+    subject: Subject,
+    asked: Request,
+    *,
+    observed: list[dict[str, Any]] | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Measure, print, and exit with code 3 if a required property fails.
+
+    Parameters
+    ----------
+    subject
+        Whom to audit.
+    asked
+        What about.
+    observed
+        What really runs; None to audit a mechanism.
+    as_json
+        Print JSON.
+    **options
+        For :func:`drfh.audit`.
+    """
+    from drfh.auditor import PROPERTIES
+    from drfh.auditor import audit as measure
+    from drfh.cli import audit_text as text
+
+    with _progress(len(asked.measured or PROPERTIES)) as progress:
         report = measure(
-            scenario,
-            mechanism=mechanism,
-            whole_tasks=whole_tasks,
-            observed=seen,
-            properties=wanted,
-            seed=seed,
-            tries=tries,
-            seconds=seconds,
+            subject.scenario,
+            observed=observed,
+            properties=asked.measured,
             progress=progress,
+            **options,
         )
-    if html is not None:
+    if asked.html is not None:
         from drfh.report.audit import save_audit
 
-        save_audit(report, html, title=scenario.title)
-    if shown:
-        _show(report, shown[0], save, as_json=as_json)
+        save_audit(report, asked.html, title=subject.scenario.title)
+    if asked.shown is not None:
+        _show(report, asked.shown, asked.save, as_json=as_json)
     elif as_json:
         print_json({**report.to_dict(), **subject.to_dict()})
     else:
         text.print_report(report)
-    for name in required:
+    for name in asked.required:
         if report[name].verdict == "not applicable":
             rule = f"must ask for what can be measured here ({report[name].text})"
             raise InputError("--require", rule, name)
-    broken = [name for name in required if report[name].verdict == "fails"]
+    broken = [name for name in asked.required if report[name].verdict == "fails"]
     if broken:
         console(stderr=True).print(f"drfh: required and failing: {', '.join(broken)}", style="red")
         raise typer.Exit(REQUIRED_FAILS)

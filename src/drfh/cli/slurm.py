@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from drfh.cli import slurm_run
+from drfh.cli import slurm_look, slurm_run
 
 __all__ = ["app"]
 
@@ -15,4 +15,7 @@ app = typer.Typer(
 app.command("run")(slurm_run.run)
 app.command("install")(slurm_run.install)
 app.command("release-all")(slurm_run.release_all)
+app.command("status")(slurm_look.status)
+app.command("why")(slurm_look.why)
+app.command("audit")(slurm_look.audit)
 app.command("record")(slurm_run.record)

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,17 +16,18 @@ import typer
 
 from drfh.cli.output import print_json
 from drfh.cli.slurm_options import (
-    Json,
-    Partitions,
-    PolicyName,
-    UserBy,
-    Weights,
+    JsonOption,
+    PartitionOption,
+    PolicyOption,
+    UserByOption,
+    WeightsOption,
     open_site,
+    partition_names,
 )
-from drfh.errors import InputError
+from drfh.errors import DrfhError, InputError
 
 if TYPE_CHECKING:
-    from drfh.engines.slurm.controller import Cycle
+    from drfh.engines.slurm.controller import Controller, Cycle
     from drfh.engines.slurm.site import Site
     from drfh.engines.wanted import Wanted
     from drfh.scheduler import Placed
@@ -36,10 +38,10 @@ _HOLDERS = ("plugin", "controller")
 
 
 def run(
-    policy: PolicyName = None,
-    weights: Weights = None,
-    user_by: UserBy = None,
-    partitions: Partitions = None,
+    policy: PolicyOption = None,
+    weights: WeightsOption = None,
+    user_by: UserByOption = None,
+    partition: PartitionOption = None,
     hold_by: Annotated[
         str,
         typer.Option(
@@ -84,18 +86,19 @@ def run(
     rounds: Annotated[
         int | None, typer.Option(metavar="N", help="Stop after so many rounds.")
     ] = None,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Place the jobs of a Slurm cluster: the controller beside slurmctld.
 
     Jobs wait under a hold, are pinned to the node that the policy chooses, and released. All that
     it knows comes from Slurm: stop it or kill it at any moment, and start it again.
     """
+    from drfh import __version__
     from drfh.engines.lock import ControllerLock
     from drfh.engines.metrics import Metrics, serve
     from drfh.engines.mirror import Mirror
-    from drfh.engines.slurm.commands import Slurm
     from drfh.engines.slurm.controller import Controller
+    from drfh.engines.slurm.gauges import Gauges
     from drfh.engines.slurm.service import Service, check_plugin, check_rights
     from drfh.engines.slurm.site import lock_path
 
@@ -104,38 +107,40 @@ def run(
             raise InputError(option, "must be > 0", value)
     if hold_by not in _HOLDERS:
         raise InputError("--hold-by", "must be plugin or controller", hold_by)
-    slurm = Slurm()
-    configuration = slurm.configuration()
+    opened = open_site(policy, weights, user_by, partition, hold_by=hold_by, afresh=True)
+    slurm, site, configuration = opened.slurm, opened.site, opened.configuration
     check_rights(configuration)
     if hold_by == "plugin":
         check_plugin(configuration)
-    opened = open_site(
-        slurm, configuration, policy, weights, user_by, partitions, hold_by=hold_by, own=True
-    )
-    site, chosen = opened.site, opened.policy
     say = _say_json if as_json else _say
     with ExitStack() as stack:
         held = ControllerLock(lock or lock_path(configuration))
         stack.enter_context(held.acquire(opened.facts, say=say))
         slurm.keep_open = (held.fd,)
-        metrics = None
+        mirror = Mirror(opened.policy)
+        gauges = None
         if metrics_port is not None:
-            metrics = Metrics()
-            server = stack.enter_context(serve(metrics, metrics_port))
+            gauges = Gauges(Metrics(), __version__, mirror.policy.name)
+            slurm.told = gauges.command
+            server = stack.enter_context(serve(gauges.metrics, metrics_port))
             say(f"metrics: {server.url}")
-            slurm.told = _watch(metrics)
-        mirror = Mirror(chosen)
         controller = Controller(slurm, site, mirror, patience=patience, batch=batch)
         if record_to is not None:
             header = {"policy": mirror.policy.name, "started": time.time(), **_shared(site)}
             controller.noted = stack.enter_context(_Journal(record_to, header, say, batch)).note
+        reload = _reload(controller, weights, say)
+
+        def check() -> None:
+            held.check()
+            reload()
+
         service = Service(
             controller,
             interval=interval,
             say=say,
-            seen=_seen(metrics, mirror, say, as_json=as_json),
-            metrics=metrics,
-            check=held.check,
+            seen=_seen(say, as_json=as_json),
+            gauges=gauges,
+            check=check,
         )
         say(f"{mirror.policy.name} places jobs by {site.user_by}, in {_where(site)}")
         with service.signals():
@@ -145,10 +150,10 @@ def run(
 
 def record(
     log: Annotated[Path, typer.Argument(metavar="LOG", help="The event log to write.")],
-    policy: PolicyName = None,
-    weights: Weights = None,
-    user_by: UserBy = None,
-    partitions: Partitions = None,
+    policy: PolicyOption = None,
+    weights: WeightsOption = None,
+    user_by: UserByOption = None,
+    partition: PartitionOption = None,
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", help="Time between two looks.")
     ] = 2.0,
@@ -159,28 +164,26 @@ def record(
     go_on: Annotated[
         bool, typer.Option("--append", help="Go on with a log that is there.")
     ] = False,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Keep the event log of a cluster that somebody else schedules; nothing is touched.
 
     drfh slurm replay LOG --policy best-fit-drfh then answers what drfh would have done.
     """
-    from drfh.engines.slurm.commands import Slurm
     from drfh.engines.slurm.recorder import Recorder
 
     if not 0 < interval < 1e9:
         raise InputError("--interval", "must be > 0", interval)
-    slurm = Slurm()
-    opened = open_site(slurm, slurm.configuration(), policy, weights, user_by, partitions)
+    opened = open_site(policy, weights, user_by, partition)
     say = _say_json if as_json else _say
     header = {
-        "policy": opened.policy_name,
+        "policy": opened.facts["policy"],
         "started": time.time(),
         "controls": False,
         **_shared(opened.site),
     }
     with _Journal(log, header, say, None, append=go_on, force=force) as journal:
-        recorder = Recorder(slurm, opened.site, journal.note, say=say)
+        recorder = Recorder(opened.slurm, opened.site, journal.note, say=say)
         with recorder.signals():
             recorder.run(interval, duration)
     if as_json:
@@ -193,13 +196,12 @@ def install(
     show: Annotated[
         bool, typer.Option("--print", help="Print the script; nothing is installed.")
     ] = False,
-    partitions: Partitions = None,
+    partition: PartitionOption = None,
 ) -> None:
     """Print job_submit.lua, which puts new jobs under a hold that their owners cannot lift.
 
     How to install it, and how to take it out again, stands at its top.
     """
-    from drfh.cli.slurm_options import partition_names
     from drfh.engines.slurm.commands import Slurm, SlurmError
     from drfh.engines.slurm.script import installation
 
@@ -210,7 +212,7 @@ def install(
         configuration = Slurm().configuration()
     except SlurmError:
         configuration = {}  # the script can be made on another machine
-    typer.echo(installation(configuration, partition_names(partitions)), nl=False)
+    typer.echo(installation(configuration, partition_names(partition)), nl=False)
 
 
 def release_all(
@@ -221,7 +223,7 @@ def release_all(
     hold_by: Annotated[
         str, typer.Option(metavar="plugin|controller", envvar="DRFH_SLURM_HOLD_BY")
     ] = "plugin",
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Give all waiting jobs back to Slurm's own scheduler, as their owners submitted them.
 
@@ -311,19 +313,40 @@ def _say_json(line: str) -> None:
     typer.echo(json.dumps({"time": time.time(), "says": line}))
 
 
-def _watch(metrics: Any) -> Callable[[str, float, bool], None]:
-    def told(command: str, seconds: float, worked: bool) -> None:
-        metrics.observe("drfh_command_seconds", seconds, command=command)
-        if not worked:
-            metrics.add("drfh_errors_total", command=command)
+def _reload(
+    controller: Controller, weights: str | None, say: Callable[[str], None]
+) -> Callable[[], None]:
+    """Return what reads the weights file again once it has changed."""
+    from drfh.engines.slurm.site import read_weights
 
-    return told
+    if weights is None:
+        return lambda: None
+    file = Path(weights)
+
+    def changed() -> int | None:
+        try:
+            return file.stat().st_mtime_ns
+        except OSError:
+            return None
+
+    read = [changed()]
+
+    def reload() -> None:
+        now = changed()
+        if now is None or now == read[0]:
+            return
+        read[0] = now
+        try:
+            controller.site = replace(controller.site, weights=read_weights(file))
+            say(f"{file}: new weights")
+        except DrfhError as error:
+            say(f"{error}; the old weights hold")
+
+    return reload
 
 
-def _seen(
-    metrics: Any, mirror: Any, say: Callable[[str], None], *, as_json: bool
-) -> Callable[[Cycle], None]:
-    """Return what is done after a round: a line if jobs were placed, and the metrics."""
+def _seen(say: Callable[[str], None], *, as_json: bool) -> Callable[[Cycle], None]:
+    """Return what is said after a round."""
 
     def seen(done: Cycle) -> None:
         if as_json and done.busy:
@@ -331,9 +354,8 @@ def _seen(
         elif done.placed:
             users = Counter(one.user for one in done.placed)
             shown = ", ".join(f"{user} {number}" for user, number in sorted(users.items()))
-            waiting = sum(
-                task.on is None and not task.aside for task in done.view.wanted.tasks.values()
-            ) - len(done.placed)
+            tasks = done.view.wanted.tasks.values()
+            waiting = sum(task.on is None and not task.aside for task in tasks) - len(done.placed)
             say(f"placed {len(done.placed)} ({shown}); {waiting} wait")
 
     return seen

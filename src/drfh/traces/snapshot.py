@@ -15,6 +15,7 @@ from drfh.traces.building import build
 from drfh.traces.ledger import Ledger
 from drfh.traces.options import Option
 from drfh.traces.trace import Reading
+from drfh.workload import User
 
 __all__ = ["HELD", "Machine", "Task", "closing_option", "snapshot"]
 
@@ -102,6 +103,7 @@ def snapshot(
     words: tuple[str, str],
     closing: str = "used",
     reserved: Mapping[str, Mapping[str, float]] | None = None,
+    weights: Mapping[str, float] | None = None,
 ) -> Reading:
     """Build a cluster, a workload and the table of who holds what where.
 
@@ -119,6 +121,8 @@ def snapshot(
         What to do with servers that take nothing new: ``used``, ``keep`` or ``drop``.
     reserved
         What is taken off each server because nobody can have it.
+    weights
+        Of users, where they are known; 1 for the others.
 
     Examples
     --------
@@ -171,7 +175,9 @@ def snapshot(
             **_details(kept, {*rows, *resources}),
         }
     )
-    workload, details = build(batches, resources, restrictions=list(restrictions))
+    names = dict.fromkeys(rows["user"])
+    users = [User(name, weight=(weights or {}).get(name, 1.0)) for name in names]
+    workload, details = build(batches, resources, users=users, restrictions=list(restrictions))
     running = (
         batches.filter(pl.col("server").is_not_null())
         .group_by("user", "server", maintain_order=True)

@@ -8,14 +8,16 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
-from drfh.errors import DrfhError
+from drfh.errors import DrfhError, InputError
+from drfh.traces.slurm_words import array_indices
 
 __all__ = ["Slurm", "SlurmError"]
 
 _PATIENCE = 60.0
 _ABOUT_JOB = re.compile(r"\bjob ?(?:id)?[ =](\d+(?:_\d+)?)\b", re.IGNORECASE)
+_ABOUT_TASKS = re.compile(r"(\d+)_\[?([\d,:-]+)\]?: ")  # 12_3: Invalid …, 12_1,4-6: Job …
 _SETTING = re.compile(r"^(\S+)\s*=\s?(.*)$")
 
 
@@ -82,7 +84,7 @@ class Slurm:
 
     def call(self, *words: str) -> str:
         """Run one command and return what it prints."""
-        code, out, err = self._run(words, None)
+        code, out, err = self._run(words, subprocess.DEVNULL)
         if code:
             raise SlurmError(f"{words[0]}: {_first_line(err or out) or f'exit code {code}'}")
         return out
@@ -96,15 +98,21 @@ class Slurm:
         lines = list(commands)
         if not lines:
             return {}
-        code, _, err = self._run(("scontrol",), "\n".join([*lines, "quit"]) + "\n")
+        # In a file (of memory), not through a pipe: if we are killed while we write, scontrol
+        # would carry out the half of a line that it has, and release job 12 instead of 1234.
+        with open(os.memfd_create("scontrol"), "w+b") as typed:
+            typed.write(("\n".join([*lines, "quit"]) + "\n").encode())
+            typed.seek(0)
+            code, _, err = self._run(("scontrol",), typed)
         failed: dict[str, str] = {}
         for line in err.splitlines():
             words = line.strip()
             if not words or words.startswith("slurm_suspend error"):  # follows each real one
                 continue
-            about = _ABOUT_JOB.search(words)
-            failed[about[1] if about else ""] = words
-        if code and not failed:
+            if words.endswith(": No error"):  # of tasks of an array of which others failed
+                continue
+            failed.update(dict.fromkeys(_about(words), words))
+        if code < 0 or (code and not failed):  # below 0: killed, and nobody knows how far it came
             failed[""] = f"scontrol: exit code {code}"
         return failed
 
@@ -128,13 +136,13 @@ class Slurm:
             raise SlurmError(f"{command}: its answer has no list of {key}")
         return listed
 
-    def _run(self, words: Sequence[str], typed: str | None) -> tuple[int, str, str]:
+    def _run(self, words: Sequence[str], typed: IO[bytes] | int) -> tuple[int, str, str]:
         started = time.perf_counter()
         worked = False
         try:
             done = subprocess.run(
                 words,
-                input="" if typed is None else typed,
+                stdin=typed,
                 env=self.environment,
                 capture_output=True,
                 text=True,
@@ -151,6 +159,18 @@ class Slurm:
             if self.told is not None:
                 self.told(words[0], time.perf_counter() - started, worked)
         return done.returncode, done.stdout, done.stderr
+
+
+def _about(words: str) -> list[str]:
+    """Return the jobs that an error of ``scontrol`` names; one empty name if it names none."""
+    tasks = _ABOUT_TASKS.match(words)
+    if tasks is not None:
+        try:
+            return [f"{tasks[1]}_{index}" for index in array_indices(tasks[2], "tasks")]
+        except InputError:
+            return [""]
+    job = _ABOUT_JOB.search(words)
+    return [job[1] if job is not None else ""]
 
 
 def _first_line(text: str) -> str:

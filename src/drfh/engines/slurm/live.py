@@ -14,7 +14,7 @@ from drfh.engines.slurm.site import Site
 from drfh.engines.slurm.wanting import View, view
 from drfh.policies import Policy
 
-__all__ = ["Live", "observe"]
+__all__ = ["Live", "observe", "understood"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,27 @@ def observe(
     """
     nodes, jobs = slurm.nodes(), slurm.jobs()
     picture = look(nodes, jobs, time.time(), memory=site.memory, linear=site.linear)
+    return understood(picture, site, policy)
+
+
+def understood(
+    picture: Picture, site: Site, policy: str | Policy | Mapping[str, Any] = "best-fit-drfh"
+) -> Live:
+    """Return what a look at a cluster means.
+
+    Parameters
+    ----------
+    picture
+        The look.
+    site, policy
+        As for :func:`observe`.
+
+    Examples
+    --------
+    >>> node = {"name": "n0", "cpus": 4, "real_memory": 1024, "state": "idle", "partitions": ["a"]}
+    >>> understood(look([node], [], 0.0), Site()).mirror.scheduler.servers
+    ('n0',)
+    """
     seen = view(picture, site)
     mirror = Mirror(policy)
     mirror.follow(seen.wanted)

@@ -49,6 +49,11 @@ class Site:
     memory: bool = True
     linear: bool = False
 
+    @property
+    def hold(self) -> str:
+        """The kind of hold that is ours: ``user`` or ``admin``, as Slurm calls it."""
+        return "user" if self.hold_by == "plugin" else "admin"
+
     def manages(self, job: SlurmJob) -> bool:
         """Return whether a job is ours to place, by where it wants to run."""
         if job.reserved:
