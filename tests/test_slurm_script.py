@@ -36,7 +36,12 @@ def shared(slurm: Sandbox) -> Iterator[Sandbox]:
 
 def scontrol(cluster: Sandbox, *words: str, user: str | None = OWNER) -> str:
     """Return what scontrol says, also when it refuses; nothing if it did as told."""
-    return cluster.run("scontrol", *words, check=False, user=user).strip()
+    for _ in range(100):
+        said = cluster.run("scontrol", *words, check=False, user=user).strip()
+        if "try again in a bit" not in said:
+            return said
+        time.sleep(0.1)  # Slurm is writing down something about the job
+    return said
 
 
 def change(cluster: Sandbox, number: str, what: str, user: str | None = OWNER) -> str:
