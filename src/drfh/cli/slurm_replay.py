@@ -59,7 +59,7 @@ def replay(
         bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print JSON.")
     ] = False,
 ) -> None:
-    """Replay a journal: whether the same brain decides the same, and what others would do.
+    """Replay a journal: the same brain must decide the same; other policies are simulated.
 
     Every look is given to a fresh brain, whose placements must be the recorded
     ones: else the exit code is 3. Then the recorded tasks are simulated under

@@ -40,6 +40,9 @@ def print_replay(
     runs: Sequence[Mapping[str, Any]] = table["runs"]
     _print_runs(out, runs)
     _print_users(out, table["users"], [row["run"] for row in runs], everyone=everyone)
+    if any(row["done"] < row["tasks"] for row in runs):
+        whom = "the tasks that started (waiting) and that ended (turnaround): not all did"
+        say(f"means are of {whom}", "yellow")
     for row in runs:
         if row["evictions"]:
             were = "was" if row["evictions"] == 1 else "were"
