@@ -46,8 +46,8 @@ def _pinned(job: SlurmJob, node: str) -> str:
     else:
         nodes, most = job.required, job.most_nodes
     mark = Mark(pin=node, nodes=nodes, restarts=job.restarts, most=most)
-    # With several processes Slurm would add a second node if the first fills up.
-    one = " NumNodes=1" if job.tasks > 1 and job.most_nodes != 1 else ""
+    # Slurm would add a second node to the one that is named, if it may.
+    one = " NumNodes=1-1" if job.most_nodes != 1 else ""
     return f"ReqNodeList={node} AdminComment={mark}{one}"
 
 
@@ -179,7 +179,7 @@ def give_back(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin")
         changes = []
         if mark.pin is not None and job.required == mark.pin:
             changes.append(f"ReqNodeList={mark.nodes}")
-            if job.tasks > 1 and mark.most != 1:
+            if mark.most != 1:
                 changes.append(f"NumNodes=1-{mark.most or _NO_END}")
         if by_owner:
             changes.append("StartTime=now")
