@@ -178,8 +178,9 @@ def test_one_that_moved_elsewhere_is_given_back() -> None:
     assert not found.wanted.tasks
     given = orders.together(found.to_give_back, found.known.values())
     assert list(orders.give_back(given, NOW)) == [
-        "update JobId=7 AdminComment= ReqNodeList=n1 NumNodes=1-500000",
+        "update JobId=7 ReqNodeList=n1 NumNodes=1-500000",
         "release 7",
+        "update JobId=7 AdminComment=",
     ]
 
 
@@ -221,9 +222,19 @@ def test_release_all_keeps_what_owners_and_administrators_hold() -> None:
     ]  # fmt: skip
     found = picture(*jobs)
     lines = list(orders.give_back(dict(found.jobs), NOW))
-    assert lines[-1] == "release 1"
-    assert "update JobId=2 AdminComment= StartTime=now" in lines
-    assert "update JobId=4 AdminComment= StartTime=now" in lines
+    assert [line for line in lines if "release" in line] == ["release 1"]
+    assert lines[:2] == ["update JobId=2 StartTime=now", "update JobId=4 StartTime=now"]
+    assert lines[-4:] == [f"update JobId={n} AdminComment=" for n in range(1, 5)], "the mark last"
+
+
+def test_tasks_that_are_not_alike_are_named_one_by_one() -> None:
+    array = job(7, array_job_id=7, array_task_string="0-3")
+    pinned = job(8, array_job_id=7, array_task_id=4, required_nodes="n1",
+                 admin_comment="drfh;pin=n1;restarts=0")  # fmt: skip
+    found = picture(array, pinned)
+    lines = list(orders.give_back(orders.together(found.jobs.values(), found.jobs.values()), NOW))
+    assert "update JobId=7_4 ReqNodeList= NumNodes=1-500000" in lines
+    assert "release 7_0,7_1,7_2,7_3,7_4" in lines
 
 
 def test_marks_of_others_and_strange_ones() -> None:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,10 +24,10 @@ from drfh.cli.slurm_options import (
     open_site,
     partition_names,
 )
-from drfh.errors import InputError
+from drfh.errors import DrfhError, InputError
 
 if TYPE_CHECKING:
-    from drfh.engines.slurm.controller import Cycle
+    from drfh.engines.slurm.controller import Controller, Cycle
     from drfh.engines.slurm.site import Site
     from drfh.engines.wanted import Wanted
     from drfh.scheduler import Placed
@@ -92,10 +93,12 @@ def run(
     Jobs wait under a hold, are pinned to the node that the policy chooses, and released. All that
     it knows comes from Slurm: stop it or kill it at any moment, and start it again.
     """
+    from drfh import __version__
     from drfh.engines.lock import ControllerLock
     from drfh.engines.metrics import Metrics, serve
     from drfh.engines.mirror import Mirror
     from drfh.engines.slurm.controller import Controller
+    from drfh.engines.slurm.gauges import Gauges
     from drfh.engines.slurm.service import Service, check_plugin, check_rights
     from drfh.engines.slurm.site import lock_path
 
@@ -114,24 +117,30 @@ def run(
         held = ControllerLock(lock or lock_path(configuration))
         stack.enter_context(held.acquire(opened.facts, say=say))
         slurm.keep_open = (held.fd,)
-        metrics = None
-        if metrics_port is not None:
-            metrics = Metrics()
-            server = stack.enter_context(serve(metrics, metrics_port))
-            say(f"metrics: {server.url}")
-            slurm.told = _watch(metrics)
         mirror = Mirror(opened.policy)
+        gauges = None
+        if metrics_port is not None:
+            gauges = Gauges(Metrics(), __version__, mirror.policy.name)
+            slurm.told = gauges.command
+            server = stack.enter_context(serve(gauges.metrics, metrics_port))
+            say(f"metrics: {server.url}")
         controller = Controller(slurm, site, mirror, patience=patience, batch=batch)
         if record_to is not None:
             header = {"policy": mirror.policy.name, "started": time.time(), **_shared(site)}
             controller.noted = stack.enter_context(_Journal(record_to, header, say, batch)).note
+        reload = _reload(controller, weights, say)
+
+        def check() -> None:
+            held.check()
+            reload()
+
         service = Service(
             controller,
             interval=interval,
             say=say,
-            seen=_seen(metrics, mirror, say, as_json=as_json),
-            metrics=metrics,
-            check=held.check,
+            seen=_seen(say, as_json=as_json),
+            gauges=gauges,
+            check=check,
         )
         say(f"{mirror.policy.name} places jobs by {site.user_by}, in {_where(site)}")
         with service.signals():
@@ -304,19 +313,40 @@ def _say_json(line: str) -> None:
     typer.echo(json.dumps({"time": time.time(), "says": line}))
 
 
-def _watch(metrics: Any) -> Callable[[str, float, bool], None]:
-    def told(command: str, seconds: float, worked: bool) -> None:
-        metrics.observe("drfh_command_seconds", seconds, command=command)
-        if not worked:
-            metrics.add("drfh_errors_total", command=command)
+def _reload(
+    controller: Controller, weights: str | None, say: Callable[[str], None]
+) -> Callable[[], None]:
+    """Return what reads the weights file again once it has changed."""
+    from drfh.engines.slurm.site import read_weights
 
-    return told
+    if weights is None:
+        return lambda: None
+    file = Path(weights)
+
+    def changed() -> int | None:
+        try:
+            return file.stat().st_mtime_ns
+        except OSError:
+            return None
+
+    read = [changed()]
+
+    def reload() -> None:
+        now = changed()
+        if now is None or now == read[0]:
+            return
+        read[0] = now
+        try:
+            controller.site = replace(controller.site, weights=read_weights(file))
+            say(f"{file}: new weights")
+        except DrfhError as error:
+            say(f"{error}; the old weights hold")
+
+    return reload
 
 
-def _seen(
-    metrics: Any, mirror: Any, say: Callable[[str], None], *, as_json: bool
-) -> Callable[[Cycle], None]:
-    """Return what is done after a round: a line if jobs were placed, and the metrics."""
+def _seen(say: Callable[[str], None], *, as_json: bool) -> Callable[[Cycle], None]:
+    """Return what is said after a round."""
 
     def seen(done: Cycle) -> None:
         if as_json and done.busy:
@@ -324,9 +354,8 @@ def _seen(
         elif done.placed:
             users = Counter(one.user for one in done.placed)
             shown = ", ".join(f"{user} {number}" for user, number in sorted(users.items()))
-            waiting = sum(
-                task.on is None and not task.aside for task in done.view.wanted.tasks.values()
-            ) - len(done.placed)
+            tasks = done.view.wanted.tasks.values()
+            waiting = sum(task.on is None and not task.aside for task in tasks) - len(done.placed)
             say(f"placed {len(done.placed)} ({shown}); {waiting} wait")
 
     return seen

@@ -7,7 +7,7 @@ has not started, which jobs Slurm refused lately) only makes it more patient.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from drfh.engines.mirror import Mirror
@@ -32,8 +32,8 @@ class Cycle:
     ----------
     time
         When the cluster was looked at, seconds since 1970.
-    view
-        What was seen.
+    picture, view
+        What was seen, and what that means.
     placed
         What the brain decided, in order.
     released
@@ -49,6 +49,7 @@ class Cycle:
     """
 
     time: float
+    picture: Picture
     view: View
     placed: list[Placed] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
@@ -62,7 +63,7 @@ class Cycle:
     def busy(self) -> bool:
         """Whether something was asked of Slurm, so that the next look shows something new."""
         seen = self.view
-        asked = (seen.to_hold, seen.to_give_back, seen.to_park, seen.to_collect)
+        asked = (seen.to_hold, seen.to_give_back, seen.to_park, seen.to_collect, seen.to_keep)
         return bool(self.placed or self.taken_back or any(asked))
 
 
@@ -136,7 +137,7 @@ class Controller:
         before, starts = time.perf_counter(), self.mirror.starts
         self.mirror.follow(seen.wanted)
         placed = self.mirror.place(self.batch)
-        done = Cycle(picture.time, seen, placed, fresh=self.mirror.starts > starts)
+        done = Cycle(picture.time, picture, seen, placed, fresh=self.mirror.starts > starts)
         done.decision_seconds = time.perf_counter() - before
         if self.noted is not None:
             self.noted(picture.time, seen.wanted, placed)
@@ -190,13 +191,11 @@ class Controller:
         done.taken_back = back
         known = seen.known.values()
         self._hold_again(done, {name: seen.jobs[name] for name in back})
-        parking = orders.together(seen.to_park, known)
-        if parking and self._ask(list(orders.park(parking)), done) == {}:
-            # Only then: without its begin time it would start.
-            self._ask(list(orders.release(parking)), done)
+        self._park(done)
         giving = orders.together(seen.to_give_back, known)
         lines = [
             *orders.hold(orders.together(seen.to_hold, known)),
+            *orders.keep(orders.together(seen.to_keep, known)),
             *orders.give_back(giving, done.time, self.site.hold_by),
         ]
         self._ask(lines, done)
@@ -206,34 +205,59 @@ class Controller:
             except SlurmError as error:
                 done.failed[name] = str(error)
 
+    def _park(self, done: Cycle) -> None:
+        """Give jobs a begin time far away; release those that have it: without, they would start.
+
+        Those of which that is not sure are released when a look shows it.
+        """
+        jobs = orders.together(done.view.to_park, done.view.known.values())
+        parked = [name for name, job in jobs.items() if orders.is_parked(job)]
+        others = {name: job for name, job in jobs.items() if not orders.is_parked(job)}
+        failed = self._ask(list(orders.park(others)), done)
+        self._ask(list(orders.release([*parked, *_without(failed, others)])), done)
+
     def _hold_again(self, done: Cycle, back: dict[str, SlurmJob]) -> None:
         """Hold what was released or parked; change what keeps it from starting only after that."""
         collecting = orders.together(done.view.to_collect, done.view.known.values())
-        failed = self._ask(list(orders.hold_again([*back, *collecting], self.site.hold_by)), done)
-        if failed is None or "" in failed:
-            return
-        back = {name: job for name, job in back.items() if not _named(failed, name)}
-        collecting = {name: job for name, job in collecting.items() if not _named(failed, name)}
-        lines = [*orders.taken_back(back), *orders.collected(collecting, done.time)]
-        self._ask(lines, done)
+        free = [*back, *(name for name, job in collecting.items() if job.hold == "no")]
+        failed = self._ask(list(orders.hold_again(free, self.site.hold_by)), done)
+        held = {name for name in collecting if name not in free} | set(_without(failed, free))
+        back = {name: job for name, job in back.items() if name in held}
+        collecting = {name: job for name, job in collecting.items() if name in held}
+        self._ask([*orders.taken_back(back), *orders.collected(collecting, done.time)], done)
 
     def _carry_out(self, done: Cycle) -> None:
         """Pin what was placed; release what is pinned."""
         where = {one.task: one.server for one in done.placed}
         lines = [orders.pin(name, node, done.view.jobs[name]) for name, node in where.items()]
         failed = self._ask(lines, done)
+        good = _without(failed, where)
         if failed is None or "" in failed:
-            # Nobody knows which pins hold. A job without one would start anywhere: release none,
-            # and see at the next look.
-            self._hoped = dict.fromkeys(where, "its node could not be set")
-            return
-        good = [name for name in where if not _named(failed, name)]
+            good = self._pinned(where, done)
         self._hoped = {
-            name: failed.get(name, "its node could not be set") for name in set(where) - set(good)
+            name: (failed or {}).get(name, "its node could not be set")
+            for name in set(where) - set(good)
         }
         failed = self._ask(list(orders.release(good)), done)
         self._hoped |= dict.fromkeys(good, "it was not released")
         done.released = good if failed is not None else []
+
+    def _pinned(self, where: dict[str, str], done: Cycle) -> list[str]:
+        """Return which jobs are on their nodes as asked, by another look.
+
+        Some error was about nobody knows which. A job without its pin would start anywhere, but
+        one that cannot be pinned, and says it so, must not keep all others from starting.
+        """
+        try:
+            jobs = self.look().jobs
+        except SlurmError as error:
+            done.failed[""] = str(error)
+            return []
+        return [
+            name
+            for name, node in where.items()
+            if name in jobs and _is_on(jobs[name], node) and jobs[name].hold == self.site.hold
+        ]
 
     def _ask(self, lines: list[str], done: Cycle) -> dict[str, str] | None:
         """Give lines to scontrol; return what failed, or None if nobody knows."""
@@ -246,6 +270,20 @@ class Controller:
         return failed
 
 
-def _named(failed: dict[str, str], name: str) -> bool:
-    """Return whether an error is about this job, or about the array that it is part of."""
-    return name in failed or name.partition("_")[0] in failed
+def _without(failed: dict[str, str] | None, names: Iterable[str]) -> list[str]:
+    """Return the jobs and arrays about which there was no error; none if nobody knows.
+
+    An error about one task of an array is one about the array, and the other way round.
+    """
+    if failed is None or "" in failed:
+        return []
+    arrays = {name.partition("_")[0] for name in failed}
+    return [
+        name
+        for name in names
+        if name not in failed and name not in arrays and name.partition("_")[0] not in failed
+    ]
+
+
+def _is_on(job: SlurmJob, node: str) -> bool:
+    return job.mark is not None and job.mark.pin == node == job.required

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from drfh.engines.slurm.marks import DAY, HELD_UNTIL, PARKED_UNTIL, Mark
 from drfh.engines.slurm.picture import SlurmJob
@@ -15,6 +16,8 @@ __all__ = [
     "give_back",
     "hold",
     "hold_again",
+    "is_parked",
+    "keep",
     "note",
     "park",
     "pin",
@@ -42,8 +45,8 @@ def _pinned(job: SlurmJob, node: str) -> str:
     else:
         nodes, most = job.required, job.most_nodes
     mark = Mark(pin=node, nodes=nodes, restarts=job.restarts, most=most)
-    # With several processes Slurm would add a second node if the first fills up.
-    one = " NumNodes=1" if job.tasks > 1 and job.most_nodes != 1 else ""
+    # Slurm would add a second node to the one that is named, if it may.
+    one = " NumNodes=1-1" if job.most_nodes != 1 else ""
     return f"ReqNodeList={node} AdminComment={mark}{one}"
 
 
@@ -77,13 +80,17 @@ def hold_again(names: Iterable[str], hold_by: str = "plugin") -> Iterator[str]:
 def taken_back(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
     """Yield lines for jobs that are under the hold again, after they had a node."""
     for name, job in jobs.items():
-        if job.mark is not None and job.restarts != job.mark.restarts:
+        mark = job.mark or Mark()
+        if mark.held:
+            begin = " StartTime=now" if job.begins >= HELD_UNTIL - DAY else ""
+            yield f"update JobId={name} AdminComment={_plain(mark, held=False)}{begin}"
+        elif job.restarts != mark.restarts:
             # Slurm lets a requeued job wait for a while; it may go where there is room.
             yield f"update JobId={name} StartTime=now"
 
 
 def together(jobs: Iterable[SlurmJob], known: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
-    """Return what to call jobs: an array of which all tasks are meant by its own number.
+    """Return what to call jobs: an array of which all tasks are meant, and alike, by its number.
 
     Parameters
     ----------
@@ -95,11 +102,18 @@ def together(jobs: Iterable[SlurmJob], known: Iterable[SlurmJob]) -> dict[str, S
     meant = list(jobs)
     counts = Counter(job.array for job in meant if job.array is not None)
     there = Counter(job.array for job in known if job.array in counts)
-    return {
-        job.array if job.array is not None and counts[job.array] == there[job.array] else job.name:
-        job
-        for job in meant
-    }  # fmt: skip
+    kinds: dict[str | None, set[Any]] = {}
+    for job in meant:
+        kinds.setdefault(job.array, set()).add((job.mark, job.required, job.hold, job.begins))
+
+    def name(job: SlurmJob) -> str:
+        array = job.array
+        if array is None or counts[array] != there[array] or len(kinds[array]) > 1:
+            return job.name
+        # Slurm sets no node list for several tasks, and those that had a node were alone anyway.
+        return array if job.mark is None or job.mark.pin is None else job.name
+
+    return {name(job): job for job in meant}
 
 
 def hold(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
@@ -114,9 +128,14 @@ def park(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
         old = job.mark or Mark()
         held = job.begins >= HELD_UNTIL - DAY  # by its owner
         begin = old.begin if old.parked or held else int(job.begins)
-        mark = replace(old, parked=True, begin=begin, held=held)
+        mark = _plain(old, parked=True, begin=begin, held=held)
         far = datetime.fromtimestamp(HELD_UNTIL if held else PARKED_UNTIL).isoformat()
         yield f"update JobId={name} StartTime={far} AdminComment={mark}"
+
+
+def is_parked(job: SlurmJob) -> bool:
+    """Return whether a job has a begin time far away already."""
+    return job.mark is not None and job.mark.parked and job.begins >= PARKED_UNTIL - DAY
 
 
 def collected(jobs: Mapping[str, SlurmJob], now: float) -> Iterator[str]:
@@ -125,23 +144,24 @@ def collected(jobs: Mapping[str, SlurmJob], now: float) -> Iterator[str]:
         old = job.mark or Mark()
         held = job.begins >= HELD_UNTIL - DAY  # by its owner, meanwhile: that begin time stays
         begin = "" if held else f" StartTime={_begin(old, now)}"
-        mark = replace(old, parked=False, begin=0, held=held)
+        mark = _plain(old, parked=False, begin=0, held=held)
         yield f"update JobId={name} AdminComment={mark}{begin}"
 
 
 def give_back(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin") -> Iterator[str]:
     """Yield lines that leave jobs to Slurm's own scheduler, as their owners submitted them.
 
-    What its owner or an administrator holds stays held, by a hold of Slurm's own.
+    What its owner or an administrator holds stays held, by a hold of Slurm's own. The mark goes
+    last: while a job carries it, this can be done again if only half of it was done.
     """
     free = []
     for name, job in jobs.items():
         mark = job.mark or Mark()
         by_owner = job.begins >= HELD_UNTIL - DAY
-        changes = ["AdminComment="]
+        changes = []
         if mark.pin is not None and job.required == mark.pin:
             changes.append(f"ReqNodeList={mark.nodes}")
-            if job.tasks > 1 and mark.most != 1:
+            if mark.most != 1:
                 changes.append(f"NumNodes=1-{mark.most or _NO_END}")
         if by_owner:
             changes.append("StartTime=now")
@@ -149,11 +169,26 @@ def give_back(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin")
                 yield f"uhold {name}"
         elif mark.parked:
             changes.append(f"StartTime={_begin(mark, now)}")
-        yield f"update JobId={name} {' '.join(changes)}"
-        by_admin = job.hold == "admin" and hold_by == "plugin"
-        if job.hold != "no" and not (by_owner or by_admin or job.hold == "failed"):
+        if changes:
+            yield f"update JobId={name} {' '.join(changes)}"
+        if job.hold == ("user" if hold_by == "plugin" else "admin") and not by_owner:
             free.append(name)
     yield from release(free)
+    for name in jobs:
+        yield f"update JobId={name} AdminComment="
+
+
+def keep(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
+    """Yield lines that make a hold of ``scontrol requeuehold`` one that the owner can lift."""
+    far = datetime.fromtimestamp(HELD_UNTIL).isoformat()
+    for name, job in jobs.items():
+        mark = _plain(job.mark or Mark(), held=True, restarts=job.restarts)
+        yield f"update JobId={name} StartTime={far} AdminComment={mark}"
+
+
+def _plain(mark: Mark, **changes: Any) -> Mark:
+    """Return a changed mark without words, which may have blanks and are written again."""
+    return replace(mark, refused="", **changes)
 
 
 def _begin(mark: Mark, now: float) -> str:

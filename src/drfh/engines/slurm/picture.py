@@ -16,6 +16,7 @@ from drfh.traces.slurm_words import array_indices, expand_nodes, number, tres, w
 
 __all__ = ["Picture", "SlurmJob", "look"]
 
+_REQUEUED = "job requeued in held state"  # of scontrol requeuehold
 _FAILED_HOLDS = {"JobHoldMaxRequeue", "launch_failed_requeued_held", "RequeueHold"}
 
 
@@ -50,7 +51,8 @@ class SlurmJob:
     whole
         ``node`` if it takes whole nodes, ``memory`` if all memory of a node, or empty.
     hold
-        ``no``, ``user`` (which is also ours), ``admin``, or ``failed``.
+        ``no``, ``user`` (which is also ours), ``admin``, ``requeued`` (somebody has put it back
+        under a hold, by scontrol requeuehold), or ``failed``.
     depends
         The jobs that it waits for, as Slurm writes them; empty if there are none.
     begins
@@ -166,7 +168,7 @@ class _Reader:
             tasks=int(number(job.get("tasks"), "tasks") or 1),
             most_nodes=int(number(job.get("max_nodes"), "max_nodes") or 0),
             required=required, allowed=self.rules.allowed(job, asked),
-            whole=self._takes_whole(job), hold=_hold(job),
+            whole=self._takes_whole(job), hold=_hold(job, mark),
             depends=str(job.get("dependency") or ""),
             begins=number(job.get("eligible_time"), "eligible_time") or 0.0,
             reserved=bool(job.get("resv_name")), array=array,
@@ -257,13 +259,19 @@ def _owner(job: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _hold(job: Mapping[str, Any]) -> str:
+def _hold(job: Mapping[str, Any], mark: Mark | None) -> str:
     reason = str(job.get("state_reason") or "")
     if reason in _FAILED_HOLDS:
         return "failed"
     if number(job.get("priority"), "priority") != 0 and job.get("hold") is not True:
         return "no"
-    return "admin" if reason == "JobHeldAdmin" else "user"
+    if reason == "JobHeldAdmin":
+        return "admin"
+    if job.get("state_description") == _REQUEUED and mark is not None:
+        # Slurm keeps these words until somebody holds or releases it: they may be old.
+        restarts = number(job.get("restart_cnt"), "restart_cnt") or 0
+        return "user" if mark.restarts == restarts else "requeued"
+    return "user"
 
 
 def _whole(value: Any, field_: str) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 
-from drfh.engines.metrics import Metrics
 from drfh.engines.slurm import orders
 from drfh.engines.slurm.commands import Slurm, SlurmError
 from drfh.engines.slurm.controller import Controller, Cycle
+from drfh.engines.slurm.gauges import Gauges
 from drfh.engines.slurm.picture import look
 from drfh.engines.slurm.site import Site
 from drfh.engines.stopping import Stopping
@@ -21,7 +21,7 @@ __all__ = ["Service", "check_plugin", "check_rights", "release_all"]
 
 _SHORTEST_PAUSE = 0.05
 _LONGEST_PAUSE = 30.0
-_REASONS = 4  # words of a reason that make a label of a metric
+_ENDED = re.compile("already finished|invalid job id", re.IGNORECASE)
 
 
 class Service(Stopping):
@@ -37,8 +37,8 @@ class Service(Stopping):
         Told in a line what happened.
     seen
         Called after each round.
-    metrics
-        Filled after each round.
+    gauges
+        Told of each round, for Prometheus.
     check
         Called before each round; it raises if the controller must not go on.
     """
@@ -50,11 +50,11 @@ class Service(Stopping):
         interval: float = 1.0,
         say: Callable[[str], None] | None = None,
         seen: Callable[[Cycle], None] | None = None,
-        metrics: Metrics | None = None,
+        gauges: Gauges | None = None,
         check: Callable[[], None] | None = None,
     ) -> None:
         super().__init__()
-        self.controller, self.interval, self.metrics = controller, interval, metrics
+        self.controller, self.interval, self.gauges = controller, interval, gauges
         self.say = say or (lambda line: None)
         self.seen = seen or (lambda cycle: None)
         self.check = check or (lambda: None)
@@ -89,33 +89,24 @@ class Service(Stopping):
             self.say(f"{f'job {name}: ' if name else ''}{words}")
         for name, why in done.taken_back.items():
             self.say(f"job {name} taken back: {why}")
-        if self.metrics is not None:
-            _count(self.metrics, done)
-        self.seen(done)
+        try:
+            if self.gauges is not None:
+                self.gauges.round(self.controller, done)
+            self.seen(done)
+        except Exception as error:  # what is told about a round must not end the next
+            self.say(f"this round could not be told ({type(error).__name__}: {error})")
         return done
 
     def _failed(self, words: str, command: str = "") -> None:
         self.failures += 1
         self.say(words)
-        if self.metrics is not None and command:
-            self.metrics.add("drfh_errors_total", command=command)
+        if self.gauges is not None and command:
+            self.gauges.metrics.add("drfh_errors_total", command=command)
 
     def _pause(self, done: Cycle | None) -> float:
         if done is None:
             return float(min(self.interval * 2.0 ** min(self.failures - 1, 10), _LONGEST_PAUSE))
         return _SHORTEST_PAUSE if done.busy else self.interval
-
-
-def _count(metrics: Metrics, done: Cycle) -> None:
-    """Fill the metrics after a round, except those that need more than the round itself."""
-    metrics.add("drfh_placements_total", len(done.placed))
-    metrics.add("drfh_releases_total", len(done.released))
-    for why, times in Counter(done.taken_back.values()).items():
-        reason = " ".join(why.split("(")[0].split()[:_REASONS])
-        metrics.add("drfh_take_backs_total", times, reason=reason)
-    metrics.observe("drfh_decision_seconds", done.decision_seconds)
-    metrics.observe("drfh_cycle_seconds", done.seconds)
-    metrics.set("drfh_last_cycle_timestamp_seconds", time.time())
 
 
 def check_rights(configuration: Mapping[str, str]) -> None:
@@ -173,4 +164,6 @@ def release_all(slurm: Slurm, site: Site) -> tuple[list[str], dict[str, str]]:
     meant = orders.together(ours, picture.jobs.values())
     lines = list(orders.give_back(meant, picture.time, site.hold_by))
     failed = slurm.together(lines)
-    return [job.name for job in ours], failed
+    # What has ended meanwhile needs nothing any more.
+    ended = {name for name, words in failed.items() if name and _ENDED.search(words)}
+    return [job.name for job in ours], {k: v for k, v in failed.items() if k not in ended}

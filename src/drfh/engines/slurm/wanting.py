@@ -46,6 +46,8 @@ class View:
         Jobs that wait for another job, and must do so without a hold.
     to_collect
         Jobs that waited for another job, and need not any more.
+    to_keep
+        Jobs that somebody has requeued under a hold: their owners must be able to lift it.
     to_note
         Jobs whose mark should say something else.
     """
@@ -59,6 +61,7 @@ class View:
     to_give_back: tuple[SlurmJob, ...]
     to_park: tuple[SlurmJob, ...]
     to_collect: tuple[SlurmJob, ...]
+    to_keep: tuple[SlurmJob, ...]
     to_note: Mapping[str, Mark]
 
 
@@ -89,6 +92,7 @@ def view(picture: Picture, site: Site, back_off: Mapping[str, str] | None = None
         tuple(sorter.to_give_back),
         tuple(sorter.to_park),
         tuple(sorter.to_collect),
+        tuple(sorter.to_keep),
         sorter.to_note,
     )
 
@@ -106,11 +110,9 @@ class _Sorter:
         self.to_give_back: list[SlurmJob] = []
         self.to_park: list[SlurmJob] = []
         self.to_collect: list[SlurmJob] = []
+        self.to_keep: list[SlurmJob] = []
         self.to_note: dict[str, Mark] = {}
-        useful = (
-            name for name, node in picture.nodes.items() if any(node.machine.amounts.values())
-        )
-        self._names = {name: position for position, name in enumerate(useful)}
+        self._names = {name: position for position, name in enumerate(_useful(picture))}
         self._lists: dict[frozenset[str], tuple[str, ...]] = {}
         # Tasks of an array that run or may start: its owner may have set a limit.
         self._active = Counter(
@@ -127,6 +129,9 @@ class _Sorter:
                 self.to_hold.append(job)
         elif not self.site.manages(job):
             self.to_give_back.append(job)
+        elif job.hold == "requeued" and self.site.hold_by == "plugin":
+            self.to_keep.append(job)
+            self._add(job, job.name, self._task(job, job.demand, aside=_OWNER, returned=True))
         elif job.depends or job.mark.parked:
             self._depends(job, job.mark)
         elif job.hold == "no":
@@ -142,15 +147,27 @@ class _Sorter:
 
     def _depends(self, job: SlurmJob, mark: Mark) -> None:
         """Sort in a job that waits for another one, or did until now."""
-        if not job.depends:
+        by_others = self._held_by_others(job)
+        if by_others:
+            pass  # Slurm does not look at what it waits for
+        elif not job.depends:
             self.to_collect.append(job)
-        elif not mark.parked or job.hold == "user":
+        elif not mark.parked or job.hold != "no":
             self.to_park.append(job)
         elif mark.held != (job.begins >= HELD_UNTIL - DAY):
             self.to_note[job.name] = replace(mark, held=not mark.held)
         aside = f"waits for another job ({job.depends})" if job.depends else "can go on in a moment"
+        aside = by_others or aside
         task = self._task(job, job.demand, aside=aside, returned=mark.pin is not None)
         self._add(job, job.name, task)
+
+    def _held_by_others(self, job: SlurmJob) -> str:
+        """Return who holds a job besides us, in words; empty if nobody does."""
+        if job.hold in ("no", self.site.hold):
+            return ""
+        if job.hold == "failed":
+            return f"held by Slurm ({job.reason})"
+        return "held by an administrator" if job.hold == "admin" else _OWNER
 
     def _later(self, job: SlurmJob) -> str:
         """Return why the time of a job has not come, in words; empty if it has."""
@@ -166,10 +183,14 @@ class _Sorter:
     def _released(self, job: SlurmJob, mark: Mark) -> None:
         """Sort in a job that Slurm may start."""
         node = None if mark.pin is None else self.picture.nodes.get(mark.pin)
-        if mark.pin is None:
+        if mark.pin is None and self.site.hold_by == "plugin" and not mark.held:
             return  # an administrator released it: it starts when Slurm finds room
         why = ""
-        if job.required != mark.pin:
+        if mark.held or mark.pin is None:
+            # Without the script an owner can end even an administrator's hold (by Nice=1), or
+            # has ended his own; with it an administrator has released what its owner held.
+            why = "it was released, and waits for its turn"
+        elif job.required != mark.pin:
             why = "its node list was changed"
         elif job.restarts != mark.restarts:
             why = "it was requeued"
@@ -179,9 +200,11 @@ class _Sorter:
             why = self._later(job)
         if why:
             self.to_take_back[job.name] = why
-            self._add(job, job.name, self._task(job, job.demand, aside=why, returned=True))
+            returned = mark.pin is not None
+            self._add(job, job.name, self._task(job, job.demand, aside=why, returned=returned))
         else:
             assert node is not None
+            assert mark.pin is not None
             self.released[job.name] = mark.pin
             demand = _taken(job, node)
             self._add(job, job.name, self._task(job, demand, on=mark.pin))
@@ -189,14 +212,11 @@ class _Sorter:
     def _waits(self, job: SlurmJob, mark: Mark) -> None:
         """Sort in a job that is under a hold."""
         later = self._later(job)
-        aside = later or self.back_off.get(job.name, "")
-        by_owner = later == _OWNER
+        by_others = self._held_by_others(job)
+        aside = by_others or later or self.back_off.get(job.name, "")
+        by_owner = _OWNER in (later, by_others)
         if by_owner != mark.held:
             self.to_note[job.name] = replace(mark, held=by_owner)
-        if job.hold == "failed":
-            aside = f"held by Slurm ({job.reason})"
-        elif job.hold == "admin" and self.site.hold_by == "plugin":
-            aside = "held by an administrator"
         refused = ""
         if job.nodes > 1:
             aside = refused = _SEVERAL_NODES.format(nodes=job.nodes)
