@@ -144,6 +144,7 @@ def test_distance_with_weights() -> None:
                job(4, "bob", 2)]  # fmt: skip
     found = status_of(understood(look([node("n0", 6)], entries, NOW), Site(weights={"bob": 2.0})))
     assert [user.ideal for user in found.users] == pytest.approx([1 / 3, 2 / 3])
+    assert [user.level for user in found.users] == pytest.approx([1 / 6, 1 / 6])
     assert found.distance == pytest.approx(0.5)
     assert found.worst == "ann"  # as far as bob, and first by name
     even = [job(1, "ann", 2, on="n0"), job(2, "bob", 4, on="n0")]
@@ -423,6 +424,12 @@ def test_colours_tell_nothing_that_glyphs_do_not(status: Status) -> None:
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == drawn(shown, 80)
 
 
+def test_a_node_that_is_full_but_for_rounding_is_full() -> None:
+    used = sum([0.1] * 80)
+    assert 7.99 < used < 8
+    assert glyph(NodeStatus("n0", "up", {"cpu": 8.0}, {"cpu": used}, 80)) == "█"
+
+
 def test_long_names_of_nodes_keep_their_end(status: Status) -> None:
     nodes = [NodeStatus(f"rack-seven-of-the-north-hall-{i:03}", "up", {"cpu": 1.0}, {}, 0)
              for i in range(100)]  # fmt: skip
@@ -586,10 +593,14 @@ def test_audit_command(run: Run, site: Path, tmp_path: Path) -> None:
     assert data["tasks"] == pytest.approx({"ann": 1 + 0.96, "bob": 0.0, "eve": 0.0})
     assert data["trace"]["options"] == {"user_by": "user"}
     fair = {f["property"]: f for f in data["findings"]}["fair"]
-    assert (fair["verdict"], fair["hurt"]) == ("fails", ["bob"])
+    assert (fair["verdict"], fair["hurt"]) == ("fails", ["bob", "eve", "ann"])
+    assert "bob has 0 tasks, 0.02" in fair["text"]
+    plain = json.loads(run("audit", "--no-split", "--json")[1])
+    fair = {f["property"]: f for f in plain["findings"]}["fair"]
+    assert "bob has 0 tasks, 1 in the DRFH optimum" in fair["text"]
     assert run("audit", "--only", "feasible", "--require", "feasible")[0] == 0
     assert run("audit", "--require", "fair")[0] == 3
-    assert run("audit", "--require", "truthful")[0] == 2
+    assert run("audit", "--require", "truthful")[:2] == (2, "")
     page = tmp_path / "page.html"
     code, out, _ = run("audit", "--show", "fair", "--save", tmp_path / "c.yaml", "--html", page)
     assert code == 0
@@ -667,7 +678,10 @@ def test_watch_goes_on_when_slurmctld_is_away(
     assert re.search(r"\d\d:\d\d:\d\d: squeue: its answer is not JSON", out)
     assert out.count("3 jobs run, ") == 2
     fake(site, "squeue", "down")
-    assert run(*words)[0] == 1  # there was nothing to begin with
+    looks = iter([True, True, True])
+    code, out, err = run(*words)  # there was nothing to begin with
+    assert (code, out) == (1, "")
+    assert "its answer is not JSON" in err
 
 
 def test_watch_ends_with_ctrl_c(run: Run, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
