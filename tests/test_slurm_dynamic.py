@@ -7,6 +7,7 @@ and a comparison is either exact or says by which jobs it is off.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
@@ -19,8 +20,10 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 import pytest
+from typer.testing import CliRunner
 
 import drfh
+from drfh.cli.slurm import app
 from drfh.engines.journal import Journal, JournalWriter, read_journal
 from drfh.engines.lives import SHIFT
 from drfh.engines.mirror import Mirror
@@ -402,6 +405,15 @@ def steady(
 
 
 # Another policy
+
+
+def test_the_command_replays_the_log(live: Live) -> None:
+    result = CliRunner().invoke(app, ["replay", str(live.log), "--policy", "slots:14", "--json"])
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.output)
+    assert told["replay"]["same"] is True
+    assert [run["run"] for run in told["runs"]] == ["observed", POLICY, "slots:14"]
+    assert [run["done"] for run in told["runs"]] == [sum(TASKS.values())] * 3
 
 
 def test_another_policy_gives_another_valid_answer(

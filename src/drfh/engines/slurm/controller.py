@@ -268,14 +268,17 @@ class Controller:
     def _numbers(self, names: Iterable[str]) -> dict[str, str]:
         """Return what to call tasks of arrays, so that Slurm is quick about them.
 
-        A task gets a number of its own when it is first changed; to hold what is held is the
-        change that changes nothing. That it works is not needed: then their names must do.
+        A task gets a number of its own when it is changed and others of its array are not: to hold
+        what is held is the change that changes nothing, and one of them stays out of it. Nobody
+        relies on it: a task without a number is called by its name.
         """
         tasks = [name for name in names if "_" in name]
         if len(tasks) < _WORTH_NUMBERS:
             return {}
+        last = set({name.partition("_")[0]: name for name in tasks}.values())
+        first = [name for name in tasks if name not in last]
         try:
-            self.slurm.together(orders.hold_again(tasks, self.site.hold_by))
+            self.slurm.together(orders.hold_again(first, self.site.hold_by))
             found = self.slurm.numbers(tasks)
         except SlurmError:
             return {}
