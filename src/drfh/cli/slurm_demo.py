@@ -53,7 +53,7 @@ def demo(
 
       drfh slurm replay demo.journal --policy slots:14
     """
-    from drfh.engines.slurm.demo import Demo, demo_nodes
+    from drfh.engines.slurm.demo import Demo, demo_nodes, open_directory
     from drfh.engines.slurm.sandbox import missing
     from drfh.policies import find_policy
 
@@ -67,8 +67,9 @@ def demo(
     if reason is not None:
         how = f"; as root: apt-get install --no-install-recommends {_PACKAGES}, or make slurm"
         raise DrfhError(f"a Slurm cluster on this machine {reason}{how}")
-    # Not readable by jobs of other users otherwise, wherever the temporary directory is.
-    with tempfile.TemporaryDirectory(prefix="drfh-demo-", ignore_cleanup_errors=True) as place:
+    with tempfile.TemporaryDirectory(
+        prefix="drfh-demo-", dir=open_directory(), ignore_cleanup_errors=True
+    ) as place:
         show = Demo(Path(place), nodes, seconds, name, record)
         with show.signals():
             if not as_json:

@@ -23,6 +23,7 @@ __all__ = ["Controller", "Cycle"]
 
 _LONGEST_BACK_OFF = 300.0
 _WORTH_NUMBERS = 8  # tasks of arrays
+_IN_ONE_GO = 40  # jobs that are pinned before they are released
 
 
 @dataclass(slots=True)
@@ -228,25 +229,34 @@ class Controller:
         self._ask([*orders.taken_back(back), *orders.collected(collecting, done.time)], done)
 
     def _carry_out(self, done: Cycle) -> None:
-        """Pin what was placed; release what is pinned."""
+        """Pin what was placed; release what is pinned: Slurm starts some while others wait."""
         where = {one.task: one.server for one in done.placed}
         called = self._numbers(where)
+        listed = list(where)
+        self._hoped = {}
+        for start in range(0, len(listed), _IN_ONE_GO):
+            some = listed[start : start + _IN_ONE_GO]
+            self._start({name: where[name] for name in some}, called, done)
+
+    def _start(self, where: dict[str, str], called: Mapping[str, str], done: Cycle) -> None:
+        """Pin jobs, and release those of which that is sure."""
         lines = [
             orders.pin(called.get(name, name), node, done.view.jobs[name])
             for name, node in where.items()
         ]
-        names = {number: name for name, number in called.items()}
+        names = {called[name]: name for name in where if name in called}
         failed = self._ask(lines, done, self.slurm.at_once, names)
         good = _without(failed, where)
         if failed is None or "" in failed:
             good = self._pinned(where, done)
-        self._hoped = {
+        self._hoped |= {
             name: (failed or {}).get(name, "its node could not be set")
-            for name in set(where) - set(good)
+            for name in where.keys() - set(good)
         }
         failed = self._ask(list(orders.release(good)), done)
         self._hoped |= dict.fromkeys(good, "it was not released")
-        done.released = good if failed is not None else []
+        if failed is not None:
+            done.released += good
 
     def _pinned(self, where: dict[str, str], done: Cycle) -> list[str]:
         """Return which jobs are on their nodes as asked, by another look.

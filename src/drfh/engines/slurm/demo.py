@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,7 @@ from drfh.engines.slurm.status import Status, status_of
 from drfh.engines.stopping import Stopping
 from drfh.errors import DrfhError, InputError
 
-__all__ = ["PARTITION", "VISITORS", "Demo", "Moment", "Visitor", "demo_nodes"]
+__all__ = ["PARTITION", "VISITORS", "Demo", "Moment", "Visitor", "demo_nodes", "open_directory"]
 
 #: The partition that drfh manages.
 PARTITION = "main"
@@ -86,6 +87,22 @@ def demo_nodes(number: int) -> list[SandboxNode]:
     if not 1 <= number <= _MOST_NODES:
         raise InputError("nodes", f"must be from 1 to {_MOST_NODES}", number)
     return [SandboxNode(f"n{i:02}", *_SHAPES[i % len(_SHAPES)]) for i in range(number)]
+
+
+def open_directory() -> str:
+    """Return a directory for temporary files which everybody may pass through, as munged asks.
+
+    Examples
+    --------
+    >>> Path(open_directory()).is_absolute()
+    True
+    """
+    usual = tempfile.gettempdir()
+    for place in (usual, "/tmp", "/var/tmp"):
+        path = Path(place).resolve()
+        if path.is_dir() and all(part.stat().st_mode & 0o001 for part in (path, *path.parents)):
+            return place
+    return usual
 
 
 @dataclass

@@ -341,7 +341,7 @@ class Sandbox:
         words = [f"--{what}={base / what.partition('-')[0]}" for what in ("key-file", "socket")]
         words += [f"--{what}={base / f'munged.{what[:3]}'}" for what in ("log-file", "pid-file")]
         self._start("munged", ["munged", "--foreground", f"--seed-file={base / 'seed'}", *words])
-        self.wait((base / "socket").exists, 20, "munged")
+        self.wait(self._munge_answers, 20, "munged")
 
     def _start(self, name: str, words: list[str]) -> None:
         program = _found(words[0])
@@ -356,6 +356,10 @@ class Sandbox:
                 cwd="/",
                 start_new_session=True,  # Ctrl-C at the terminal is for us, not for the cluster
             )
+
+    def _munge_answers(self) -> bool:
+        self._check("munged")
+        return (self.directory / "munge" / "socket").exists()
 
     def _answers(self) -> bool:
         self._check("slurmctld")
