@@ -156,7 +156,7 @@ def near(numbers: Any) -> Any:
     return pytest.approx(numbers, rel=1e-9, abs=1e-12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data(), policy=st.sampled_from(POLICIES))
 def test_its_own_policy_gives_the_same_again(data: st.DataObject, policy: str) -> None:
     with TemporaryDirectory() as folder:
@@ -183,7 +183,7 @@ def test_its_own_policy_gives_the_same_again(data: st.DataObject, policy: str) -
             assert {**row, "run": policy} == other
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_another_policy_gives_another_answer(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:

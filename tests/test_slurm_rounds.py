@@ -39,7 +39,7 @@ def within(slurm: ModelSlurm) -> bool:
 jobs = st.tuples(st.sampled_from(["ann", "bob", "cat"]), st.integers(1, 4), st.integers(100, 4000))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_killed_and_refused_at_any_line(data: st.DataObject) -> None:
     slurm = ModelSlurm(SIZES)
