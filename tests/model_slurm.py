@@ -121,15 +121,31 @@ class ModelSlurm(Slurm):
                 self.doom -= 1
                 if self.doom < 0:
                     raise KilledError
-            if self.lines in self.fails:  # of a list, the first; scontrol goes on with the others
-                verb, rest = line.split(" ", 1)
-                first, _, others = rest.partition("," if verb != "update" else " ")
-                failed[first.removeprefix("JobId=")] = "refused"
-                if verb == "update" or not others:
-                    continue
-                line = f"{verb} {others}"
-            self._carry_out(line, failed)
+            self._carry_out(line, failed, refused=self.lines in self.fails)
         return failed
+
+    def numbers(self, names: Iterable[str]) -> dict[str, str]:
+        return {self.name(own): own for own in self.table if self.name(own) in set(names)}
+
+    def name(self, own: str) -> str:
+        """Return what the controller calls a job."""
+        job = self.table[own]
+        array = job.get("array_job_id")
+        return f"{array}_{job['array_task_id']}" if array else own
+
+    def _owns(self, text: str) -> dict[str, str]:
+        """Return the jobs of a list such as ``7,8``, ``9`` or ``9_[3,5]``: as called → number."""
+        array, _, tasks = text.partition("_")
+        names = {self.name(own): own for own in self.table}
+        if tasks:
+            return {
+                f"{array}_{task}": names[f"{array}_{task}"] for task in tasks.strip("[]").split(",")
+            }
+        owns: dict[str, str] = {}
+        for one in text.split(","):
+            whole = {name: own for name, own in names.items() if name.startswith(f"{one}_")}
+            owns |= whole or {one: one}
+        return owns
 
     def call(self, *words: str) -> str:
         failed = self.together([" ".join(words[1:])])
@@ -137,33 +153,30 @@ class ModelSlurm(Slurm):
             raise SlurmError("scontrol: refused")
         return ""
 
-    def _carry_out(self, line: str, failed: dict[str, str]) -> None:
+    def _carry_out(self, line: str, failed: dict[str, str], *, refused: bool) -> None:
         verb, rest = line.split(" ", 1)
-        if verb == "update":
-            target, *changes = rest.split(" ")
-            name = target.removeprefix("JobId=")
-            job = self.table[name]
-            if job["job_state"] != "PENDING":
+        called, *changes = rest.removeprefix("JobId=").split(" ")
+        for name, own in self._owns(called).items():
+            job = self.table[own]
+            if refused:  # of a list, the first; scontrol goes on with the others
+                failed[name], refused = "refused", False
+            elif job["job_state"] != "PENDING":
                 failed[name] = f"Job is no longer pending execution for job {name}"
-                return
-            for change in changes:
-                key, value = change.split("=", 1)
-                if key == "ReqNodeList":
-                    job["required_nodes"] = value
-                elif key == "AdminComment":
-                    job["admin_comment"] = value
-                elif key == "StartTime":
-                    job["eligible_time"] = (
-                        int(self.now)
-                        if value == "now"
-                        else int(datetime.fromisoformat(value).timestamp())
-                    )
-            return
-        for name in rest.split(","):
-            job = self.table[name]
-            if job["job_state"] != "PENDING":
-                failed[name] = f"Job is no longer pending execution for job {name}"
+            elif verb == "update":
+                self._update(job, changes)
             elif verb == "release":
                 job["priority"], job["state_reason"] = 1000, "None"
             else:
                 job["priority"], job["state_reason"] = 0, "JobHeldUser"
+
+    def _update(self, job: dict[str, Any], changes: Iterable[str]) -> None:
+        for change in changes:
+            key, value = change.split("=", 1)
+            if key == "ReqNodeList":
+                job["required_nodes"] = value
+            elif key == "AdminComment":
+                job["admin_comment"] = value
+            elif key == "StartTime" and value == "now":
+                job["eligible_time"] = int(self.now)
+            elif key == "StartTime":
+                job["eligible_time"] = int(datetime.fromisoformat(value).timestamp())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from drfh.engines.mirror import Mirror
+from drfh.engines.slurm import controller as module
 from drfh.engines.slurm.controller import Controller
 from drfh.engines.slurm.picture import look
 from drfh.engines.slurm.site import Site
@@ -15,6 +18,14 @@ from drfh.engines.slurm.wanting import view
 from tests.model_slurm import KilledError, ModelSlurm
 
 SIZES = {"n0": (4, 8000), "n1": (8, 4000), "n2": (4, 4000)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def all_numbers() -> Iterator[None]:
+    """Tasks of arrays are called by their own numbers, also if they are few."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_WORTH_NUMBERS", 1)
+        yield
 
 
 def controller(slurm: ModelSlurm, **more: Any) -> Controller:
@@ -38,9 +49,14 @@ def test_killed_and_refused_at_any_line(data: st.DataObject) -> None:
             user, cpus, memory = data.draw(jobs)
             last = len(slurm.table)
             needs = f"afterany:{last}(unfulfilled)" if last and data.draw(st.booleans()) else ""
-            name = slurm.submit(user, cpus, memory, dependency=needs)
-            if needs and slurm.table[str(last)]["job_state"] == "COMPLETED":
-                slurm.table[name]["dependency"] = ""
+            if last and slurm.table[str(last)]["job_state"] == "COMPLETED":
+                needs = ""
+            array = data.draw(st.sampled_from([(), (0, 2), (0, 1, 2, 3)]), label="array")
+            for task in array:
+                numbers = {"array_job_id": 900 + last, "array_task_id": task}
+                slurm.submit(user, cpus, memory, dependency=needs, **numbers)
+            if not array:
+                slurm.submit(user, cpus, memory, dependency=needs)
         slurm.doom = data.draw(st.none() | st.integers(0, 12), label="killed after")
         slurm.fails = {slurm.lines + n for n in data.draw(st.sets(st.integers(1, 9), max_size=2))}
         try:

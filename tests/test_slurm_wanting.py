@@ -233,8 +233,8 @@ def test_tasks_that_are_not_alike_are_named_one_by_one() -> None:
                  admin_comment="drfh;pin=n1;restarts=0")  # fmt: skip
     found = picture(array, pinned)
     lines = list(orders.give_back(orders.together(found.jobs.values(), found.jobs.values()), NOW))
-    assert "update JobId=7_4 ReqNodeList=" in lines
-    assert "release 7_0,7_1,7_2,7_3,7_4" in lines
+    assert "update JobId=7_4 ReqNodeList= NumNodes=1-500000" in lines
+    assert "release 7_[0,1,2,3,4]" in lines
 
 
 def test_marks_of_others_and_strange_ones() -> None:

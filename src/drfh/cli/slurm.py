@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from drfh.cli import slurm_look, slurm_run
+from drfh.cli import slurm_look, slurm_replay, slurm_run
 
 __all__ = ["app"]
 
@@ -19,3 +19,4 @@ app.command("status")(slurm_look.status)
 app.command("why")(slurm_look.why)
 app.command("audit")(slurm_look.audit)
 app.command("record")(slurm_run.record)
+app.command("replay")(slurm_replay.replay)

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["audit", "status", "why"]
 
 _SECONDS = 2.0
-_LINES_AROUND = 24  # of a status, beside its users and the map of its nodes
+_FEW_USERS = 4
 
 
 def status(
@@ -187,11 +188,15 @@ def _subject(site: OpenSite, split: bool | None) -> Subject | None:
 
     live = site.look()
     wanted = live.view.wanted
-    if not any(task.on is not None for task in wanted.tasks.values()):
+    if not any(job.on for job in live.view.jobs.values()):
         return None
     for line in live.picture.broken:
         console(stderr=True).print(f"warning: broken: {line}", style="yellow")
     when = datetime.fromtimestamp(live.picture.time).isoformat(" ", "seconds")
+    # What is released and has not started holds nothing yet.
+    tasks = {name: replace(task, on=None) if name in live.view.released else task
+             for name, task in wanted.tasks.items()}  # fmt: skip
+    wanted = replace(wanted, tasks=tasks)
     trace = trace_of(wanted, f"{site.name}, {when}", options={"user_by": site.site.user_by})
     result = reduced(trace, split=split)
     return Subject(result.scenario, trace.source, trace, result.observed, result.notes)
@@ -227,7 +232,7 @@ def _watch(
                 looks += 1
                 if count is not None and looks >= count:
                     return
-                time.sleep(seconds)
+                _pause(seconds)
     except KeyboardInterrupt:  # the way to end it, not a failure
         return
 
@@ -270,13 +275,20 @@ def _display(as_json: bool, everyone: bool) -> Iterator[Show]:
                 screen.update(Group(words, *last), refresh=True)
                 return
             site, found = seen
-            lines = Lines(plain.width)
-            most = None if everyone else max(plain.height - _LINES_AROUND, 4)
-            write_status(lines, found, head=site.controller.text, most=most)
+            most: int | None = _FEW_USERS
+            for _ in range(2):  # the second time with as many users as there is room for
+                lines = Lines(plain.width)
+                write_status(lines, found, head=site.controller.text, most=most)
+                used = len(plain.render_lines(Group(*lines.kept)))
+                most = None if everyone else _FEW_USERS + max(plain.height - used, 0)
             last[:] = lines.kept
             screen.update(Group(*lines.kept), refresh=True)
 
         yield draw
+
+
+def _pause(seconds: float) -> None:
+    time.sleep(seconds)
 
 
 def _clock() -> str:

@@ -163,13 +163,13 @@ def _strip(nodes: Sequence[NodeStatus], width: int) -> list[str]:
 def _print_legend(out: Any, nodes: Sequence[NodeStatus]) -> None:
     there = Counter(node.state for node in nodes)
     line = _cells("", _LEVELS[0])
-    line.append(" empty ")
+    line.append(" empty ", style="dim")
     for one in _LEVELS[1:]:
         line.append(one, style=_style(one))
-    line.append(" full, by its fullest resource")
+    line.append(" full, by its fullest resource", style="dim")
     for state, one, word in (("closing", _CLOSING, "draining"), ("down", _DOWN, "down")):
         if there[state]:
             line.append("  ")
             line.append(one, style=_style(one))
-            line.append(f" {word}")
-    out.print(line, style="dim")
+            line.append(f" {word}", style="dim")
+    out.print(line)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Lines", "print_status", "print_why", "write_status"]
 
 _MOST_USERS = 24
-_BAR = 16
+_BAR, _NARROW_BAR = 16, 10
 _ROOMY = 100  # columns from which bars are that wide
 _WIDEST = 120  # a wider map is not easier to read
 _MOST_BROKEN = 3
@@ -34,9 +34,11 @@ class Lines:
 
     def print(self, thing: Any = "", style: str | None = None) -> None:
         """Keep a line or a table."""
+        from rich.styled import Styled
         from rich.text import Text
 
-        self.kept.append(Text(thing, style=style or "") if isinstance(thing, str) else thing)
+        shown = Text(thing) if isinstance(thing, str) else thing
+        self.kept.append(Styled(shown, style) if style else shown)
 
 
 def print_status(status: Status, *, head: str = "", everyone: bool = False) -> None:
@@ -70,9 +72,9 @@ def write_status(out: Any, status: Status, *, head: str = "", most: int | None =
     when = datetime.fromtimestamp(status.time).strftime("%Y-%m-%d %H:%M:%S")
     running = sum(user.running + user.starting for user in status.users)
     waiting = sum(user.waiting for user in status.users)
-    out.print(f"{when}  {some(len(status.nodes), 'node')}, {some(running, 'job')} "
-              f"{'runs' if running == 1 else 'run'}, {waiting:,} "
-              f"{'waits' if waiting == 1 else 'wait'}  ({status.policy})", style="bold")  # fmt: skip
+    runs = "runs" if running == 1 else "run"
+    counted = f"{some(running, 'job')} {runs}, {waiting:,} {_wait(waiting)}"
+    out.print(f"{when}  {counted}  ({status.policy})", style="bold")
     if head:
         out.print(head, style="dim" if head.startswith("controller") else "yellow")
     _write_users(out, status, most)
@@ -100,6 +102,8 @@ def _write_users(out: Any, status: Status, most: int | None) -> None:
     if idle:
         has = "has" if idle == 1 else "have"
         out.print(f"{some(idle, 'user')} with a weight {has} no job", style="dim")
+    if any(user.uneven for user in shown):
+        out.print("≈ of its mean job, as its jobs differ in more than size", style="dim")
     if status.worst is not None:
         worst = next(user for user in status.users if user.name == status.worst)
         out.print(
@@ -112,10 +116,9 @@ def _write_users(out: Any, status: Status, most: int | None) -> None:
 
 def _columns(users: Sequence[UserStatus], width: int) -> list[Column]:
     scale = max(max(user.share, user.ideal or 0.0) for user in users) or 1.0
-    cells = _BAR if width >= _ROOMY else _BAR // 2
+    cells = _BAR if width >= _ROOMY else _NARROW_BAR
     counts = {
-        "run": [user.running for user in users],
-        "start": [user.starting for user in users],
+        "run": [user.running + user.starting for user in users],
         "wait": [user.waiting for user in users],
         "aside": [sum(user.aside.values()) for user in users],
         "never": [user.never for user in users],
@@ -125,11 +128,11 @@ def _columns(users: Sequence[UserStatus], width: int) -> list[Column]:
         *([weights] if any(user.weight != 1.0 for user in users) else []),
         Column("share", [percent(user.share) for user in users]),
         Column("", [_strip(user, scale, cells) for user in users], right=False, spare=2),
-        Column("│ ideal", [percent(user.ideal) for user in users]),
+        Column("│ ideal", [_ideal(user) for user in users]),
         Column("of its", [_short(user.resource or "–") for user in users], right=False),
         *(
             Column(word, [f"{number:,}" if number else "–" for number in numbers],
-                   spare=int(word in ("start", "aside")))
+                   spare=int(word == "aside"))
             for word, numbers in counts.items()
             if word in ("run", "wait") or any(numbers)
         ),
@@ -143,6 +146,10 @@ def _strip(user: UserStatus, scale: float, cells: int) -> str:
         return strip
     at = min(int(user.ideal / scale * cells), cells - 1)
     return f"{strip[:at]}│{strip[at + 1 :]}"
+
+
+def _ideal(user: UserStatus) -> str:
+    return f"≈ {percent(user.ideal)}" if user.uneven else percent(user.ideal)
 
 
 def _short(resource: str) -> str:
@@ -164,6 +171,10 @@ def _write_totals(out: Any, status: Status) -> None:
 
 
 def _write_notes(out: Any, status: Status) -> None:
+    starting = sum(user.starting for user in status.users)
+    if starting:
+        have = "has" if starting == 1 else "have"
+        out.print(f"of those that run, {starting:,} {have} a node and will start", style="dim")
     aside: Counter[str] = Counter()
     for user in status.users:
         aside.update(user.aside)
@@ -187,6 +198,8 @@ def _wait(number: int) -> str:
 def print_why(why: JobWhy) -> None:
     """Print why a job is where it is."""
     out = console()
-    out.print(why.text)
+    # People read words that are not broken; a pipe gets each answer in one line.
+    as_lines = not out.is_terminal
+    out.print(why.text, soft_wrap=as_lines)
     if why.first is not None:
-        out.print(f"The first that does not run: {why.first.text}")
+        out.print(f"The first that does not run: {why.first.text}", soft_wrap=as_lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from drfh.engines.wanted import Wanted, WantedServer, WantedTask
@@ -12,10 +13,10 @@ from drfh.problem import Problem
 from drfh.resources import FrozenMap
 from drfh.traces import Trace
 from drfh.traces.ledger import Ledger
-from drfh.traces.scenario import reduced
+from drfh.traces.scenario import reduced, uneven_users
 from drfh.traces.snapshot import Machine, Task, snapshot
 
-__all__ = ["ideal_shares", "is_active", "trace_of"]
+__all__ = ["Ideal", "ideal_of", "is_active", "trace_of"]
 
 _CANNOT = (
     "an instant has no run times: every task runs on for ever, and all are there from the start",
@@ -36,8 +37,25 @@ def is_active(wanted: Wanted) -> bool:
     return there and any(not task.aside for task in wanted.tasks.values())
 
 
-def ideal_shares(wanted: Wanted) -> dict[str, float]:
-    """Return the share of each active user in the exact DRFH allocation of this instant.
+@dataclass(frozen=True, slots=True)
+class Ideal:
+    """The exact divisible DRFH allocation of an instant.
+
+    Attributes
+    ----------
+    shares : mapping of float
+        Global dominant share of each active user.
+    uneven : tuple of str
+        Users whose tasks differ in more than size: what they should have is that of their mean
+        task, which may fit fewer servers than most of their tasks do.
+    """
+
+    shares: Mapping[str, float]
+    uneven: tuple[str, ...] = ()
+
+
+def ideal_of(wanted: Wanted) -> Ideal:
+    """Return what each active user would have in the exact DRFH allocation of this instant.
 
     A user counts with the mean of its tasks that run or may be placed, and with their number. If
     they have different restrictions, it may use what one of them may use.
@@ -53,20 +71,21 @@ def ideal_shares(wanted: Wanted) -> dict[str, float]:
     >>> tasks = {"7": WantedTask("ann", {"cpu": 1.0}, (7, 0), on="n0"),
     ...          "8": WantedTask("bob", {"cpu": 4.0}, (8, 0)),
     ...          "9": WantedTask("eve", {"cpu": 1.0}, (9, 0), aside="held by its owner")}
-    >>> ideal_shares(Wanted({"n0": here}, tasks))
+    >>> ideal_of(Wanted({"n0": here}, tasks)).shares
     {'ann': 0.25, 'bob': 0.75}
     """
     if not is_active(wanted):
-        return {}
+        return Ideal({})
     try:
-        scenario = reduced(trace_of(wanted, "")).scenario
+        trace = trace_of(wanted, "")
+        scenario = reduced(trace).scenario
     except InputError as error:
         if error.field != "trace":  # all that waits fits nowhere
             raise
-        return {}
+        return Ideal({})
     problem = Problem.build(scenario.cluster, scenario.users)
     share = drfh(problem).placement.user_tasks * problem.task_share
-    return dict(zip(problem.names(), share.tolist(), strict=True))
+    return Ideal(dict(zip(problem.names(), share.tolist(), strict=True)), uneven_users(trace))
 
 
 def trace_of(

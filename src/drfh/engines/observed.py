@@ -69,7 +69,8 @@ def integrals(
     changes.sort(key=lambda change: change[:2])
     pool = _Pool(users, len(resources))
     for time, kind, what in changes:
-        pool.change(time, kind, what)
+        if time <= horizon:
+            pool.change(time, kind, what)
     pool.pass_time(horizon)
     pairs = zip(resources, pool.used, pool.room, strict=True)
     return (

@@ -47,9 +47,10 @@ class Recorded:
     horizon : float
         The last look.
     utilisation : dict
-        What was used of each resource, a part of what was there, integrated over time.
+        What was used of each resource, a part of what was there, integrated over time: until the
+        last task ended if all did, else until the last look.
     shares : dict
-        The dominant share of each user, integrated over time and divided by the time.
+        The dominant share of each user, integrated over that time and divided by it.
     finished : bool
         Whether all tasks had ended at the last look.
     remarks : tuple of str
@@ -127,7 +128,10 @@ def workload_of(journal: Journal) -> Recorded:
     names = sorted({life.task.user for life in kept})
     users = [User(name, weight=history.weights.get(name, 1.0)) for name in names]
     lives = [row[-1] for row in rows]
-    used, shares = integrals(history, lives, names, end + SHIFT)
+    finished = all(life.gone is not None for life in kept)
+    # As a simulation that stops when nothing more happens: a quiet time at the end is not idle.
+    ends = [run.ends or 0.0 for life in lives for run in life.runs]
+    used, shares = integrals(history, lives, names, max(ends) if finished else end + SHIFT)
     return Recorded(
         cluster=cluster,
         workload=Workload(users, jobs, events),
@@ -135,7 +139,7 @@ def workload_of(journal: Journal) -> Recorded:
         horizon=end + SHIFT,
         utilisation=used,
         shares=shares,
-        finished=all(life.gone is not None for life in kept),
+        finished=finished,
         remarks=(*journal.remarks, *_remarks(journal, history, kept, order, guess)),
     )
 
@@ -285,8 +289,8 @@ def _remarks(
         (counts.weights, "change", "of a weight: the last one counts"),
         (counts.limited, "look", "with a limit on what may be placed: a simulation has none"),
         (_turned(history, order), "change", "of the order of the servers: the first one counts"),
-        (len(closing), "server", "taking nothing new for a while: another policy may find tasks of"
-         " its own there, and puts them back"),
+        (len(closing), "server", "taking nothing new for a while: a simulation puts back what it"
+         " has there beyond what was there"),
         (guess.limited, "task", "still running at the end: taken to last until the limit"),
         (guess.endless, "task", "still running at the end, without a limit: taken to never end"),
         (guess.by_limit, "task", "not started at the end: taken to last as long as the limit"),

@@ -21,8 +21,7 @@ class WantedServer:
     size
         All it has when it works.
     room
-        What counts now: `size` if it takes new tasks; what runs there if it takes nothing new;
-        nothing if it is down.
+        What counts now: `size` if it takes new tasks, else what still runs there.
     state
         ``up``, ``closing`` (takes nothing new) or ``down``.
     labels

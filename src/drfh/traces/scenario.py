@@ -16,7 +16,7 @@ from drfh.resources import TOLERANCE, format_quantity, some
 from drfh.traces.trace import Trace
 from drfh.workload import Restriction, User, parse_restriction, resolve_restriction
 
-__all__ = ["Reduced", "observed_of", "reduced", "scenario_of"]
+__all__ = ["Reduced", "observed_of", "reduced", "scenario_of", "uneven_users"]
 
 _MOST_NAMED = 5
 
@@ -161,6 +161,24 @@ def reduced(trace: Trace, *, split: bool | None = False) -> Reduced:
         observed = _observed(trace, part, placed, names, kept)
         notes += _mixed(scenario, observed, np.bincount(part[placed], minlength=len(owner)), names)
     return Reduced(scenario, observed, tuple(notes))
+
+
+def uneven_users(trace: Trace) -> tuple[str, ...]:
+    """Return the users of whose tasks a mean says little: they differ in more than size.
+
+    Examples
+    --------
+    >>> import polars
+    >>> from drfh.jobs import Job
+    >>> cluster = Cluster([Server({"cpu": 8, "gpu": 2}, name="a")])
+    >>> asked = [("ann", {"cpu": 1}), ("bob", {"cpu": 1}), ("ann", {"cpu": 2}), ("bob", {"gpu": 1})]
+    >>> jobs = [Job(user, demand=demand, duration=60) for user, demand in asked]
+    >>> uneven_users(Trace("swf", "a", cluster, Workload(["ann", "bob"], jobs), polars.DataFrame()))
+    ('bob',)
+    """
+    workload = trace.workload
+    fits = _fits(trace.cluster, workload) | _placed(trace)
+    return tuple(workload.users[user].name for user in _uneven(workload, fits))
 
 
 def _uneven(workload: Workload, fits: Any) -> list[int]:

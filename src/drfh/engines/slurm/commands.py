@@ -8,6 +8,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
 from drfh.errors import DrfhError, InputError
@@ -16,6 +17,8 @@ from drfh.traces.slurm_words import array_indices
 __all__ = ["Slurm", "SlurmError"]
 
 _PATIENCE = 60.0
+_SIDE_BY_SIDE = 4  # scontrol processes
+_WORTH_A_PROCESS = 10  # lines
 _ABOUT_JOB = re.compile(r"\bjob ?(?:id)?[ =](\d+(?:_\d+)?)\b", re.IGNORECASE)
 _ABOUT_TASKS = re.compile(r"(\d+)_\[?([\d,:-]+)\]?: ")  # 12_3: Invalid …, 12_1,4-6: Job …
 _SETTING = re.compile(r"^(\S+)\s*=\s?(.*)$")
@@ -115,6 +118,37 @@ class Slurm:
         if code < 0 or (code and not failed):  # below 0: killed, and nobody knows how far it came
             failed[""] = f"scontrol: exit code {code}"
         return failed
+
+    def at_once(self, commands: Iterable[str]) -> dict[str, str]:
+        """As :meth:`together`, with several ``scontrol`` side by side: the order does not matter.
+
+        Most of the time goes into asking slurmctld and being heard, not into what it does then.
+        All have ended when this returns or raises.
+        """
+        lines = list(commands)
+        number = min(max(len(lines) // _WORTH_A_PROCESS, 1), _SIDE_BY_SIDE)
+        if number == 1:
+            return self.together(lines)
+        failed: dict[str, str] = {}
+        with ThreadPoolExecutor(number) as pool:
+            parts = [pool.submit(self.together, lines[n::number]) for n in range(number)]
+        for part in parts:
+            failed |= part.result()
+        return failed
+
+    def numbers(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the own numbers of tasks of arrays which wait; of those that have one.
+
+        By its own number a task is found at once; as 9_3, ``scontrol`` loads the whole array, also
+        its tasks that ended lately.
+        """
+        arrays = {array for array, _, task in (name.partition("_") for name in names) if task}
+        if not arrays:
+            return {}
+        words = ("--noheader", "--array", "--states=PENDING", "--format=%i %A")
+        lines = self.call("squeue", *words, f"--jobs={','.join(sorted(arrays))}").splitlines()
+        pairs = (line.split() for line in lines)
+        return {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and pair[1] not in arrays}
 
     def _document(self, *words: str) -> dict[str, Any]:
         text = self.call(*words)

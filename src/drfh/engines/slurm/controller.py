@@ -7,7 +7,7 @@ has not started, which jobs Slurm refused lately) only makes it more patient.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from drfh.engines.mirror import Mirror
@@ -22,6 +22,7 @@ from drfh.scheduler import Placed
 __all__ = ["Controller", "Cycle"]
 
 _LONGEST_BACK_OFF = 300.0
+_WORTH_NUMBERS = 8  # tasks of arrays
 
 
 @dataclass(slots=True)
@@ -229,8 +230,13 @@ class Controller:
     def _carry_out(self, done: Cycle) -> None:
         """Pin what was placed; release what is pinned."""
         where = {one.task: one.server for one in done.placed}
-        lines = [orders.pin(name, node, done.view.jobs[name]) for name, node in where.items()]
-        failed = self._ask(lines, done)
+        called = self._numbers(where)
+        lines = [
+            orders.pin(called.get(name, name), node, done.view.jobs[name])
+            for name, node in where.items()
+        ]
+        names = {number: name for name, number in called.items()}
+        failed = self._ask(lines, done, self.slurm.at_once, names)
         good = _without(failed, where)
         if failed is None or "" in failed:
             good = self._pinned(where, done)
@@ -259,13 +265,42 @@ class Controller:
             if name in jobs and _is_on(jobs[name], node) and jobs[name].hold == self.site.hold
         ]
 
-    def _ask(self, lines: list[str], done: Cycle) -> dict[str, str] | None:
-        """Give lines to scontrol; return what failed, or None if nobody knows."""
+    def _numbers(self, names: Iterable[str]) -> dict[str, str]:
+        """Return what to call tasks of arrays, so that Slurm is quick about them.
+
+        A task gets a number of its own when it is changed and others of its array are not: to hold
+        what is held is the change that changes nothing, and one of them stays out of it. Nobody
+        relies on it: a task without a number is called by its name.
+        """
+        tasks = [name for name in names if "_" in name]
+        if len(tasks) < _WORTH_NUMBERS:
+            return {}
+        last = set({name.partition("_")[0]: name for name in tasks}.values())
+        first = [name for name in tasks if name not in last]
         try:
-            failed = self.slurm.together(lines)
+            self.slurm.together(orders.hold_again(first, self.site.hold_by))
+            found = self.slurm.numbers(tasks)
+        except SlurmError:
+            return {}
+        return {name: found[name] for name in tasks if name in found}
+
+    def _ask(
+        self,
+        lines: list[str],
+        done: Cycle,
+        how: Callable[[list[str]], dict[str, str]] | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> dict[str, str] | None:
+        """Give lines to scontrol; return what failed, or None if nobody knows.
+
+        `names` are those of jobs that the lines call by something else.
+        """
+        try:
+            failed = (how or self.slurm.together)(lines)
         except SlurmError as error:
             done.failed[""] = str(error)
             return None
+        failed = {(names or {}).get(name, name): words for name, words in failed.items()}
         done.failed |= failed
         return failed
 

@@ -14,6 +14,7 @@ from drfh.engines.slurm.picture import SlurmJob
 __all__ = [
     "collected",
     "give_back",
+    "grouped",
     "hold",
     "hold_again",
     "is_parked",
@@ -45,8 +46,8 @@ def _pinned(job: SlurmJob, node: str) -> str:
     else:
         nodes, most = job.required, job.most_nodes
     mark = Mark(pin=node, nodes=nodes, restarts=job.restarts, most=most)
-    # With several processes Slurm would add a second node if the first fills up.
-    one = " NumNodes=1" if job.tasks > 1 and job.most_nodes != 1 else ""
+    # Slurm would add a second node to the one that is named, if it may.
+    one = " NumNodes=1-1" if job.most_nodes != 1 else ""
     return f"ReqNodeList={node} AdminComment={mark}{one}"
 
 
@@ -55,12 +56,10 @@ def release(names: Iterable[str]) -> Iterator[str]:
 
     Examples
     --------
-    >>> list(release(["7", "9_3"]))
-    ['release 7,9_3']
+    >>> list(release(["7", "9_3", "8", "9_5"]))
+    ['release 7,8', 'release 9_[3,5]']
     """
-    listed = list(names)
-    for start in range(0, len(listed), _AT_ONCE):
-        yield f"release {','.join(listed[start : start + _AT_ONCE])}"
+    return (f"release {several}" for several in grouped(names))
 
 
 def hold_again(names: Iterable[str], hold_by: str = "plugin") -> Iterator[str]:
@@ -69,12 +68,31 @@ def hold_again(names: Iterable[str], hold_by: str = "plugin") -> Iterator[str]:
     Examples
     --------
     >>> list(hold_again(["7", "9_3"]))
-    ['uhold 7,9_3']
+    ['uhold 7', 'uhold 9_3']
     """
-    listed = list(names)
     word = "uhold" if hold_by == "plugin" else "hold"
-    for start in range(0, len(listed), _AT_ONCE):
-        yield f"{word} {','.join(listed[start : start + _AT_ONCE])}"
+    return (f"{word} {several}" for several in grouped(names))
+
+
+def grouped(names: Iterable[str]) -> Iterator[str]:
+    """Yield lists of jobs as ``scontrol`` takes them, tasks of an array in one: quicker by far.
+
+    For each job of a list slurmctld is asked again, for all tasks in brackets only once.
+
+    Examples
+    --------
+    >>> list(grouped(["9_3", "7", "9_5"]))
+    ['7', '9_[3,5]']
+    """
+    arrays: dict[str, list[str]] = {"": []}
+    for name in names:
+        array, _, task = name.partition("_")
+        arrays.setdefault(array if task else "", []).append(task or name)
+    for array, listed in arrays.items():
+        for start in range(0, len(listed), _AT_ONCE):
+            some = listed[start : start + _AT_ONCE]
+            tasks = some[0] if len(some) == 1 else f"[{','.join(some)}]"
+            yield f"{array}_{tasks}" if array else ",".join(some)
 
 
 def taken_back(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
@@ -161,7 +179,7 @@ def give_back(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin")
         changes = []
         if mark.pin is not None and job.required == mark.pin:
             changes.append(f"ReqNodeList={mark.nodes}")
-            if job.tasks > 1 and mark.most != 1:
+            if mark.most != 1:
                 changes.append(f"NumNodes=1-{mark.most or _NO_END}")
         if by_owner:
             changes.append("StartTime=now")

@@ -31,6 +31,7 @@ __all__ = ["PROGRAMS", "Sandbox", "SandboxNode", "missing"]
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "squeue", "scancel")
 _SYSTEM = ("/usr/sbin", "/usr/local/sbin", "/sbin")
 _SPARE_PORTS = range(20_000, 32_000)  # below what the kernel gives to outgoing connections
+_GRACE = 3.0  # seconds that the daemons have to end
 _TRIES = 5  # somebody may take a port between our look at it and the daemon's bind
 
 
@@ -155,10 +156,12 @@ class Sandbox:
         order = sorted(self._daemons, key=lambda name: (name == "munged", name == "slurmctld"))
         for name in order:
             self.kill(name, signal.SIGTERM, wait=False)
-        for name in order:
+        # A slurmd that is ending a job goes on with that for long, and nobody needs it any more.
+        end = time.monotonic() + _GRACE
+        for name in reversed(order):
             process = self._daemons.pop(name)
             try:
-                process.wait(10)
+                process.wait(max(0.0, end - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait(10)

@@ -16,7 +16,6 @@ from drfh.errors import InputError
 
 __all__ = ["installation", "submit_script", "trusted_uids"]
 
-_OURS, _HELD, _PARKED = (str(mark) for mark in (Mark(), Mark(held=True), Mark(parked=True)))
 _LARGEST_UID = 2**32 - 3  # the two above it mean "nobody" and "not given"
 
 
@@ -58,13 +57,11 @@ def submit_script(
         what="jobs of " + ", ".join(dict.fromkeys(partitions)) if partitions else "all jobs",
         partitions="{" + ", ".join(names) + "}" if names else "nil",
         trusted="{" + ", ".join(f"[{uid}] = true" for uid in dict.fromkeys(trusted)) + "}",
-        markword=_OURS,
-        heldword=f'"{_HELD.removeprefix(_OURS)}"',
-        mark=_quoted(_OURS),
-        held=_quoted(_HELD.removeprefix(_OURS)),
-        parkedword=_quoted(_PARKED.removeprefix(_OURS)),
-        far=HELD_UNTIL,
-        parked=PARKED_UNTIL,
+        mark=_quoted(str(Mark())),
+        held=_quoted(str(Mark(held=True)).removeprefix(str(Mark()))),
+        parked=_quoted(str(Mark(parked=True)).removeprefix(str(Mark()))),
+        held_until=HELD_UNTIL,
+        parked_until=PARKED_UNTIL,
         path=f"{directory.rstrip('/')}/job_submit.lua",
         conf=f"{directory.rstrip('/')}/slurm.conf",
         setting=f"JobSubmitPlugins={setting}",
@@ -125,17 +122,11 @@ _SCRIPT = r"""-- job_submit.lua: hands $what to drfh, which decides when and whe
 --   2. In $conf: $setting$now
 --      Plugins run in this order; lua is last, so that it sees the partition the others chose.
 --   3. scontrol reconfigure
---   4. Start drfh: without it, jobs that are submitted from now on stay held.
+--   4. Start drfh slurm run: without it, jobs that are submitted from now on stay held. Jobs that
+--      wait already are left to Slurm.
 -- To take it out
---   1. Stop drfh. Put back the old line JobSubmitPlugins, then scontrol reconfigure.
---   2. As root, give the jobs back to Slurm; those that their owners hold stay held:
---        squeue --noheader --states=PENDING --array --Format=JobArrayID:50,admin_comment:50 |
---        while read -r job mark; do
---          case $$mark in
---            $markword*$heldword*) scontrol update JobId=$$job ReqNodeList= StartTime=now ;;
---            $markword*) scontrol update JobId=$$job ReqNodeList= && scontrol release $$job ;;
---          esac
---        done
+--   1. Put back the old line JobSubmitPlugins, then scontrol reconfigure.
+--   2. Stop drfh slurm run, and give the waiting jobs to Slurm: drfh slurm release-all
 -- If you have a job_submit.lua already
 --   Keep it, paste this file into it without the functions slurm_job_submit and slurm_job_modify
 --   at the end, and in yours call, as the last thing that they do instead of returning SUCCESS,
@@ -151,50 +142,61 @@ _SCRIPT = r"""-- job_submit.lua: hands $what to drfh, which decides when and whe
 --     oneself is denied, and so are Priority, Nice, NodeList, another node count, a reservation for
 --     a waiting job, and moves between partitions that drfh manages and others.
 --     The log of slurmctld says why (at level info).
+--   * A job runs on one node (--nodes=1-4 becomes 1-1), and names either partitions that drfh
+--     manages or others.
 --   * --test-only shows a start time that means nothing.
 
 -- The partitions whose jobs drfh places; nil: all of them.
 local DRFH_PARTITIONS = $partitions
 -- Who may change everything about every job: root and SlurmUser. drfh itself runs as one of them.
 local DRFH_TRUSTED = $trusted
--- AdminComment belongs to drfh in its partitions: "drfh", and ";held" after it where the owner
--- holds the job. What somebody else writes there is overwritten.
+-- AdminComment belongs to drfh in its partitions: "drfh", and more words after it. What somebody
+-- else writes there at submission is overwritten.
 local DRFH_MARK = $mark
-local DRFH_HELD = $held
+local DRFH_HELD = $held -- its owner holds it
+local DRFH_PARKED = $parked -- it waits for another job
 -- Every job is held for drfh, so an owner's own hold must be something else: a begin time far away
--- (2099-01-01).
-local DRFH_FAR = $far
--- Slurm looks at dependencies only of jobs that are not held: drfh gives those this begin time
--- (2098-01-01) instead.
-local DRFH_PARKED = $parked
+-- (2099-01-01). A job that waits for another one is not held, as Slurm would not look whether that
+-- one has ended, but has a begin time as well (2098-01-01).
+local DRFH_HELD_UNTIL = $held_until
+local DRFH_PARKED_UNTIL = $parked_until
+-- The bit of a job's state that says: Slurm holds it because its reservation was deleted.
+local DRFH_RESERVATION_GONE = 2 ^ 21
 
 -- Jobs and arrays that owners have held, until drfh has written it into their AdminComment.
 local drfh_holds, drfh_holds_count = {}, 0
 
--- Whether one of the partitions in this list is managed; nil or "" means the default partition.
+-- Whether a partition, or each one in a list, is managed, and whether one is; nil or "" means the
+-- default partition.
 local function drfh_manages(partition, part_list)
    if DRFH_PARTITIONS == nil then
-      return true
+      return true, true
    end
    if partition == nil or partition == "" then
       for name, part in pairs(part_list) do
          if part.flag_default == 1 and DRFH_PARTITIONS[name] then
-            return true
+            return true, true
          end
       end
-      return false
+      return false, false
    end
+   local all, some = true, false
    for name in string.gmatch(partition, "[^,]+") do
       if DRFH_PARTITIONS[name] then
-         return true
+         some = true
+      else
+         all = false
       end
    end
-   return false
+   return all and some, some
 end
 
--- Jobs in a reservation are left alone: somebody has decided about those nodes.
+-- The same of a job. Those in a reservation are left alone: somebody has decided about its nodes.
 local function drfh_places(partition, reservation, part_list)
-   return (reservation == nil or reservation == "") and drfh_manages(partition, part_list)
+   if reservation ~= nil and reservation ~= "" then
+      return false, false
+   end
+   return drfh_manages(partition, part_list)
 end
 
 local function drfh_given(number)
@@ -226,8 +228,14 @@ local function drfh_needs_nodes(job_desc)
 end
 
 function drfh_submit(job_desc, part_list, submit_uid)
-   if not drfh_places(job_desc.partition, job_desc.reservation, part_list) then
+   local all, some = drfh_places(job_desc.partition, job_desc.reservation, part_list)
+   if not some then
       return slurm.SUCCESS
+   end
+   if not all then
+      slurm.log_user("drfh manages some of the partitions %s and not others: name partitions of one"
+         .. " kind.", job_desc.partition)
+      return slurm.ERROR
    end
    if drfh_needs_nodes(job_desc) then
       slurm.log_user("drfh places a job on one node, and this one needs several: ask for one"
@@ -248,7 +256,7 @@ function drfh_submit(job_desc, part_list, submit_uid)
    job_desc.max_nodes = 1
    job_desc.admin_comment = DRFH_MARK
    if job_desc.priority == 0 then -- sbatch --hold
-      job_desc.begin_time = DRFH_FAR
+      job_desc.begin_time = DRFH_HELD_UNTIL
       job_desc.admin_comment = DRFH_MARK .. DRFH_HELD
    end
    job_desc.priority = 0
@@ -273,15 +281,15 @@ local function drfh_hold_or_release(job_desc, job_rec, modify_uid)
       if not drfh_holds[id] then
          drfh_holds[id], drfh_holds_count = true, drfh_holds_count + 1
       end
-      job_desc.begin_time = DRFH_FAR
+      job_desc.begin_time = DRFH_HELD_UNTIL
    elseif job_desc.priority == slurm.INFINITE then
       local mark = job_rec.admin_comment or ""
       if not drfh_holds[id] and not string.find(mark, DRFH_HELD, 1, true) then
          return drfh_refuse(job_rec, modify_uid, "its owner does not hold it; drfh releases it")
       end
       job_desc.begin_time = os.time()
-      if string.find(mark, $parkedword, 1, true) then
-         job_desc.begin_time = DRFH_PARKED -- it still waits for another job
+      if string.find(mark, DRFH_PARKED, 1, true) then
+         job_desc.begin_time = DRFH_PARKED_UNTIL
       end
    else
       return drfh_refuse(job_rec, modify_uid, "drfh orders the jobs, not their priority")
@@ -294,14 +302,20 @@ function drfh_modify(job_desc, job_rec, part_list, modify_uid)
    if DRFH_TRUSTED[modify_uid] then
       return slurm.SUCCESS
    end
-   local partition = job_desc.partition or job_rec.partition
-   local reservation = job_desc.reservation or job_rec.resv_name
-   local before = drfh_places(job_rec.partition, job_rec.resv_name, part_list)
-   local after = drfh_places(partition, reservation, part_list)
-   if before ~= after then
-      return drfh_refuse(job_rec, modify_uid, "a job neither comes to drfh nor leaves it")
+   -- Jobs from before this script have no mark: they are Slurm's. One that has lost its reservation
+   -- has none either, and would go past all others; its owner can submit it again.
+   local marked = string.sub(job_rec.admin_comment or "", 1, #DRFH_MARK) == DRFH_MARK
+   local stranded = math.floor(job_rec.job_state / DRFH_RESERVATION_GONE) % 2 == 1
+   local _, there = drfh_places(job_rec.partition, job_rec.resv_name, part_list)
+   local ours = there and (marked or stranded)
+   if job_desc.partition ~= nil or job_desc.reservation ~= nil then
+      local all, some = drfh_places(job_desc.partition or job_rec.partition,
+         job_desc.reservation or job_rec.resv_name, part_list)
+      if (ours and not all) or (some and not there) then
+         return drfh_refuse(job_rec, modify_uid, "a job neither comes to drfh nor leaves it")
+      end
    end
-   if not before then
+   if not ours then
       return slurm.SUCCESS
    end
    if job_desc.req_nodes ~= nil then
@@ -325,11 +339,12 @@ function drfh_modify(job_desc, job_rec, part_list, modify_uid)
          return answer
       end
    end
-   -- A job that runs again (scontrol requeue) waits for two minutes and is then Slurm's to start,
-   -- at once if it may begin now; drfh holds it before that. The same for one just released.
-   local moved = job_desc.begin_time or 0
-   local away = moved == DRFH_FAR or moved == DRFH_PARKED
-   if moved ~= 0 and not away and job_rec.priority ~= 0 then
+   -- A job that is not held could start at once if it may begin now: one that is parked, one that
+   -- was just released, one that runs again (scontrol requeue: Slurm lets it wait for two minutes,
+   -- and drfh holds it before they are over).
+   local begin = job_desc.begin_time or 0
+   local far = begin == DRFH_HELD_UNTIL or begin == DRFH_PARKED_UNTIL
+   if begin ~= 0 and not far and job_rec.priority ~= 0 then
       return drfh_refuse(job_rec, modify_uid, "drfh does not hold it now; try again in a moment")
    end
    return slurm.SUCCESS

@@ -55,10 +55,10 @@ class Site:
         return "user" if self.hold_by == "plugin" else "admin"
 
     def manages(self, job: SlurmJob) -> bool:
-        """Return whether a job is ours to place, by where it wants to run."""
+        """Return whether a job is ours to place: it could run in a partition of ours."""
         if job.reserved:
             return False
-        return not self.partitions or all(name in self.partitions for name in job.partitions)
+        return not self.partitions or any(name in self.partitions for name in job.partitions)
 
 
 def read_weights(path: Path) -> dict[str, float]:

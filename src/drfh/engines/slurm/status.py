@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drfh.engines.instant import ideal_shares
+from drfh.engines.instant import ideal_of
 from drfh.engines.slurm.live import Live
 from drfh.engines.slurm.outside import waits_outside
 from drfh.engines.wanted import Wanted
@@ -36,6 +36,9 @@ class UserStatus:
         Its share divided by its weight.
     ideal
         Its share in the exact divisible DRFH allocation of who is active now; None if it is not.
+    uneven
+        Its jobs differ in more than size: its ideal share is that of its mean job, which may fit
+        fewer nodes than most of its jobs do.
     running, starting
         Jobs that run, and that are released to a node and will.
     waiting, never
@@ -45,7 +48,7 @@ class UserStatus:
 
     Examples
     --------
-    >>> UserStatus("ann", 2.0, 0.5, "cpu", 0.25, 0.8, 3, 0, 1, 0, {}).fulfilled
+    >>> UserStatus("ann", 2.0, 0.5, "cpu", 0.25, 0.8, False, 3, 0, 1, 0, {}).fulfilled
     0.625
     """
 
@@ -55,6 +58,7 @@ class UserStatus:
     resource: str | None
     level: float
     ideal: float | None
+    uneven: bool
     running: int
     starting: int
     waiting: int
@@ -211,7 +215,7 @@ def _users(live: Live) -> tuple[UserStatus, ...]:
         else:
             never = brain.state(name) == "never"
             counts[task.user]["never" if never else "waiting"] += 1
-    ideal = ideal_shares(wanted)
+    ideal = ideal_of(wanted)
     found = brain.status()["users"]
     return tuple(
         UserStatus(
@@ -220,7 +224,8 @@ def _users(live: Live) -> tuple[UserStatus, ...]:
             share=found[name]["dominant_share"],
             resource=found[name]["dominant_resource"],
             level=found[name]["dominant_share"] / wanted.weight(name),
-            ideal=ideal.get(name),
+            ideal=ideal.shares.get(name),
+            uneven=name in ideal.uneven,
             running=counts[name]["running"],
             starting=counts[name]["starting"],
             waiting=counts[name]["waiting"],

@@ -115,10 +115,7 @@ class _Sorter:
         self.to_collect: list[SlurmJob] = []
         self.to_keep: list[SlurmJob] = []
         self.to_note: dict[str, Mark] = {}
-        useful = (
-            name for name, node in picture.nodes.items() if any(node.machine.amounts.values())
-        )
-        self._names = {name: position for position, name in enumerate(useful)}
+        self._names = {name: position for position, name in enumerate(_useful(picture))}
         self._lists: dict[frozenset[str], tuple[str, ...]] = {}
         # Tasks of an array that run or may start: its owner may have set a limit.
         self._active = Counter(

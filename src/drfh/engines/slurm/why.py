@@ -21,6 +21,7 @@ __all__ = ["JobWhy", "check_job", "why_job"]
 # As squeue writes them: 12, 12_3, and what is left of an array, 12_[4-9%2].
 _NAME = re.compile(r"(\d{1,18})(?:_(\d{1,18}|\[[^\]]*\]?))?")
 _NAMED = 3
+_YEAR = 365 * 86_400.0
 #: In the order in which a summary has them, with a word for one and for several.
 _STATES = {
     "running": ("runs", "run"),
@@ -208,7 +209,8 @@ def _times(live: Live, job: SlurmJob) -> str:
     if not job.since:
         return ""
     started = datetime.fromtimestamp(job.since).isoformat(" ", "seconds")
-    limit = "" if job.limit is None else f", for at most {_span(job.limit)}"
+    endless = job.limit is None or job.limit >= _YEAR  # Slurm writes a year for no limit
+    limit = "" if endless else f", for at most {_span(job.limit or 0.0)}"
     return f" since {started} ({_span(max(live.picture.time - job.since, 0.0))}{limit})"
 
 
