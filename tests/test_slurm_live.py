@@ -261,7 +261,7 @@ def test_a_job_cancelled_between_decision_and_release(ours: Driver) -> None:
             ours.sandbox.run("scancel", *gone)
         return together(lines)
 
-    ours.controller.slurm.together = cancelling  # type: ignore[method-assign]
+    ours.controller.slurm.together = cancelling  # type: ignore[assignment,method-assign]
     done = ours.round()
     assert len(done.placed) == 6
     assert {names[0], f"{array}_2"} <= set(done.failed)
@@ -505,3 +505,134 @@ def test_an_accident_of_what_is_read(
     assert not faults.left()
     assert ours.states(*runs, waits) == ["RUNNING", "RUNNING", "PENDING"]
     ours.run_all(*runs, waits)
+
+
+ALL_NODES = "NodeName=n[0-15]"
+
+
+def test_release_all_gives_everything_back(quiet_slurm: Sandbox, faults: Faults) -> None:
+    ours = Driver(quiet_slurm, environment=faults.environment)
+    submit, run = quiet_slurm.submit, quiet_slurm.run
+    run("scontrol", "update", ALL_NODES, "State=DRAIN", "Reason=test")
+    plain, listed = submit(user="games"), submit("sleep 60", "--nodelist=n9", user="games")
+    other = submit("sleep 60", user="games")
+    array = submit("sleep 60", "--array=1-4", user="mail")
+    held_by_owner = submit("sleep 60", "--hold", user="mail")
+    held_task = submit("sleep 60", "--array=1-2", user="news")
+    assert ours.as_user("news", "scontrol", "hold", f"{held_task}_1")
+    by_admin = submit("sleep 60", user="mail")
+    run("scontrol", "hold", by_admin)
+    depends = submit("sleep 60", f"--dependency=after:{plain}", user="news")
+    later = submit("sleep 60", "--begin=now+1hour", user="news")
+    ours.rounds(2)
+    # The controller was killed after it had pinned these.
+    for name, nodes in ((listed, "nodes=n9;"), (other, ""), (f"{array}_3", "")):
+        mark = f"AdminComment=drfh;pin=n5;{nodes}restarts=0"
+        run("scontrol", "update", f"JobId={name}", "ReqNodeList=n5", mark)
+    tries = 0
+    while True:
+        tries += 1
+        faults.plan("scontrol", f'head -n {tries} | "$real" >/dev/null 2>&1; kill -9 $$')
+        names, failed = release_all(ours.slurm, ours.site)
+        if not failed:
+            break
+    jobs = ours.jobs()
+    assert tries > 5
+    assert {jobs[name]["admin_comment"] for name in jobs if name in living(quiet_slurm)} <= {""}
+    assert jobs[listed]["required_nodes"] == "n9"
+    assert jobs[other]["required_nodes"] == jobs[f"{array}_3"]["required_nodes"] == ""
+    run("scontrol", "update", ALL_NODES, "State=RESUME")
+    free = [plain, listed, other, *(f"{array}_{i}" for i in range(1, 5)), depends, f"{held_task}_2"]
+    done = ("RUNNING", "COMPLETING", "COMPLETED")
+    quiet_slurm.wait(lambda: set(ours.states(*free)) <= set(done), 40, "all jobs")
+    assert ours.node(listed) == "n9"
+    assert names
+    jobs = ours.jobs()
+    held = [(held_by_owner, "User"), (f"{held_task}_1", "User"), (by_admin, "Admin")]
+    for name, kind in held:
+        assert jobs[name]["state_reason"] == f"JobHeld{kind}"
+        run("scontrol", "release", name)  # no begin time of ours is left
+    quiet_slurm.wait(lambda: ours.running(*(name for name, _ in held)), 20, "the held ones")
+    assert ours.states(later) == ["PENDING"]
+    assert ours.jobs()[later]["state_reason"] in ("BeginTime", "None")
+
+
+def test_without_the_script(quiet_bare: Sandbox) -> None:
+    ours = Driver(quiet_bare, hold_by="controller")
+    submit, run = quiet_bare.submit, quiet_bare.run
+    first = submit("sleep 60", user="games")
+    quiet_bare.wait(lambda: ours.running(first), 20, "Slurm's own scheduler")
+    run("scontrol", "update", ALL_NODES, "State=DRAIN", "Reason=test")
+    name, held_by_owner = submit("sleep 60", user="games"), submit("sleep 60", "-H", user="mail")
+    several = submit("sleep 60", "--nodes=2", user="news")
+    spread = submit("sleep 60", "--ntasks=6", user="news")
+    array = submit("sleep 60", "--array=1-3", user="mail")
+    depends = submit("sleep 60", f"--dependency=after:{name}", user="news")
+    tasks = [f"{array}_{index}" for index in (1, 2, 3)]
+    ours.rounds(3)
+    assert {ours.mark(one) for one in (name, spread, *tasks)} == {"drfh"}
+    assert ours.mark(several).startswith("drfh;refused=needs 2 nodes at once, and drfh places")
+    assert ours.mark(held_by_owner) == "", "it is its owner's"
+    for words in (("release", name), ("release", array), ("update", f"JobId={name}", "Priority=9")):
+        assert not ours.as_user("games", "scontrol", *words)
+        assert not ours.as_user("mail", "scontrol", *words)
+        assert {ours.jobs()[one]["state_reason"] for one in (name, *tasks)} == {"JobHeldAdmin"}
+    # Slurm lets this end the hold; we take it back.
+    assert ours.as_user("games", "scontrol", "update", f"JobId={name}", "Nice=1")
+    assert not held(ours, name)
+    assert list(ours.round().taken_back) == [name]
+    assert held(ours, name)
+    assert ours.as_user("mail", "scontrol", "release", held_by_owner)
+    ours.rounds(2)
+    assert ours.mark(held_by_owner) == "drfh"
+    run("scontrol", "update", ALL_NODES, "State=RESUME")
+    ours.run_all(first, name, *tasks, spread, held_by_owner, depends)
+    assert ours.node(spread) in ALL
+    assert ours.states(several) == ["PENDING"]
+    assert ours.mark(first) == "", "it ran before; nobody has touched it"
+    assert not release_all(ours.slurm, ours.site)[1]
+    quiet_bare.wait(lambda: ours.running(several), 20, "Slurm's own scheduler")
+
+
+def test_an_owners_hold_without_the_script(quiet_bare: Sandbox) -> None:
+    """One that was released, did not start, and is held by its owner: not past the queue later."""
+    ours = Driver(quiet_bare, hold_by="controller")
+    quiet_bare.run("scontrol", "update", ALL_NODES, "State=DRAIN", "Reason=test")
+    name, given_back = (quiet_bare.submit("sleep 60", user="games") for _ in range(2))
+    ours.rounds(1)
+    for one in (name, given_back):
+        mark = "AdminComment=drfh;pin=n4;restarts=0"
+        quiet_bare.run("scontrol", "update", f"JobId={one}", "ReqNodeList=n4", mark)
+        quiet_bare.run("scontrol", "release", one)
+        assert ours.as_user("games", "scontrol", "hold", one)
+    ours.rounds(2)
+    assert ours.task(name).aside == "held by its owner"
+    assert ours.as_user("games", "scontrol", "release", name)
+    assert list(ours.round().taken_back) == [name]
+    assert ours.task(name).aside == ""
+    assert not release_all(ours.slurm, ours.site)[1]
+    quiet_bare.run("scontrol", "update", ALL_NODES, "State=RESUME")
+    quiet_bare.wait(lambda: ours.running(name), 20, "Slurm's own scheduler")
+    assert ours.jobs()[given_back]["state_reason"] == "JobHeldUser"
+
+
+def test_requeued_and_parked_without_the_script(quiet_bare: Sandbox, tmp_path: Path) -> None:
+    faults = Faults(tmp_path / "bin", quiet_bare)
+    ours = Driver(quiet_bare, hold_by="controller", environment=faults.environment)
+    first = quiet_bare.submit("sleep 60", "--nodelist=n0", user="games", cpus=4)
+    depends = quiet_bare.submit("sleep 60", f"--dependency=afterany:{first}", user="games")
+    quiet_bare.wait(lambda: ours.running(first), 20, "Slurm's own scheduler")
+    ours.round()  # holds what depends
+    faults.plan("scontrol", "", FAILS[0])  # it is parked, and not released
+    ours.round()
+    assert held(ours, depends)
+    ours.rounds(1)
+    assert not held(ours, depends)
+    other = quiet_bare.submit("sleep 60", "--nodelist=n0", user="mail", cpus=4)
+    ours.rounds(1)
+    assert ours.as_user("games", "scontrol", "requeue", first)
+    ours.run_all(other)
+    assert ours.states(first, depends) == ["PENDING"] * 2
+    assert ours.jobs()[first]["state_reason"] == "JobHeldAdmin"
+    quiet_bare.run("scancel", other, first)
+    ours.run_all(depends)
