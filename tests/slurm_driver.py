@@ -169,6 +169,7 @@ class Faults:
             (directory / name).write_text(
                 f"""#!/bin/sh
 real=/usr/bin/{name}
+test -e {directory}/{name}.always && . {directory}/{name}.always
 for plan in {directory}/{name}.plan/*; do
    mv "$plan" {directory}/{name}.now 2>/dev/null && . {directory}/{name}.now
    break
@@ -186,6 +187,10 @@ exec $real "$@"
         """Plan what the next calls of a command do; an empty text is a normal call."""
         for position, text in enumerate(accidents):
             (self.directory / f"{command}.plan" / f"{position:03d}").write_text(text + "\n")
+
+    def always(self, command: str, text: str) -> None:
+        """Let every call of a command begin with this shell code."""
+        (self.directory / f"{command}.always").write_text(text + "\n")
 
     def left(self) -> list[str]:
         """Return the accidents that have not happened yet."""
