@@ -636,3 +636,27 @@ def test_requeued_and_parked_without_the_script(quiet_bare: Sandbox, tmp_path: P
     assert ours.jobs()[first]["state_reason"] == "JobHeldAdmin"
     quiet_bare.run("scancel", other, first)
     ours.run_all(depends)
+
+
+def test_naming_another_partition_is_no_way_past_the_queue(
+    ours: Driver, quiet_bare: Sandbox
+) -> None:
+    both = f"--partition={MANAGED},{UNMANAGED}"
+    with pytest.raises(DrfhError, match="name partitions of one kind"):
+        ours.sandbox.submit("sleep 60", both, user="games")
+    bare = Driver(quiet_bare, hold_by="controller")
+    quiet_bare.run("scontrol", "update", ALL_NODES, "State=DRAIN", "Reason=test")
+    name = quiet_bare.submit("sleep 60", both, user="games")
+    bare.rounds(1)
+    assert held(bare, name)
+    quiet_bare.run("scontrol", "update", ALL_NODES, "State=RESUME")
+    bare.run_all(name)
+    assert "pin=" in bare.mark(name)
+
+
+def test_strange_names_hide_nothing(quiet_slurm: Sandbox) -> None:
+    ours = Driver(quiet_slurm, user_by="account")
+    strange = [" ", "a/b c", "\t", "\N{SNOWMAN}", "drfh;pin=n0"]
+    names = [quiet_slurm.submit("sleep 60", user="games", account=one) for one in strange]
+    ours.run_all(*names)
+    assert not ours.round().broken

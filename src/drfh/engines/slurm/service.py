@@ -61,6 +61,7 @@ class Service(Stopping):
         self.check = check or (lambda: None)
         self.rounds = 0
         self.failures = 0  # in a row
+        self._broken: frozenset[str] = frozenset()  # what was told, as long as it is so
 
     def say(self, line: str) -> None:
         """Tell a line; if nobody listens any more, the cluster must go on all the same."""
@@ -93,6 +94,10 @@ class Service(Stopping):
         self.failures = 0
         for name, words in done.failed.items():
             self.say(f"{f'job {name}: ' if name else ''}{words}")
+        for line in done.broken:
+            if line not in self._broken:
+                self.say(f"cannot be read, and is left out: {line}")
+        self._broken = frozenset(done.broken)
         for name, why in done.taken_back.items():
             self.say(f"job {name} taken back: {why}")
         try:
