@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONUTF8 := 1
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help run tour test test-slow lint bench bench-audit bench-schedule bench-simulate bench-trace docs pictures reference browser slurm lock clean
+.PHONY: help run tour test test-slow lint bench bench-audit bench-schedule bench-simulate bench-slurm bench-trace docs pictures reference browser slurm slurm-demo lock clean
 .DEFAULT_GOAL := help
 
 help:  ## Show the targets
@@ -67,6 +67,9 @@ slurm:  ## Install Debian's Slurm for the tests with a real cluster, where that 
 	        slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins >/dev/null; }; } || \
 	    echo "no Slurm and no way to install it: the tests with a real Slurm will be skipped"
 
+slurm-demo: $(VENV)/.run slurm  ## A 16-node Slurm cluster on this machine, shared by three users
+	@$(BIN)/drfh slurm demo $(ARGS)
+
 test: $(VENV)/.dev $(VENV)/.warm lint browser slurm  ## Set up, lint, type-check, run all tests and build the docs
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow' --cov --cov-report=term
 	@$(BIN)/mkdocs build --strict --quiet
@@ -90,6 +93,9 @@ bench-schedule: $(VENV)/.bench  ## Placements a second against numpy scans, as r
 
 bench-simulate: $(VENV)/.bench  ## A simulated day against simpy models, as ratios
 	@$(BIN)/python benchmarks/simulate.py $(ARGS)
+
+bench-slurm: $(VENV)/.bench slurm  ## Jobs a second on a real Slurm, against its own scheduler
+	@$(BIN)/python benchmarks/slurm.py $(ARGS)
 
 bench-trace: $(VENV)/.bench  ## Google's trace against a pandas reader, as a ratio
 	@$(BIN)/python benchmarks/trace_reading.py $(ARGS)

@@ -58,7 +58,7 @@ def test_tasks_of_an_array_are_placed_in_few_calls(quiet_slurm: Sandbox) -> None
 
 
 def all_run(sandbox: Sandbox, number: int) -> bool:
-    return sum(one["job_state"] == "RUNNING" for one in sandbox.jobs()) == number
+    return [one["job_state"] for one in sandbox.jobs()].count("RUNNING") == number
 
 
 def test_names_do_where_numbers_are_not_to_be_had(quiet_slurm: Sandbox) -> None:

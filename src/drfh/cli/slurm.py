@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from drfh.cli import slurm_look, slurm_replay, slurm_run
+from drfh.cli import slurm_demo, slurm_look, slurm_replay, slurm_run
 
 __all__ = ["app"]
 
@@ -20,3 +20,4 @@ app.command("why")(slurm_look.why)
 app.command("audit")(slurm_look.audit)
 app.command("record")(slurm_run.record)
 app.command("replay")(slurm_replay.replay)
+app.command("demo")(slurm_demo.demo)

@@ -61,6 +61,7 @@ class Service(Stopping):
         self.check = check or (lambda: None)
         self.rounds = 0
         self.failures = 0  # in a row
+        self._wait = interval  # after a round in which nothing happened
         self._broken: frozenset[str] = frozenset()  # what was told, as long as it is so
 
     def say(self, line: str) -> None:
@@ -117,7 +118,9 @@ class Service(Stopping):
     def _pause(self, done: Cycle | None) -> float:
         if done is None:
             return float(min(self.interval * 2.0 ** min(self.failures - 1, 10), _LONGEST_PAUSE))
-        return _SHORTEST_PAUSE if done.busy else self.interval
+        # Where something has just happened more will soon; where not, looks become rarer.
+        self._wait = _SHORTEST_PAUSE if done.busy else min(self._wait * 2, self.interval)
+        return min(self._wait, self.interval)
 
 
 def check_rights(configuration: Mapping[str, str]) -> None:

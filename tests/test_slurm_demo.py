@@ -1,0 +1,156 @@
+"""``drfh slurm demo`` the way a user runs it: nothing is left when it ends, however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from drfh.cli.slurm import app
+from drfh.engines.slurm import sandbox as module
+from drfh.engines.slurm.sandbox import missing
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Return where the demonstration puts its files: all that it starts can be known by that."""
+    if missing():
+        pytest.skip(f"a real Slurm {missing()} (make slurm)")
+    with tempfile.TemporaryDirectory(prefix="drfh-test-") as directory:
+        yield Path(directory)
+
+
+def started(place: Path, *options: str, **streams: int) -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-m", "drfh", "slurm", "demo", "--nodes", "6", *options]
+    return subprocess.Popen(words, env={**os.environ, "TMPDIR": str(place)}, **streams)
+
+
+def left(place: Path) -> list[str]:
+    """Return what is left: files, and processes that know of the place."""
+    found = [str(path) for path in place.iterdir()]
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                told = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+                if str(place).encode() in told:
+                    found.append(told.replace(b"\0", b" ").decode(errors="replace")[-200:])
+    return found
+
+
+def test_it_runs_by_itself_to_its_end(place: Path) -> None:
+    log = place.with_suffix(".journal")
+    process = started(
+        place, "--seconds", "8", "--json", "--record", str(log), stdout=subprocess.PIPE
+    )
+    out, _ = process.communicate(timeout=240)
+    assert process.returncode == 0
+    told = json.loads(out)
+    assert not told["stopped"]
+    assert {user["user"]: user["completed"] > 0 for user in told["users"]} == dict.fromkeys(
+        ("ann", "bob", "cat"), True
+    )
+    assert all(0 < user["mean_share"] <= 1 for user in told["users"])
+    news = [word for look in told["looks"] for word in look["news"]]
+    assert [word.split()[:2] for word in news if "joins" in word] == [
+        [name, "joins"] for name in ("ann", "bob", "cat")
+    ]
+    assert sum("leaves" in word for word in news) == 3
+    assert left(place) == []
+    again = CliRunner().invoke(app, ["replay", str(log), "--json"])
+    log.unlink()
+    assert json.loads(again.output)["replay"]["same"] is True
+
+
+def test_a_pipe_gets_a_few_looks_and_a_summary(place: Path) -> None:
+    process = started(place, "--seconds", "6", stdout=subprocess.PIPE)
+    out, _ = process.communicate(timeout=240)
+    text = out.decode()
+    assert process.returncode == 0
+    assert "\x1b" not in text
+    assert 1 <= text.count("6 nodes: 6 up") <= 6
+    assert "ann joins with" in text
+    assert "drfh slurm replay" in text
+    assert left(place) == []
+
+
+def test_ctrl_c_on_a_terminal_stops_all_that_was_started(place: Path) -> None:
+    ours, theirs = pty.openpty()
+    process = started(place, "--seconds", "600", stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = read_until(ours, b"in another terminal")
+    assert b"\x1b[?1049h" in shown  # a screen of its own
+    assert left(place)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)  # people are impatient
+    shown = read_until(ours, b"drfh slurm --help")
+    assert b"stopped:" in shown
+    assert process.wait(60) == 0
+    os.close(ours)
+    assert left(place) == []
+
+
+def read_until(terminal: int, word: bytes) -> bytes:
+    text, end = b"", time.monotonic() + 120
+    while word not in text:
+        assert time.monotonic() < end, text[-2000:]
+        text += os.read(terminal, 4096)
+    return text
+
+
+def test_a_controller_that_ends_is_told_of(place: Path) -> None:
+    process = started(place, "--seconds", "600", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    end = time.monotonic() + 120
+    while not (found := controllers(place)):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    os.kill(found[0], signal.SIGKILL)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert b"the controller ended: " in said
+    assert b"Traceback" not in said
+    assert left(place) == []
+
+
+def controllers(place: Path) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                if b"run" in words and str(place).encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+    return found
+
+
+def test_without_slurm_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.shutil, "which", lambda name, path: None)
+    result = CliRunner().invoke(app, ["demo"])
+    assert result.exit_code == 1
+    words = str(result.exception)
+    assert "needs Slurm's programs; not installed: munged, slurmctld" in words
+    assert "apt-get install --no-install-recommends slurmctld" in words
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--nodes", "0", "nodes must be from 1 to 64, got 0"),
+        ("--seconds", "0", "--seconds must be > 0, got 0"),
+        ("--policy", "best", "policy"),
+        ("--record", __file__, "--record must be a new file"),
+    ],
+)
+def test_options_are_checked_first(option: str, value: str, words: str) -> None:
+    result = CliRunner().invoke(app, ["demo", option, value])
+    assert words in str(result.exception)
