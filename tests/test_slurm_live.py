@@ -403,6 +403,11 @@ def test_a_suspended_job(ours: Driver) -> None:
 def test_slurmctld_restarts(ours: Driver) -> None:
     names = [ours.sandbox.submit("sleep 60", user=user) for user in ("games", "mail", "news")]
     held_by_owner = ours.sandbox.submit("sleep 60", "--hold", user="mail")
+    ours.sandbox.run("scontrol", "update", "NodeName=n15", "State=DRAIN", "Reason=test")
+    waits = ours.sandbox.submit("sleep 60", "--nodelist=n15", user="daemon")
+    by_admin = ours.sandbox.submit("sleep 60", user="daemon")
+    ours.sandbox.run("scontrol", "hold", by_admin)
+    parked = ours.sandbox.submit("sleep 60", f"--dependency=afterany:{waits}", user="mail")
     ours.round()
     ours.sandbox.kill("slurmctld", signal.SIGTERM)
     said: list[str] = []
@@ -417,6 +422,14 @@ def test_slurmctld_restarts(ours: Driver) -> None:
     ours.run_all(*names)
     assert ours.as_user("mail", "scontrol", "release", held_by_owner)
     ours.run_all(held_by_owner)
+    ours.sandbox.run("scontrol", "reconfigure")
+    ours.rounds(1)
+    assert ours.states(waits, by_admin, parked) == ["PENDING"] * 3
+    ours.sandbox.run("scontrol", "update", "NodeName=n15", "State=RESUME")
+    ours.run_all(waits)
+    ours.sandbox.run("scancel", waits)
+    ours.run_all(parked)
+    assert ours.task(by_admin).aside == "held by an administrator"
 
 
 def test_slurmctld_is_killed(ours: Driver) -> None:
