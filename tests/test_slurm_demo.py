@@ -13,12 +13,12 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from drfh.cli.slurm import app
-from drfh.engines.slurm import sandbox as module
 from drfh.engines.slurm.sandbox import missing
 
 
@@ -31,9 +31,12 @@ def place() -> Iterator[Path]:
         yield Path(directory)
 
 
-def started(place: Path, *options: str, **streams: int) -> subprocess.Popen[bytes]:
+def started(place: Path, *options: str, **streams: Any) -> subprocess.Popen[bytes]:
     words = [sys.executable, "-m", "drfh", "slurm", "demo", "--nodes", "6", *options]
-    return subprocess.Popen(words, env={**os.environ, "TMPDIR": str(place)}, **streams)
+    process: subprocess.Popen[bytes] = subprocess.Popen(
+        words, env={**os.environ, "TMPDIR": str(place)}, **streams
+    )
+    return process
 
 
 def left(place: Path) -> list[str]:
@@ -134,7 +137,7 @@ def controllers(place: Path) -> list[int]:
 
 
 def test_without_slurm_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.shutil, "which", lambda name, path: None)
+    monkeypatch.setattr("drfh.engines.slurm.sandbox.shutil.which", lambda name, path: None)
     result = CliRunner().invoke(app, ["demo"])
     assert result.exit_code == 1
     words = str(result.exception)
