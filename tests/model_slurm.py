@@ -24,6 +24,7 @@ class ModelSlurm(Slurm):
 
     `doom` counts down with every line that scontrol carries out; at 0 the controller is dead, and
     the rest of the lines is never carried out. `fails` has numbers of lines that are refused.
+    `tells` is whether the words about that name the job.
     """
 
     def __init__(self, sizes: dict[str, tuple[int, int]]) -> None:
@@ -34,6 +35,8 @@ class ModelSlurm(Slurm):
         self.now = 1_000_000.0
         self.doom: int | None = None
         self.fails: set[int] = set()
+        self.poison = ""  # a job of which every update is refused
+        self.tells = True
         self.lines = 0
         self.started: list[tuple[str, str]] = []
         self.jumped: list[str] = []
@@ -158,8 +161,10 @@ class ModelSlurm(Slurm):
         called, *changes = rest.removeprefix("JobId=").split(" ")
         for name, own in self._owns(called).items():
             job = self.table[own]
-            if refused:  # of a list, the first; scontrol goes on with the others
-                failed[name], refused = "refused", False
+            if name == self.poison and verb == "update":
+                failed[name if self.tells else ""] = "refused"
+            elif refused:  # of a list, the first; scontrol goes on with the others
+                failed[name if self.tells else ""], refused = "refused", False
             elif job["job_state"] != "PENDING":
                 failed[name] = f"Job is no longer pending execution for job {name}"
             elif verb == "update":

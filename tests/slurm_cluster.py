@@ -62,7 +62,9 @@ def make_quiet(sandbox: Sandbox) -> None:
         if not sandbox.alive(name):
             sandbox.start_node(name)
     if living(sandbox):
-        sandbox.run("scancel", *living(sandbox), check=False)
+        # By numbers of arrays: scancel does not take 7_[1-4%2] as squeue prints it.
+        numbers = sandbox.run("squeue", "--noheader", "--format=%F").split()
+        sandbox.run("scancel", *sorted(set(numbers)), check=False)
         sandbox.wait(lambda: not living(sandbox), 30, "all jobs to end")
     for line in sandbox.run("scontrol", "show", "reservation", "--oneliner").splitlines():
         if line.startswith("ReservationName="):

@@ -59,7 +59,7 @@ def picture(wanted: Wanted) -> tuple[Any, ...]:
     return tuple(wanted.servers), wanted
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_what_is_written_is_read(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:

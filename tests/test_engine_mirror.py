@@ -65,7 +65,7 @@ restrictions = st.none() | st.lists(st.sampled_from(list(NODES)), max_size=2, un
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data(), policy=st.sampled_from(["best-fit-drfh", "first-fit-drfh", "slots:4"]))
 def test_the_mirror_is_as_a_fresh_brain(data: st.DataObject, policy: str) -> None:
     mirror = Mirror(policy)

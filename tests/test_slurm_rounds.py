@@ -39,7 +39,7 @@ def within(slurm: ModelSlurm) -> bool:
 jobs = st.tuples(st.sampled_from(["ann", "bob", "cat"]), st.integers(1, 4), st.integers(100, 4000))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_killed_and_refused_at_any_line(data: st.DataObject) -> None:
     slurm = ModelSlurm(SIZES)
@@ -59,6 +59,7 @@ def test_killed_and_refused_at_any_line(data: st.DataObject) -> None:
                 slurm.submit(user, cpus, memory, dependency=needs)
         slurm.doom = data.draw(st.none() | st.integers(0, 12), label="killed after")
         slurm.fails = {slurm.lines + n for n in data.draw(st.sets(st.integers(1, 9), max_size=2))}
+        slurm.tells = data.draw(st.booleans(), label="errors name jobs")
         try:
             ours.cycle()
         except KilledError:
@@ -99,6 +100,31 @@ def test_killed_and_refused_at_any_line(data: st.DataObject) -> None:
     for name in slurm.table:
         runs = [node for started, node in slurm.started if started == name]
         assert len(runs) == 1 + slurm.table[name]["restart_cnt"]
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_one_that_slurm_always_refuses_stops_nobody(tells: bool) -> None:
+    slurm = ModelSlurm(SIZES)
+    names = [slurm.submit("ann", 1, 100) for _ in range(3)]
+    after = [slurm.submit("bob", 1, 100, dependency=f"afterany:{names[2]}") for _ in range(2)]
+    for slurm.poison in (names[0], after[0]):
+        ours = controller(slurm)
+        slurm.tells = tells
+        for _ in range(8):
+            ours.cycle()
+            slurm.schedule()
+            slurm.now += 1.0
+        for name in names[1:]:
+            if slurm.table[name]["job_state"] == "RUNNING":
+                slurm.end(name)
+    for _ in range(8):
+        ours.cycle()
+        slurm.schedule()
+        slurm.now += 1.0
+    states = {name: slurm.table[name]["job_state"] for name in (*names, *after)}
+    assert states[names[0]] == "RUNNING", "it was not poison any more"
+    assert states[after[0]] == "PENDING"
+    assert states[after[1]] == "RUNNING"
 
 
 def test_a_second_round_changes_nothing() -> None:

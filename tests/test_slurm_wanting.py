@@ -148,6 +148,13 @@ def test_a_released_job_is_taken_back(change: dict[str, Any], why: str) -> None:
     assert found.wanted.tasks["7"].returned
 
 
+def test_a_requeued_job_waits_for_the_dust_to_settle() -> None:
+    fresh = job(7, restart_cnt=1, submit_time=NOW - 2)
+    assert seen(fresh).wanted.tasks["7"].aside == "was requeued a moment ago"
+    assert seen({**fresh, "submit_time": NOW - 9}).wanted.tasks["7"].aside == ""
+    assert seen({**fresh, "restart_cnt": 0}).wanted.tasks["7"].aside == ""
+
+
 def test_a_node_that_takes_nothing_new() -> None:
     drained = [{**NODES[0], "state": "drained"}, *NODES[1:]]
     mark = "drfh;pin=n0;restarts=0"

@@ -189,7 +189,7 @@ class _Notes:
         for name in dict.fromkeys((*self._placed, *step.changed)):
             self._take_task(name, wanted.tasks.get(name), look.t, "before" if first else start)
         self._take_weights(wanted)
-        self.counts.limited += look.limit is not None
+        self.counts.limited += look.limit is not None and len(look.placed or ()) >= look.limit
         # A brain that only watches may say what it would do, but nobody does it.
         self._placed = dict(look.placed or ()) if step.header.controls else {}
         for name, place in self._placed.items():

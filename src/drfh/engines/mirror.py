@@ -62,7 +62,7 @@ def fresh(
     for user in wanted.users:
         scheduler.add_user(user, wanted.weight(user))
     some_server = next(iter(scheduler.servers), None)
-    for name, task in sorted(wanted.tasks.items(), key=lambda item: item[1].order):
+    for name, task in sorted(wanted.tasks.items(), key=lambda item: (item[1].order, item[0])):
         if task.on is not None:
             scheduler.adopt(name, task.user, task.demand, task.on, servers=_may(task))
         elif task.returned and some_server is not None:
@@ -221,7 +221,7 @@ class Mirror:
                if name not in self.wanted.tasks]  # fmt: skip
         if not new:
             return True
-        new.sort(key=lambda row: row[0])
+        new.sort(key=lambda row: row[:2])
         last: dict[str, tuple[int, ...]] = {}
         for task in self.wanted.tasks.values():
             if task.order > last.get(task.user, ()):

@@ -287,7 +287,7 @@ def _remarks(
         (counts.refused, "placement", "refused by the engine"),
         (counts.changed, "change", "of a waiting task: the last demand and servers count"),
         (counts.weights, "change", "of a weight: the last one counts"),
-        (counts.limited, "look", "with a limit on what may be placed: a simulation has none"),
+        (counts.limited, "look", "cut short by a limit on placements: a simulation has none"),
         (_turned(history, order), "change", "of the order of the servers: the first one counts"),
         (len(closing), "server", "taking nothing new for a while: a simulation puts back what it"
          " has there beyond what was there"),

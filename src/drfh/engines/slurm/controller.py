@@ -48,6 +48,8 @@ class Cycle:
         Time of the brain, and of the whole round.
     fresh
         The brain started afresh.
+    broken
+        A line for each job or node that could not be read.
     """
 
     time: float
@@ -60,6 +62,7 @@ class Cycle:
     decision_seconds: float = 0.0
     seconds: float = 0.0
     fresh: bool = False
+    broken: tuple[str, ...] = ()
 
     @property
     def busy(self) -> bool:
@@ -141,6 +144,7 @@ class Controller:
         placed = self.mirror.place(self.batch)
         done = Cycle(picture.time, picture, seen, placed, fresh=self.mirror.starts > starts)
         done.decision_seconds = time.perf_counter() - before
+        done.broken = picture.broken
         if self.noted is not None:
             self.noted(picture.time, seen.wanted, placed)
         self._put_in_order(done)

@@ -8,7 +8,7 @@ from typing import Any
 
 from drfh.engines.slurm.marks import Mark, read_mark
 from drfh.errors import InputError
-from drfh.traces.documents import mapping, text
+from drfh.traces.documents import mapping
 from drfh.traces.ledger import Ledger
 from drfh.traces.slurm_jobs import ENDED, HOLDING, WAITING, Jobs, array_of, by_node, evenly
 from drfh.traces.slurm_nodes import Node, take_nodes
@@ -167,7 +167,7 @@ class _Reader:
             demand=self._counted(evenly(job, asked, total)), nodes=asked,
             tasks=int(number(job.get("tasks"), "tasks") or 1),
             most_nodes=int(number(job.get("max_nodes"), "max_nodes") or 0),
-            required=required, allowed=self.rules.allowed(job, asked),
+            required=required, allowed=self._allowed(job, asked, holding=holding),
             whole=self._takes_whole(job), hold=_hold(job, mark),
             depends=str(job.get("dependency") or ""),
             begins=number(job.get("eligible_time"), "eligible_time") or 0.0,
@@ -177,6 +177,16 @@ class _Reader:
             since=since, limit=None if limit is None else limit * 60.0,
             reason=str(job.get("state_reason") or ""),
         )  # fmt: skip
+
+    def _allowed(
+        self, job: Mapping[str, Any], nodes: int, *, holding: bool
+    ) -> frozenset[str] | None:
+        try:
+            return self.rules.allowed(job, nodes)
+        except InputError:
+            if holding:  # it has its nodes, and they must be counted
+                return None
+            raise
 
     def _counted(self, demand: Mapping[str, float]) -> dict[str, float]:
         """Return what Slurm counts of a demand."""
@@ -246,17 +256,23 @@ def look(
         except InputError as error:
             error.place = f"jobs[{position}]"
             broken.append(str(error))
+        except Exception as error:  # one strange job must not hide all the others
+            broken.append(f"jobs[{position}]: {type(error).__name__}: {error}")
     broken += [str(oddity.first) for oddity in ledger.oddities]
     return Picture(now, found, kept, tuple(broken))
 
 
 def _owner(job: Mapping[str, Any]) -> dict[str, str]:
-    user = job.get("user_name") or f"uid-{job.get('user_id')}"
+    # Users choose their accounts: one of blanks must not hide what the job holds.
     return {
-        "user": text(user, "user_name"),
-        "account": text(job.get("account") or "(no account)", "account"),
-        "partition": text(job.get("partition") or "(no partition)", "partition"),
+        "user": _cleaned(job.get("user_name")) or f"uid-{job.get('user_id')}",
+        "account": _cleaned(job.get("account")) or "(no account)",
+        "partition": _cleaned(job.get("partition")) or "(no partition)",
     }
+
+
+def _cleaned(name: Any) -> str:
+    return str(name or "").encode(errors="replace").decode().strip()
 
 
 def _hold(job: Mapping[str, Any], mark: Mark | None) -> str:

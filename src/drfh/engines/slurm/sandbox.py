@@ -346,9 +346,12 @@ class Sandbox:
     def _start(self, name: str, words: list[str]) -> None:
         program = _found(words[0])
         assert program is not None
+        # If we are killed, nobody else would end them.
+        guard = _found("setpriv")
+        before = [guard, "--pdeathsig", "KILL"] if guard is not None else []
         with (self.directory / "log" / f"{name}.out").open("ab") as log:
             self._daemons[name] = subprocess.Popen(
-                [program, *words[1:]],
+                [*before, program, *words[1:]],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -7,6 +7,7 @@ import pwd
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from drfh.engines.slurm import orders
 from drfh.engines.slurm.commands import Slurm, SlurmError
@@ -55,12 +56,18 @@ class Service(Stopping):
     ) -> None:
         super().__init__()
         self.controller, self.interval, self.gauges = controller, interval, gauges
-        self.say = say or (lambda line: None)
+        self._say = say or (lambda line: None)
         self.seen = seen or (lambda cycle: None)
         self.check = check or (lambda: None)
         self.rounds = 0
         self.failures = 0  # in a row
         self._wait = interval  # after a round in which nothing happened
+        self._broken: frozenset[str] = frozenset()  # what was told, as long as it is so
+
+    def say(self, line: str) -> None:
+        """Tell a line; if nobody listens any more, the cluster must go on all the same."""
+        with suppress(OSError, ValueError):  # ValueError: of a file that was closed
+            self._say(line)
 
     def run(self, rounds: int | None = None) -> None:
         """Go round until told to stop, or so many times."""
@@ -88,6 +95,10 @@ class Service(Stopping):
         self.failures = 0
         for name, words in done.failed.items():
             self.say(f"{f'job {name}: ' if name else ''}{words}")
+        for line in done.broken:
+            if line not in self._broken:
+                self.say(f"cannot be read, and is left out: {line}")
+        self._broken = frozenset(done.broken)
         for name, why in done.taken_back.items():
             self.say(f"job {name} taken back: {why}")
         try:

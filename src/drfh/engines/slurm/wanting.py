@@ -16,6 +16,9 @@ from drfh.traces.slurm_nodes import Node
 __all__ = ["View", "view"]
 
 _OWNER = "held by its owner"
+# Seconds after a requeue. Slurm itself waits for two minutes: a node that was told to end a job
+# takes it for that one if it comes back in the same second, and the job has failed.
+_AFTERMATH = 5.0
 _SEVERAL_NODES = (
     "needs {nodes} nodes at once, and drfh places jobs on one node: ask for one node, or use a "
     "partition that drfh does not manage"
@@ -173,6 +176,8 @@ class _Sorter:
         """Return why the time of a job has not come, in words; empty if it has."""
         if job.begins >= HELD_UNTIL - DAY:
             return _OWNER
+        if job.restarts and self.picture.time < job.since + _AFTERMATH:
+            return "was requeued a moment ago"
         if job.begins <= self.picture.time:
             return ""
         if job.begins >= PARKED_UNTIL - DAY:
