@@ -8,7 +8,7 @@ import pytest
 
 from drfh.engines.slurm import orders
 from drfh.engines.slurm.marks import HELD_UNTIL, PARKED_UNTIL, Mark, read_mark
-from drfh.engines.slurm.picture import Picture, look
+from drfh.engines.slurm.picture import Picture, SlurmJob, look
 from drfh.engines.slurm.site import Site, read_weights, site_of
 from drfh.engines.slurm.wanting import View, view
 from drfh.errors import InputError
@@ -46,6 +46,19 @@ def picture(*jobs: dict[str, Any], nodes: list[dict[str, Any]] | None = None) ->
 def running(number: int, node: str = "n0", **more: Any) -> dict[str, Any]:
     asked = {"job_state": "RUNNING", "priority": 9, "state_reason": "None", "nodes": node}
     return job(number, **{**asked, "tres_alloc_str": "cpu=2,mem=100M,node=1", **more})
+
+
+def given_back(jobs: dict[str, SlurmJob], failing: str = "") -> list[str]:
+    """Return the lines that give jobs back, if those about one job fail."""
+    asked: list[str] = []
+
+    def ask(lines: list[str]) -> dict[str, str]:
+        asked.extend(lines)
+        failed = failing and any(f"JobId={failing} " in f"{line} " for line in lines)
+        return {failing: "refused"} if failed else {}
+
+    orders.give_back(ask, jobs, NOW)
+    return asked
 
 
 def test_a_waiting_job() -> None:
@@ -184,7 +197,7 @@ def test_one_that_moved_elsewhere_is_given_back() -> None:
     found = seen(moved, partitions=("main",))
     assert not found.wanted.tasks
     given = orders.together(found.to_give_back, found.known.values())
-    assert list(orders.give_back(given, NOW)) == [
+    assert given_back(given) == [
         "update JobId=7 ReqNodeList=n1 NumNodes=1-500000",
         "release 7",
         "update JobId=7 AdminComment=",
@@ -228,10 +241,42 @@ def test_release_all_keeps_what_owners_and_administrators_hold() -> None:
             eligible_time=PARKED_UNTIL),
     ]  # fmt: skip
     found = picture(*jobs)
-    lines = list(orders.give_back(dict(found.jobs), NOW))
+    lines = given_back(dict(found.jobs))
     assert [line for line in lines if "release" in line] == ["release 1"]
     assert lines[:2] == ["update JobId=2 StartTime=now", "update JobId=4 StartTime=now"]
     assert lines[-4:] == [f"update JobId={n} AdminComment=" for n in range(1, 5)], "the mark last"
+
+
+def test_a_mark_stays_where_giving_back_failed() -> None:
+    pinned = job(7, required_nodes="n1", admin_comment="drfh;pin=n1;nodes=n2;restarts=0")
+    found = picture(pinned, job(8))
+    lines = given_back(dict(found.jobs), failing="7")
+    assert lines[1:] == ["release 8", "update JobId=8 AdminComment="]
+
+
+def test_a_task_whose_array_waits_for_others_is_free() -> None:
+    array = {"array_job_id": 7, "array_max_tasks": 2}
+    parked = [
+        job(n, priority=5, array_task_id=n, dependency="aftercorr:3", eligible_time=PARKED_UNTIL,
+            admin_comment="drfh;parked", **array)
+        for n in (1, 2, 3)
+    ]  # fmt: skip
+    found = seen(*parked, job(9, array_task_id=9, **array))
+    assert found.wanted.tasks["7_9"].aside == ""
+
+
+def test_whole_nodes_are_not_those_that_take_nothing_new() -> None:
+    drained = [{**NODES[0], "state": "drained"}, *NODES[1:]]
+    assert seen(job(7, shared="none"), nodes=drained).wanted.tasks["7"].servers == ("n1",)
+
+
+def test_marks_are_written_in_few_lines() -> None:
+    array = job(7, array_job_id=7, array_task_string="0-999", eligible_time=HELD_UNTIL)
+    found = seen(array, job(9, node_count=2))
+    lines, commands = orders.notes(found.to_note, found.known)
+    assert lines == ["update JobId=7 AdminComment=drfh;held"]
+    assert len(commands) == 1
+    assert "needs 2 nodes" in commands[0][3]
 
 
 def test_tasks_that_are_not_alike_are_named_one_by_one() -> None:
@@ -239,7 +284,7 @@ def test_tasks_that_are_not_alike_are_named_one_by_one() -> None:
     pinned = job(8, array_job_id=7, array_task_id=4, required_nodes="n1",
                  admin_comment="drfh;pin=n1;restarts=0")  # fmt: skip
     found = picture(array, pinned)
-    lines = list(orders.give_back(orders.together(found.jobs.values(), found.jobs.values()), NOW))
+    lines = given_back(orders.together(found.jobs.values(), found.jobs.values()))
     assert "update JobId=7_4 ReqNodeList= NumNodes=1-500000" in lines
     assert "release 7_[0,1,2,3,4]" in lines
 
@@ -255,7 +300,7 @@ def test_marks_of_others_and_strange_ones() -> None:
 def test_an_entry_that_cannot_be_read_is_told_and_left_out() -> None:
     found = look(NODES, [job(7), {"job_id": 8}, "x", job(9, job_state="DANCING")], NOW)
     assert list(found.jobs) == ["7"]
-    assert [line.split(":")[0] for line in found.broken] == ["jobs[1]", "jobs[2]", "jobs[3]"]
+    assert [line.split(":")[0] for line in found.broken] == ["job 8", "jobs[2]", "job 9"]
 
 
 def test_a_slurm_that_counts_only_cpus() -> None:
@@ -272,6 +317,9 @@ def test_the_weights_file(tmp_path: Any) -> None:
     assert read_weights(file) == {"physics": 2.0, "biology": 0.5}
     file.write_text("physics: 2\nbiology: -1\n")
     with pytest.raises(InputError, match=r"weights.yaml, line 2: biology must be a number > 0"):
+        read_weights(file)
+    file.write_text('physics: 2\n" ": 1\n')
+    with pytest.raises(InputError, match="a name must"):
         read_weights(file)
     file.write_text("- physics\n")
     with pytest.raises(InputError, match="must be lines such as physics: 2"):

@@ -23,7 +23,7 @@ __all__ = ["ControllerFacts", "JsonOption", "OpenSite", "PartitionOption", "Poli
 
 DEFAULT_POLICY = "best-fit-drfh"
 _SHARERS = ("user", "account", "partition")
-_PANEL = "Site (by default as the running controller has it)"
+_PANEL = "Site (what looks has it from the controller that runs)"
 
 PolicyOption = Annotated[
     str | None,

@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -112,7 +112,7 @@ def run(
     check_rights(configuration)
     if hold_by == "plugin":
         check_plugin(configuration)
-    say = _say_json if as_json else _say
+    say = _unheard(_say_json if as_json else _say)
     with ExitStack() as stack:
         held = ControllerLock(lock or lock_path(configuration))
         stack.enter_context(held.acquire(opened.facts, say=say))
@@ -132,7 +132,8 @@ def run(
 
         def check() -> None:
             held.check()
-            reload()
+            if reload():
+                held.tell({**opened.facts, "weights": dict(controller.site.weights)})
 
         service = Service(
             controller,
@@ -172,8 +173,9 @@ def record(
     """
     from drfh.engines.slurm.recorder import Recorder
 
-    if not 0 < interval < 1e9:
-        raise InputError("--interval", "must be > 0", interval)
+    for option, value in (("--interval", interval), ("--for", duration)):
+        if value is not None and not 0 < value < 1e9:
+            raise InputError(option, "must be > 0", value)
     opened = open_site(policy, weights, user_by, partition)
     say = _say_json if as_json else _say
     header = {
@@ -221,8 +223,14 @@ def release_all(
         typer.Option(metavar="FILE", help="The lock (default: drfh.lock in Slurm's own state)."),
     ] = None,
     hold_by: Annotated[
-        str, typer.Option(metavar="plugin|controller", envvar="DRFH_SLURM_HOLD_BY")
-    ] = "plugin",
+        str | None,
+        typer.Option(
+            metavar="plugin|controller",
+            envvar="DRFH_SLURM_HOLD_BY",
+            help="Who held the jobs; by default as the last controller did, else as Slurm is "
+            "configured.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Give all waiting jobs back to Slurm's own scheduler, as their owners submitted them.
@@ -237,11 +245,16 @@ def release_all(
     slurm = Slurm()
     configuration = slurm.configuration()
     service.check_rights(configuration)
-    held = ControllerLock(lock or lock_path(configuration))
-    with held.acquire({"release_all": True}):
-        slurm.keep_open = (held.fd,)
-        names, failed = service.release_all(slurm, site_of(configuration, hold_by=hold_by))
     plugin = "lua" in configuration.get("JobSubmitPlugins", "").split(",")
+    path = lock or lock_path(configuration)
+    last = (ControllerLock.read(path) or {}).get("hold_by")
+    holder = hold_by or last or ("plugin" if plugin else "controller")
+    if holder not in _HOLDERS:
+        raise InputError("--hold-by", "must be plugin or controller", holder)
+    held = ControllerLock(path)
+    with held.acquire({"release_all": True, "hold_by": holder}):
+        slurm.keep_open = (held.fd,)
+        names, failed = service.release_all(slurm, site_of(configuration, hold_by=holder))
     if as_json:
         print_json({"released": names, "failed": failed, "still_holds": plugin})
     else:
@@ -289,10 +302,10 @@ class _Journal:
             self.writer.look(
                 now - self.started, wanted, placed if self.controls else None, self.limit
             )
-        except OSError as error:
+        except (OSError, DrfhError) as error:
             if not self.complained:
-                self.say(f"the event log has a gap from here: {error.strerror or error}")
-            self.complained = True
+                self.complained = True
+                self.say(f"the event log has a gap from here: {error}")
 
 
 def _shared(site: Site) -> dict[str, Any]:
@@ -305,6 +318,16 @@ def _where(site: Site) -> str:
     return f"partition {', '.join(site.partitions)}"
 
 
+def _unheard(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Return one that goes on when nobody listens any more: the cluster must."""
+
+    def told(line: str) -> None:
+        with suppress(OSError, ValueError):  # ValueError: of a file that was closed
+            say(line)
+
+    return told
+
+
 def _say(line: str) -> None:
     typer.echo(f"{datetime.now():%H:%M:%S} {line}")
 
@@ -315,12 +338,12 @@ def _say_json(line: str) -> None:
 
 def _reload(
     controller: Controller, weights: str | None, say: Callable[[str], None]
-) -> Callable[[], None]:
-    """Return what reads the weights file again once it has changed."""
+) -> Callable[[], bool]:
+    """Return what reads the weights file again once it has changed, and says whether it has."""
     from drfh.engines.slurm.site import read_weights
 
     if weights is None:
-        return lambda: None
+        return lambda: False
     file = Path(weights)
 
     def changed() -> int | None:
@@ -331,16 +354,18 @@ def _reload(
 
     read = [changed()]
 
-    def reload() -> None:
+    def reload() -> bool:
         now = changed()
         if now is None or now == read[0]:
-            return
+            return False
         read[0] = now
         try:
             controller.site = replace(controller.site, weights=read_weights(file))
-            say(f"{file}: new weights")
         except DrfhError as error:
             say(f"{error}; the old weights hold")
+            return False
+        say(f"{file}: new weights")
+        return True
 
     return reload
 

@@ -58,6 +58,7 @@ class ControllerLock:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self._fd: int | None = None
+        self._own: dict[str, Any] = {}
 
     @property
     def fd(self) -> int:
@@ -88,17 +89,20 @@ class ControllerLock:
         say
             Told once, in a line, what is waited for.
         """
-        text = json.dumps(_own_facts() | dict(facts) | _own_facts()) + "\n"
+        own = _own_facts()
         fd = self._locked(patience, say)
         try:
-            # One write to an empty file: who reads meanwhile finds nothing, or all of it.
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, text.encode(), 0)
+            _write(fd, own | dict(facts) | own)
         except OSError as error:
             os.close(fd)
             raise self._unwritable(error) from None
-        self._fd = fd
+        self._fd, self._own = fd, own
         return self
+
+    def tell(self, facts: Mapping[str, Any]) -> None:
+        """Write down other facts than before; a full disk changes nothing."""
+        with suppress(OSError):
+            _write(self.fd, self._own | dict(facts) | self._own)
 
     def check(self) -> None:
         """Raise if the file was removed or replaced since, so that a second controller may run."""
@@ -210,6 +214,13 @@ class ControllerLock:
             f"must be able to lock this file ({reason}): "
             "run it where slurmctld runs, as root or SlurmUser"
         )
+
+
+def _write(fd: int, facts: Mapping[str, Any]) -> None:
+    # One write to an empty file: who reads meanwhile finds nothing, or all of it.
+    text = json.dumps(facts) + "\n"
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, text.encode(), 0)
 
 
 def is_running(facts: Mapping[str, Any]) -> bool | None:

@@ -22,6 +22,7 @@ from drfh.scheduler import Placed
 __all__ = ["Controller", "Cycle"]
 
 _LONGEST_BACK_OFF = 300.0
+_WORDS_A_ROUND = 20  # each is a process of its own; the rest has time
 _WORTH_NUMBERS = 8  # tasks of arrays
 _IN_ONE_GO = 40  # jobs that are pinned before they are released
 
@@ -198,18 +199,20 @@ class Controller:
         known = seen.known.values()
         self._hold_again(done, {name: seen.jobs[name] for name in back})
         self._park(done)
-        giving = orders.together(seen.to_give_back, known)
         lines = [
             *orders.hold(orders.together(seen.to_hold, known)),
             *orders.keep(orders.together(seen.to_keep, known)),
-            *orders.give_back(giving, done.time, self.site.hold_by),
         ]
         self._ask(lines, done)
-        for name, mark in seen.to_note.items():
+        giving = orders.together(seen.to_give_back, known)
+        orders.give_back(lambda asked: self._ask(asked, done), giving, done.time, self.site.hold_by)
+        lines, commands = orders.notes(seen.to_note, seen.known)
+        self._ask(lines, done)
+        for command in commands[:_WORDS_A_ROUND]:
             try:
-                self.slurm.call(*orders.note(name, mark))
+                self.slurm.call(*command)
             except SlurmError as error:
-                done.failed[name] = str(error)
+                done.failed[command[2].removeprefix("JobId=")] = str(error)
 
     def _park(self, done: Cycle) -> None:
         """Give jobs a begin time far away; release those that have it: without, they would start.
@@ -220,14 +223,14 @@ class Controller:
         parked = [name for name, job in jobs.items() if orders.is_parked(job)]
         others = {name: job for name, job in jobs.items() if not orders.is_parked(job)}
         failed = self._ask(list(orders.park(others)), done)
-        self._ask(list(orders.release([*parked, *_without(failed, others)])), done)
+        self._ask(list(orders.release([*parked, *orders.without(failed, others)])), done)
 
     def _hold_again(self, done: Cycle, back: dict[str, SlurmJob]) -> None:
         """Hold what was released or parked; change what keeps it from starting only after that."""
         collecting = orders.together(done.view.to_collect, done.view.known.values())
         free = [*back, *(name for name, job in collecting.items() if job.hold == "no")]
         failed = self._ask(list(orders.hold_again(free, self.site.hold_by)), done)
-        held = {name for name in collecting if name not in free} | set(_without(failed, free))
+        held = {name for name in collecting if name not in free} | set(orders.without(failed, free))
         back = {name: job for name, job in back.items() if name in held}
         collecting = {name: job for name, job in collecting.items() if name in held}
         self._ask([*orders.taken_back(back), *orders.collected(collecting, done.time)], done)
@@ -250,7 +253,7 @@ class Controller:
         ]
         names = {called[name]: name for name in where if name in called}
         failed = self._ask(lines, done, self.slurm.at_once, names)
-        good = _without(failed, where)
+        good = orders.without(failed, where)
         if failed is None or "" in failed:
             good = self._pinned(where, done)
         self._hoped |= {
@@ -317,21 +320,6 @@ class Controller:
         failed = {(names or {}).get(name, name): words for name, words in failed.items()}
         done.failed |= failed
         return failed
-
-
-def _without(failed: dict[str, str] | None, names: Iterable[str]) -> list[str]:
-    """Return the jobs and arrays about which there was no error; none if nobody knows.
-
-    An error about one task of an array is one about the array, and the other way round.
-    """
-    if failed is None or "" in failed:
-        return []
-    arrays = {name.partition("_")[0] for name in failed}
-    return [
-        name
-        for name in names
-        if name not in failed and name not in arrays and name.partition("_")[0] not in failed
-    ]
 
 
 def _is_on(job: SlurmJob, node: str) -> bool:

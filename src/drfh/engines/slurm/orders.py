@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -19,12 +19,13 @@ __all__ = [
     "hold_again",
     "is_parked",
     "keep",
-    "note",
+    "notes",
     "park",
     "pin",
     "release",
     "taken_back",
     "together",
+    "without",
 ]
 
 _AT_ONCE = 100  # jobs in one line
@@ -166,34 +167,80 @@ def collected(jobs: Mapping[str, SlurmJob], now: float) -> Iterator[str]:
         yield f"update JobId={name} AdminComment={mark}{begin}"
 
 
-def give_back(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin") -> Iterator[str]:
-    """Yield lines that leave jobs to Slurm's own scheduler, as their owners submitted them.
+def give_back(
+    ask: Callable[[list[str]], dict[str, str] | None],
+    jobs: Mapping[str, SlurmJob],
+    now: float,
+    hold_by: str = "plugin",
+) -> None:
+    """Leave jobs to Slurm's own scheduler, as their owners submitted them.
 
-    What its owner or an administrator holds stays held, by a hold of Slurm's own. The mark goes
-    last: while a job carries it, this can be done again if only half of it was done.
+    What its owner or an administrator holds stays held, by a hold of Slurm's own. Each step is
+    made for those of which the one before is known to have worked; the mark goes last: while a
+    job carries it, the rest can be done again.
+
+    Parameters
+    ----------
+    ask
+        Gives lines to scontrol and returns what failed; None if nobody knows.
+    jobs
+        Those that are meant, by what to call them.
+    now
+        Seconds since 1970.
+    hold_by
+        Whose holds are ours.
     """
-    free = []
+    lines: list[str] = []
     for name, job in jobs.items():
-        mark = job.mark or Mark()
-        by_owner = job.begins >= HELD_UNTIL - DAY
-        changes = []
-        if mark.pin is not None and job.required == mark.pin:
-            changes.append(f"ReqNodeList={mark.nodes}")
-            if mark.most != 1:
-                changes.append(f"NumNodes=1-{mark.most or _NO_END}")
-        if by_owner:
-            changes.append("StartTime=now")
-            if job.hold == "no":
-                yield f"uhold {name}"
-        elif mark.parked:
-            changes.append(f"StartTime={_begin(mark, now)}")
-        if changes:
-            yield f"update JobId={name} {' '.join(changes)}"
-        if job.hold == ("user" if hold_by == "plugin" else "admin") and not by_owner:
-            free.append(name)
-    yield from release(free)
-    for name in jobs:
-        yield f"update JobId={name} AdminComment="
+        lines += _restored(name, job, now)
+    back = without(ask(lines), jobs)
+    ours = "user" if hold_by == "plugin" else "admin"
+    free = [name for name in back if jobs[name].hold == ours and not _by_owner(jobs[name])]
+    released = without(ask(list(release(free))), free)
+    done = [name for name in back if name not in free or name in released]
+    ask([f"update JobId={name} AdminComment=" for name in done])
+
+
+def _restored(name: str, job: SlurmJob, now: float) -> Iterator[str]:
+    """Yield lines that undo what we changed about a job, but for hold and mark."""
+    mark = job.mark or Mark()
+    changes = []
+    if mark.pin is not None and job.required == mark.pin:
+        changes.append(f"ReqNodeList={mark.nodes}")
+        if mark.most != 1:
+            changes.append(f"NumNodes=1-{mark.most or _NO_END}")
+    if _by_owner(job):
+        changes.append("StartTime=now")
+        if job.hold == "no":
+            yield f"uhold {name}"
+    elif mark.parked:
+        changes.append(f"StartTime={_begin(mark, now)}")
+    if changes:
+        yield f"update JobId={name} {' '.join(changes)}"
+
+
+def _by_owner(job: SlurmJob) -> bool:
+    return job.begins >= HELD_UNTIL - DAY
+
+
+def without(failed: Mapping[str, str] | None, names: Iterable[str]) -> list[str]:
+    """Return the jobs and arrays about which there was no error; none if nobody knows.
+
+    An error about one task of an array is one about the array, and the other way round.
+
+    Examples
+    --------
+    >>> without({"9_3": "no"}, ["7", "9", "9_4"]), without(None, ["7"])
+    (['7', '9_4'], [])
+    """
+    if failed is None or "" in failed:
+        return []
+    arrays = {name.partition("_")[0] for name in failed}
+    return [
+        name
+        for name in names
+        if name not in failed and name not in arrays and name.partition("_")[0] not in failed
+    ]
 
 
 def keep(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
@@ -214,6 +261,24 @@ def _begin(mark: Mark, now: float) -> str:
     return datetime.fromtimestamp(mark.begin).isoformat() if mark.begin > now else "now"
 
 
-def note(name: str, mark: Mark) -> tuple[str, ...]:
-    """Return the command that writes a mark which may have blanks in it."""
-    return ("scontrol", "update", f"JobId={name}", f"AdminComment={mark}")
+def notes(
+    marks: Mapping[str, Mark], known: Mapping[str, SlurmJob]
+) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Return how to write marks: lines, and commands for those with blanks in their words.
+
+    Parameters
+    ----------
+    marks
+        Job → what its mark should say.
+    known
+        All jobs, by name.
+    """
+    lines: list[str] = []
+    commands: list[tuple[str, ...]] = []
+    for name, job in together((known[name] for name in marks), known.values()).items():
+        mark = marks[job.name]
+        if mark.refused:
+            commands.append(("scontrol", "update", f"JobId={name}", f"AdminComment={mark}"))
+        else:
+            lines.append(f"update JobId={name} AdminComment={mark}")
+    return lines, commands

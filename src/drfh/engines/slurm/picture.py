@@ -254,12 +254,18 @@ def look(
             for job in reader.read(mapping(entry, "job")):
                 kept[job.name] = job
         except InputError as error:
-            error.place = f"jobs[{position}]"
+            error.place = _place(entry, position)
             broken.append(str(error))
         except Exception as error:  # one strange job must not hide all the others
-            broken.append(f"jobs[{position}]: {type(error).__name__}: {error}")
+            broken.append(f"{_place(entry, position)}: {type(error).__name__}: {error}")
     broken += [str(oddity.first) for oddity in ledger.oddities]
     return Picture(now, found, kept, tuple(broken))
+
+
+def _place(entry: Any, position: int) -> str:
+    """Return what to call an entry: by its number, which stays, if it has one."""
+    known = entry.get("job_id") if isinstance(entry, dict) else None
+    return f"jobs[{position}]" if known is None else f"job {known}"
 
 
 def _owner(job: Mapping[str, Any]) -> dict[str, str]:

@@ -176,8 +176,14 @@ def release_all(slurm: Slurm, site: Site) -> tuple[list[str], dict[str, str]]:
     picture = look(slurm.nodes(), slurm.jobs(), time.time())
     ours = [job for job in picture.jobs.values() if job.mark is not None and not job.on]
     meant = orders.together(ours, picture.jobs.values())
-    lines = list(orders.give_back(meant, picture.time, site.hold_by))
-    failed = slurm.together(lines)
+    failed: dict[str, str] = {}
+
+    def ask(lines: list[str]) -> dict[str, str]:
+        answer = slurm.together(lines)
+        failed.update(answer)
+        return answer
+
+    orders.give_back(ask, meant, picture.time, site.hold_by)
     # What has ended meanwhile needs nothing any more.
     ended = {name for name, words in failed.items() if name and _ENDED.search(words)}
     return [job.name for job in ours], {k: v for k, v in failed.items() if k not in ended}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from drfh.cluster import check_name
 from drfh.disk import read_text
 from drfh.engines.slurm.picture import SlurmJob
 from drfh.errors import InputError
@@ -77,6 +78,7 @@ def read_weights(path: Path) -> dict[str, float]:
     weights: dict[str, float] = {}
     for name, value in data.items():
         try:
+            check_name(str(name), "a name")
             weights[str(name)] = read_weight(value, str(name))
         except InputError as error:
             raise document.at(error) from None

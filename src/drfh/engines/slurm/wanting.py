@@ -121,7 +121,7 @@ class _Sorter:
         self._active = Counter(
             job.array
             for job in picture.jobs.values()
-            if job.array is not None and (job.on or job.hold == "no")
+            if job.array is not None and (job.on or (job.hold == "no" and not _is_parked(job)))
         )
 
     def sort(self, job: SlurmJob) -> None:
@@ -280,9 +280,17 @@ class _Sorter:
                 kinds.setdefault(key, []).append(name)
         if not kinds:
             return task
-        smallest = min(kinds, key=lambda key: _bulk(dict(key)))
+        states = {name: node.machine.state for name, node in self.picture.nodes.items()}
+        smallest = min(
+            kinds,
+            key=lambda key: (all(states[name] != "up" for name in kinds[key]), _bulk(dict(key))),
+        )
         names = tuple(kinds[smallest])
         return replace(task, demand=_taken(job, self.picture.nodes[names[0]]), servers=names)
+
+
+def _is_parked(job: SlurmJob) -> bool:
+    return job.mark is not None and job.mark.parked
 
 
 def _taken(job: SlurmJob, node: Node) -> Mapping[str, float]:
