@@ -112,7 +112,7 @@ def _screen(demo: Demo, as_json: bool) -> Iterator[Callable[[Moment], None]]:
             write_status(lines, moment.status)
             lines.print(
                 f"in another terminal: export SLURM_CONF={demo.directory / 'slurm.conf'}; "
-                "drfh slurm why 1_300; squeue; sinfo",
+                "drfh slurm status; squeue",
                 style="dim",
             )
             screen.update(Group(*lines.kept), refresh=True)
