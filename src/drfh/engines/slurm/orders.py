@@ -172,7 +172,7 @@ def give_back(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin")
     What its owner or an administrator holds stays held, by a hold of Slurm's own. The mark goes
     last: while a job carries it, this can be done again if only half of it was done.
     """
-    free = []
+    free, last = [], []
     for name, job in jobs.items():
         mark = job.mark or Mark()
         by_owner = job.begins >= HELD_UNTIL - DAY
@@ -181,19 +181,20 @@ def give_back(jobs: Mapping[str, SlurmJob], now: float, hold_by: str = "plugin")
             changes.append(f"ReqNodeList={mark.nodes}")
             if mark.most != 1:
                 changes.append(f"NumNodes=1-{mark.most or _NO_END}")
-        if by_owner:
-            changes.append("StartTime=now")
+        if by_owner:  # in one line: nobody knows later that it was held but by its begin time
+            changes += ["StartTime=now", "AdminComment="]
             if job.hold == "no":
                 yield f"uhold {name}"
-        elif mark.parked:
-            changes.append(f"StartTime={_begin(mark, now)}")
+        else:
+            last.append(f"update JobId={name} AdminComment=")
+            if mark.parked:
+                changes.append(f"StartTime={_begin(mark, now)}")
         if changes:
             yield f"update JobId={name} {' '.join(changes)}"
         if job.hold == ("user" if hold_by == "plugin" else "admin") and not by_owner:
             free.append(name)
     yield from release(free)
-    for name in jobs:
-        yield f"update JobId={name} AdminComment="
+    yield from last
 
 
 def keep(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
