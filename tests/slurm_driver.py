@@ -59,14 +59,14 @@ class Driver:
         self,
         sandbox: Sandbox,
         *,
-        environment: Mapping[str, str] | None = None,
+        slurm: Slurm | None = None,
         patience: float = 60.0,
         partitions: tuple[str, ...] = (MANAGED,),
         batch: int = 200,
         **more: Any,
     ) -> None:
         self.sandbox = sandbox
-        self.slurm = Slurm(environment or sandbox.environment)
+        self.slurm = slurm or Slurm(sandbox.environment)
         self.site: Site = site_of(self.slurm.configuration(), partitions=partitions, **more)
         self.patience, self.batch = patience, batch
         self.controller = self._controller()
@@ -79,10 +79,8 @@ class Driver:
         self.controller = self._controller()
 
     def round(self) -> Cycle:
-        """Go round once, and look for trouble."""
-        done = self.controller.cycle()
-        assert not overfull(self.sandbox, self.sandbox.jobs())
-        return done
+        """Go round once."""
+        return self.controller.cycle()
 
     def until(self, condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
         """Go round until a condition holds."""
@@ -104,14 +102,20 @@ class Driver:
         for _ in range(number):
             done.append(self.round())
             time.sleep(0.2)
+            self.jobs()
         return done
 
     # Looking at jobs
 
     def jobs(self) -> dict[str, dict[str, Any]]:
-        """Return all entries by the name that users know, an array's waiting tasks one by one."""
+        """Return all entries by the name that users know, an array's waiting tasks one by one.
+
+        At each of these looks no node is over its capacity.
+        """
         found: dict[str, dict[str, Any]] = {}
-        for job in self.sandbox.jobs():
+        entries = self.sandbox.jobs()
+        assert not overfull(self.sandbox, entries)
+        for job in entries:
             if not job["array_job_id"]:
                 found[str(job["job_id"])] = job
             elif job["array_task_id"] is not None:
@@ -187,6 +191,11 @@ exec $real "$@"
         """Plan what the next calls of a command do; an empty text is a normal call."""
         for position, text in enumerate(accidents):
             (self.directory / f"{command}.plan" / f"{position:03d}").write_text(text + "\n")
+
+    def following(self, command: str) -> str:
+        """Return the accident that the next call of a command meets with; empty if none."""
+        plans = sorted((self.directory / f"{command}.plan").iterdir())
+        return plans[0].read_text() if plans else ""
 
     def always(self, command: str, text: str) -> None:
         """Let every call of a command begin with this shell code."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 import pytest
 
-from drfh.engines.slurm.commands import SlurmError
+from drfh.engines.slurm.commands import Slurm, SlurmError
 from drfh.engines.slurm.sandbox import Sandbox
 from drfh.engines.slurm.service import Service, release_all
 from drfh.errors import DrfhError
@@ -79,10 +80,23 @@ def test_an_array_keeps_its_limit(ours: Driver) -> None:
     most = 0
     while not ours.ended(*names):
         ours.round()
-        states = ours.states(*names)
-        most = max(most, states.count("RUNNING") + states.count("COMPLETING"))
+        # Slurm keeps to the limit as well; but a task that it may start has a place on a node.
+        jobs = ours.jobs().items()
+        live = [job for name, job in jobs if name in names and job["job_state"] != "COMPLETED"]
+        most = max(most, sum(job["priority"] != 0 for job in live))
         assert most <= 2
     assert most == 2
+
+
+@pytest.mark.parametrize("options", [("--exclusive", "--mem=100"), ()], ids=["node", "memory"])
+def test_whole_nodes(ours: Driver, options: tuple[str, ...]) -> None:
+    words = ("sbatch", "--parsable", "--output=/dev/null", "--chdir=/", "--wrap=sleep 60")
+    where = "--exclude=n[0-3,8-15]"
+    names = [ours.sandbox.run(*words, where, *options, user="games").strip() for _ in range(5)]
+    done = ours.round()
+    assert sorted(one.server for one in done.placed) == ["n4", "n5", "n6", "n7"]
+    ours.run_all(*names[:4])
+    assert ours.states(names[4]) == ["PENDING"]
 
 
 def test_dependencies_and_begin_times_are_slurms(ours: Driver) -> None:
@@ -327,16 +341,21 @@ def test_one_that_does_not_start_is_taken_back(ours: Driver) -> None:
     assert ours.node(name) == "n5", "the other one that its owner allows"
 
 
-def test_a_node_dies_and_comes_back(ours: Driver) -> None:
+@pytest.mark.parametrize("told", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_node_dies_and_comes_back(ours: Driver, told: bool) -> None:
     name = ours.sandbox.submit("sleep 60", "--requeue", "--nodelist=n2", user="games")
     ours.run_all(name)
     ours.sandbox.kill("n2")
+    if told:  # as Slurm does by itself, half a minute later
+        ours.sandbox.run("scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=test")
     ours.until(lambda: ours.states(name) == ["PENDING"], "requeued", 40)
     ours.until(lambda: "it was requeued" in ours.task(name).aside or held(ours, name), "taken back")
     ours.rounds(2)
     assert ours.states(name) == ["PENDING"]
     assert held(ours, name)
     ours.sandbox.start_node("n2")
+    if told:
+        ours.sandbox.run("scontrol", "update", "NodeName=n2", "State=RESUME")
     ours.run_all(name)
     assert ours.jobs()[name]["restart_cnt"] == 1
     assert ours.node(name) == "n2"
@@ -372,6 +391,8 @@ def test_requeued_under_a_hold(ours: Driver, user: str) -> None:
     assert ours.task(name).aside == "held by its owner"
     assert ours.as_user(user, "scontrol", "release", name)
     ours.run_all(name)
+    if user == "root":
+        return
     # And once more: the first time is over.
     assert ours.as_user("games", "scontrol", "requeue", name)
     ours.until(lambda: ours.states(name) == ["PENDING"], "requeued")
@@ -413,9 +434,9 @@ def test_slurmctld_restarts(ours: Driver) -> None:
     said: list[str] = []
     ours.slurm.patience = 1.0
     service = Service(ours.controller, interval=0.05, say=said.append)
-    service.run(2)
-    assert len(said) == 2
-    assert service.failures == 2
+    service.run(1)
+    assert len(said) == 1
+    assert service.failures == 1
     ours.sandbox.start_controller()
     names += [ours.sandbox.submit("sleep 60", user=user) for user in ("games", "mail", "news")]
     ours.slurm.patience = 60.0
@@ -447,84 +468,91 @@ def test_slurmctld_is_killed(ours: Driver) -> None:
     ours.run_all(*left)
 
 
-PATIENCE = 3.0  # for one command, on a busy machine
-SLOW = ("sleep 0.5",)
-TOO_SLOW = ("sleep 30",)
-FAILS = ("echo 'slurm_update error: Socket timed out on send/recv' >&2; exit 1",)
-DIES = ("kill -9 $$",)
-DONE_BUT_FAILS = ('"$real" "$@" >/dev/null 2>&1; exit 1',)
-DONE_BUT_TOO_SLOW = ('"$real" "$@" >/dev/null 2>&1; exec sleep 30',)
-HALF_DONE = ('head -n 2 | "$real" >/dev/null 2>&1; kill -9 $$',)
+SLOW = "sleep 0.5"
+TOO_SLOW = "exec sleep 30"
+ACCIDENTS = {
+    "slow": SLOW,
+    "too slow": TOO_SLOW,
+    "fails": "echo 'slurm_update error: Socket timed out on send/recv' >&2; exit 1",
+    "dies": "kill -9 $$",
+    "done, but fails": '"$real" "$@" >/dev/null 2>&1; exit 1',
+    "done, but too slow": f'"$real" "$@" >/dev/null 2>&1; {TOO_SLOW}',
+    "half done": 'head -n 2 | "$real" >/dev/null 2>&1; kill -9 $$',
+    "half done, with a word": 'head -n 2 | "$real"; echo "gone for job 1" >&2; kill -9 $$',
+}
+
+
+class Impatient(Slurm):
+    """Waits for long, as the machine may be busy; but not for a command that will never answer."""
+
+    def __init__(self, faults: Faults) -> None:
+        super().__init__(faults.environment)
+        self.faults = faults
+
+    def _run(self, words: Sequence[str], typed: IO[bytes] | int) -> tuple[int, str, str]:
+        self.patience = 1.5 if TOO_SLOW in self.faults.following(words[0]) else 60.0
+        return super()._run(words, typed)
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["pins", "release"])
-@pytest.mark.parametrize(
-    "accident",
-    [SLOW, TOO_SLOW, FAILS, DIES, DONE_BUT_FAILS, DONE_BUT_TOO_SLOW, HALF_DONE],
-    ids=["slow", "too-slow", "fails", "dies", "done-but-fails", "done-but-too-slow", "half-done"],
-)
-def test_an_accident_of_scontrol(
-    quiet_slurm: Sandbox, faults: Faults, accident: tuple[str, ...], which: int
-) -> None:
-    ours = Driver(quiet_slurm, environment=faults.environment)
-    names = [
-        quiet_slurm.submit("sleep 60", "--nodelist=n9", user="games"),
-        *(quiet_slurm.submit("sleep 60", user=user) for user in ("mail", "news")),
-    ]
-    array = quiet_slurm.submit("sleep 60", "--array=1-3", user="games")
-    names += [f"{array}_{index}" for index in (1, 2, 3)]
-    faults.plan("scontrol", *[""] * which, *accident)
-    ours.slurm.patience = PATIENCE if accident in (TOO_SLOW, DONE_BUT_TOO_SLOW) else 60.0
-    done = ours.round()
-    ours.slurm.patience = 60.0
-    assert len(done.placed) == 6
-    assert not faults.left()
-    assert bool(done.failed) == (accident != SLOW)
-    if which == 0 and accident not in (SLOW, DONE_BUT_FAILS, DONE_BUT_TOO_SLOW):
-        assert len(done.released) < 6
-    ours.run_all(*names)
-    assert ours.node(names[0]) == "n9"
-    for name, job in ours.jobs().items():
-        if name in names:
-            assert f"pin={job['nodes']};" in job["admin_comment"], "no job started without its pin"
+def test_accidents_of_scontrol(quiet_slurm: Sandbox, faults: Faults, which: int) -> None:
+    ours = Driver(quiet_slurm, slurm=Impatient(faults))
+    for words, accident in ACCIDENTS.items():
+        names = [
+            quiet_slurm.submit("sleep 60", "--nodelist=n9", user="games"),
+            *(quiet_slurm.submit("sleep 60", user=user) for user in ("mail", "news")),
+        ]
+        array = quiet_slurm.submit("sleep 60", "--array=1-3", user="games")
+        names += [f"{array}_{index}" for index in (1, 2, 3)]
+        faults.plan("scontrol", *[""] * which, accident)
+        done = ours.round()
+        assert len(done.placed) == 6, words
+        assert not faults.left(), words
+        assert bool(done.failed) == (accident != SLOW), words
+        if which == 0 and not words.startswith(("slow", "done")):
+            assert len(done.released) < 6, words
+        ours.run_all(*names)
+        assert ours.node(names[0]) == "n9", words
+        for name, job in ours.jobs().items():
+            if name in names:
+                assert f"pin={job['nodes']};" in job["admin_comment"], f"{words}: without its pin"
+        quiet_slurm.run("scancel", *names)
+
+
+READ = {
+    "cut": "echo '{\"jobs\": ['; exit 0",
+    "fails": "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1",
+    "other": "echo '[]'; exit 0",
+    "empty": 'echo \'{"jobs": [], "nodes": []}\'; exit 0',
+    "nonsense": 'echo \'{"jobs": [7, {}], "nodes": [7, {}]}\'; exit 0',
+    "too slow": TOO_SLOW,
+}
 
 
 @pytest.mark.parametrize("command", ["squeue", "sinfo"])
-@pytest.mark.parametrize(
-    "accident",
-    [
-        "echo '{\"jobs\": ['; exit 0",
-        "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1",
-        "echo '[]'; exit 0",
-        'echo \'{"jobs": [], "nodes": []}\'; exit 0',
-        'echo \'{"jobs": [7, {}], "nodes": [7, {}]}\'; exit 0',
-        "sleep 30",
-    ],
-    ids=["cut", "fails", "other", "empty", "nonsense", "too-slow"],
-)
-def test_an_accident_of_what_is_read(
-    quiet_slurm: Sandbox, faults: Faults, command: str, accident: str
-) -> None:
-    ours = Driver(quiet_slurm, environment=faults.environment)
+def test_accidents_of_what_is_read(quiet_slurm: Sandbox, faults: Faults, command: str) -> None:
+    ours = Driver(quiet_slurm, slurm=Impatient(faults))
     said: list[str] = []
     service = Service(ours.controller, interval=0.01, say=said.append)
-    runs = [quiet_slurm.submit("sleep 60", user=user) for user in ("games", "mail")]
-    ours.run_all(*runs)
-    waits = quiet_slurm.submit("sleep 60", "--gres=accel:1", user="games")
-    faults.plan(command, accident)
-    ours.slurm.patience = PATIENCE if accident.startswith("sleep") else 60.0
-    service.run(1)
-    ours.slurm.patience = 60.0
-    assert not faults.left()
-    assert ours.states(*runs, waits) == ["RUNNING", "RUNNING", "PENDING"]
-    ours.run_all(*runs, waits)
+    names = [quiet_slurm.submit("sleep 60", user=user) for user in ("games", "mail")]
+    ours.run_all(*names)
+    for words, accident in READ.items():
+        name = quiet_slurm.submit("sleep 60", user="news")
+        faults.plan(command, accident)
+        service.rounds, rounds = 0, len(said)
+        service.run(1)
+        assert not faults.left(), words
+        assert ours.states(*names, name) == ["RUNNING"] * len(names) + ["PENDING"], words
+        assert len(said) > rounds or words == "empty", words
+        names.append(name)
+        ours.run_all(*names)
 
 
 ALL_NODES = "NodeName=n[0-15]"
 
 
 def test_release_all_gives_everything_back(quiet_slurm: Sandbox, faults: Faults) -> None:
-    ours = Driver(quiet_slurm, environment=faults.environment)
+    ours = Driver(quiet_slurm, slurm=Slurm(faults.environment))
     submit, run = quiet_slurm.submit, quiet_slurm.run
     run("scontrol", "update", ALL_NODES, "State=DRAIN", "Reason=test")
     plain, listed = submit(user="games"), submit("sleep 60", "--nodelist=n9", user="games")
@@ -546,8 +574,7 @@ def test_release_all_gives_everything_back(quiet_slurm: Sandbox, faults: Faults)
     while True:
         tries += 1
         faults.plan("scontrol", f'head -n {tries} | "$real" >/dev/null 2>&1; kill -9 $$')
-        names, failed = release_all(ours.slurm, ours.site)
-        if not failed:
+        if not release_all(ours.slurm, ours.site)[1]:
             break
     jobs = ours.jobs()
     assert tries > 5
@@ -559,7 +586,6 @@ def test_release_all_gives_everything_back(quiet_slurm: Sandbox, faults: Faults)
     done = ("RUNNING", "COMPLETING", "COMPLETED")
     quiet_slurm.wait(lambda: set(ours.states(*free)) <= set(done), 40, "all jobs")
     assert ours.node(listed) == "n9"
-    assert names
     jobs = ours.jobs()
     held = [(held_by_owner, "User"), (f"{held_task}_1", "User"), (by_admin, "Admin")]
     for name, kind in held:
@@ -631,12 +657,12 @@ def test_an_owners_hold_without_the_script(quiet_bare: Sandbox) -> None:
 
 def test_requeued_and_parked_without_the_script(quiet_bare: Sandbox, tmp_path: Path) -> None:
     faults = Faults(tmp_path / "bin", quiet_bare)
-    ours = Driver(quiet_bare, hold_by="controller", environment=faults.environment)
+    ours = Driver(quiet_bare, hold_by="controller", slurm=Slurm(faults.environment))
     first = quiet_bare.submit("sleep 60", "--nodelist=n0", user="games", cpus=4)
     depends = quiet_bare.submit("sleep 60", f"--dependency=afterany:{first}", user="games")
     quiet_bare.wait(lambda: ours.running(first), 20, "Slurm's own scheduler")
     ours.round()  # holds what depends
-    faults.plan("scontrol", "", FAILS[0])  # it is parked, and not released
+    faults.plan("scontrol", "", ACCIDENTS["fails"])  # it is parked, and not released
     ours.round()
     assert held(ours, depends)
     ours.rounds(1)

@@ -197,7 +197,11 @@ def give_back(
     ours = "user" if hold_by == "plugin" else "admin"
     free = [name for name in back if jobs[name].hold == ours and not _by_owner(jobs[name])]
     released = without(ask(list(release(free))), free)
-    done = [name for name in back if name not in free or name in released]
+    done = [
+        name
+        for name in back
+        if (name not in free or name in released) and not _by_owner(jobs[name])
+    ]
     ask([f"update JobId={name} AdminComment=" for name in done])
 
 
@@ -209,8 +213,8 @@ def _restored(name: str, job: SlurmJob, now: float) -> Iterator[str]:
         changes.append(f"ReqNodeList={mark.nodes}")
         if mark.most != 1:
             changes.append(f"NumNodes=1-{mark.most or _NO_END}")
-    if _by_owner(job):
-        changes.append("StartTime=now")
+    if _by_owner(job):  # in one line: later nobody knows that it was held, but by its begin time
+        changes += ["StartTime=now", "AdminComment="]
         if job.hold == "no":
             yield f"uhold {name}"
     elif mark.parked:
