@@ -90,9 +90,10 @@ class ControllerLock:
             Told once, in a line, what is waited for.
         """
         own = _own_facts()
+        text = _text(own | dict(facts) | own)
         fd = self._locked(patience, say)
         try:
-            _write(fd, own | dict(facts) | own)
+            _write(fd, text)
         except OSError as error:
             os.close(fd)
             raise self._unwritable(error) from None
@@ -102,7 +103,7 @@ class ControllerLock:
     def tell(self, facts: Mapping[str, Any]) -> None:
         """Write down other facts than before; a full disk changes nothing."""
         with suppress(OSError):
-            _write(self.fd, self._own | dict(facts) | self._own)
+            _write(self.fd, _text(self._own | dict(facts) | self._own))
 
     def check(self) -> None:
         """Raise if the file was removed or replaced since, so that a second controller may run."""
@@ -216,11 +217,14 @@ class ControllerLock:
         )
 
 
-def _write(fd: int, facts: Mapping[str, Any]) -> None:
+def _text(facts: Mapping[str, Any]) -> bytes:
+    return f"{json.dumps(facts)}\n".encode()
+
+
+def _write(fd: int, text: bytes) -> None:
     # One write to an empty file: who reads meanwhile finds nothing, or all of it.
-    text = json.dumps(facts) + "\n"
     os.ftruncate(fd, 0)
-    os.pwrite(fd, text.encode(), 0)
+    os.pwrite(fd, text, 0)
 
 
 def is_running(facts: Mapping[str, Any]) -> bool | None:
