@@ -698,4 +698,19 @@ def test_strange_names_hide_nothing(quiet_slurm: Sandbox) -> None:
     strange = [" ", "a/b c", "\t", "\N{SNOWMAN}", "drfh;pin=n0"]
     names = [quiet_slurm.submit("sleep 60", user="games", account=one) for one in strange]
     ours.run_all(*names)
-    assert not ours.round().broken
+    assert not ours.round().picture.broken
+
+
+def test_nodes_that_are_reserved_for_others(ours: Driver) -> None:
+    run, submit = ours.sandbox.run, ours.sandbox.submit
+    who = ("Duration=60", "Users=root")
+    run("scontrol", "create", "reservation", "StartTime=now", *who, "Nodes=n[12-14]")
+    run("scontrol", "create", "reservation", "StartTime=now+2hours", *who, "Nodes=n[0-2]")
+    now = [submit("sleep 60", "--gres=accel:2", user="games") for _ in range(2)]
+    long = submit("sleep 60", "--exclude=n[4-15]", user="mail", memory=9000)
+    short = [submit("sleep 60", "--exclude=n[3-15]", "--time=5", user="news") for _ in range(2)]
+    ours.run_all(long, *short)
+    ours.until(lambda: "RUNNING" in ours.states(*now), "one of two")
+    assert ours.node(long) == "n3"
+    assert {ours.node(name) for name in now} == {"n15", ""}
+    assert {ours.node(name) for name in short} <= {"n0", "n1", "n2"}

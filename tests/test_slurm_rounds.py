@@ -140,7 +140,7 @@ def test_a_second_round_changes_nothing() -> None:
 
 def test_one_that_does_not_start_is_taken_back_and_left_alone_for_a_while() -> None:
     slurm = ModelSlurm(SIZES)
-    name = slurm.submit("ann", 2, 1000)
+    name = slurm.submit("ann", 2, 1000, required_nodes="n1")
     ours = controller(slurm, patience=30.0)
     ours.cycle()
     slurm.now += 31.0  # Slurm has not started it
@@ -153,6 +153,24 @@ def test_one_that_does_not_start_is_taken_back_and_left_alone_for_a_while() -> N
     assert "Slurm did not take it (Resources)" in done.view.wanted.tasks[name].aside
     slurm.now += 2.0
     assert [one.task for one in ours.cycle().placed] == [name]
+
+
+def test_one_that_does_not_start_tries_all_nodes() -> None:
+    slurm = ModelSlurm(SIZES)
+    name = slurm.submit("ann", 2, 1000)
+    ours = controller(slurm)
+    tried = []
+    for _ in range(3):
+        tried += [one.server for one in ours.cycle().placed]
+        slurm.table[name]["state_reason"] = "ReqNodeNotAvail"
+        slurm.now += 1.0
+        assert list(ours.cycle().taken_back) == [name]
+    assert sorted(tried) == ["n0", "n1", "n2"]
+    done = ours.cycle()
+    assert not done.placed
+    assert "Slurm did not take it (ReqNodeNotAvail)" in done.view.wanted.tasks[name].aside
+    slurm.now += 2.0
+    assert ours.cycle().placed, "and begins again"
 
 
 def test_the_owners_node_list_survives_the_pin() -> None:

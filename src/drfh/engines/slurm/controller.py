@@ -22,6 +22,8 @@ from drfh.scheduler import Placed
 __all__ = ["Controller", "Cycle"]
 
 _LONGEST_BACK_OFF = 300.0
+#: Slurm's word for a node that is no choice for a job, such as one that is reserved for others.
+_NOT_THERE = "ReqNodeNotAvail"
 _WORDS_A_ROUND = 20  # each is a process of its own; the rest has time
 _WORTH_NUMBERS = 8  # tasks of arrays
 _IN_ONE_GO = 40  # jobs that are pinned before they are released
@@ -49,8 +51,6 @@ class Cycle:
         Time of the brain, and of the whole round.
     fresh
         The brain started afresh.
-    broken
-        A line for each job or node that could not be read.
     """
 
     time: float
@@ -63,7 +63,6 @@ class Cycle:
     decision_seconds: float = 0.0
     seconds: float = 0.0
     fresh: bool = False
-    broken: tuple[str, ...] = ()
 
     @property
     def busy(self) -> bool:
@@ -75,11 +74,16 @@ class Cycle:
 
 @dataclass(slots=True)
 class _Refusals:
-    """How often Slurm has refused a job in a row, and until when it is left alone."""
+    """How often Slurm has refused a job in a row, until when it is left alone, and by which nodes.
+
+    `nodes` did not take it, and are left out until the time there: they may be reserved for
+    others, now or before the job would end.
+    """
 
     times: int = 0
     until: float = 0.0
     why: str = ""
+    nodes: dict[str, float] = field(default_factory=dict)
 
 
 class Controller:
@@ -137,15 +141,14 @@ class Controller:
         """Go round once; raise :class:`SlurmError` if Slurm cannot be read."""
         started = time.perf_counter()
         picture = self.look()
-        seen = view(picture, self.site, self._back_off(picture.time))
+        seen = self._view(picture)
         if self._learn(seen, picture.time):
-            seen = view(picture, self.site, self._back_off(picture.time))
+            seen = self._view(picture)
         before, starts = time.perf_counter(), self.mirror.starts
         self.mirror.follow(seen.wanted)
         placed = self.mirror.place(self.batch)
         done = Cycle(picture.time, picture, seen, placed, fresh=self.mirror.starts > starts)
         done.decision_seconds = time.perf_counter() - before
-        done.broken = picture.broken
         if self.noted is not None:
             self.noted(picture.time, seen.wanted, placed)
         self._put_in_order(done)
@@ -154,6 +157,14 @@ class Controller:
         return done
 
     # What was learned from the look
+
+    def _view(self, picture: Picture) -> View:
+        now = picture.time
+        avoided = {
+            name: frozenset(node for node, until in known.nodes.items() if until > now)
+            for name, known in self._refusals.items()
+        }
+        return view(picture, self.site, self._back_off(now), avoided)
 
     def _back_off(self, now: float) -> dict[str, str]:
         return {
@@ -185,16 +196,25 @@ class Controller:
         known.why = why
         known.until = now + min(2.0 ** min(known.times - 1, 20), _LONGEST_BACK_OFF)
 
+    def _avoid(self, name: str, node: str, done: Cycle) -> None:
+        """Note that a node did not take a job, which may go elsewhere at once."""
+        known = self._refusals.setdefault(name, _Refusals())
+        known.nodes[node] = done.time + _LONGEST_BACK_OFF
+        allowed = done.view.jobs[name].allowed
+        if not (done.picture.nodes.keys() if allowed is None else allowed) - known.nodes.keys():
+            known.nodes.clear()
+            self._refuse(name, done.view.jobs[name].reason, done.time)
+
     # What is asked of Slurm
 
     def _put_in_order(self, done: Cycle) -> None:
         seen = done.view
         back = dict(seen.to_take_back)
         for name, since in self._waiting_since.items():
-            if done.time - since > self.patience:
-                job = seen.jobs[name]
-                back[name] = f"it did not start on {seen.released[name]} ({job.reason})"
-                self._refuse(name, job.reason, done.time)
+            job, node = seen.jobs[name], seen.released[name]
+            if done.time - since > self.patience or job.reason == _NOT_THERE:
+                back[name] = f"it did not start on {node} ({job.reason})"
+                self._avoid(name, node, done)
         done.taken_back = back
         known = seen.known.values()
         self._hold_again(done, {name: seen.jobs[name] for name in back})

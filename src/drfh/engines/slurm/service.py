@@ -95,10 +95,10 @@ class Service(Stopping):
         self.failures = 0
         for name, words in done.failed.items():
             self.say(f"{f'job {name}: ' if name else ''}{words}")
-        for line in done.broken:
+        for line in done.picture.broken:
             if line not in self._broken:
                 self.say(f"cannot be read, and is left out: {line}")
-        self._broken = frozenset(done.broken)
+        self._broken = frozenset(done.picture.broken)
         for name, why in done.taken_back.items():
             self.say(f"job {name} taken back: {why}")
         try:

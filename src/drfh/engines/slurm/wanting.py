@@ -68,7 +68,12 @@ class View:
     to_note: Mapping[str, Mark]
 
 
-def view(picture: Picture, site: Site, back_off: Mapping[str, str] | None = None) -> View:
+def view(
+    picture: Picture,
+    site: Site,
+    back_off: Mapping[str, str] | None = None,
+    avoided: Mapping[str, frozenset[str]] | None = None,
+) -> View:
     """Return what a look means.
 
     Parameters
@@ -79,8 +84,10 @@ def view(picture: Picture, site: Site, back_off: Mapping[str, str] | None = None
         How the site wants it.
     back_off
         Jobs that must not be placed for a while: job → why, in words.
+    avoided
+        Nodes on which a job must not be placed for a while.
     """
-    sorter = _Sorter(picture, site, back_off or {})
+    sorter = _Sorter(picture, site, back_off or {}, avoided or {})
     for job in sorted(picture.jobs.values(), key=lambda job: job.order):
         sorter.sort(job)
     servers = _servers(picture, sorter.tasks)
@@ -103,8 +110,14 @@ def view(picture: Picture, site: Site, back_off: Mapping[str, str] | None = None
 class _Sorter:
     """Tells for each job what it is to us."""
 
-    def __init__(self, picture: Picture, site: Site, back_off: Mapping[str, str]) -> None:
-        self.picture, self.site, self.back_off = picture, site, back_off
+    def __init__(
+        self,
+        picture: Picture,
+        site: Site,
+        back_off: Mapping[str, str],
+        avoided: Mapping[str, frozenset[str]],
+    ) -> None:
+        self.picture, self.site, self.back_off, self.avoided = picture, site, back_off, avoided
         self.tasks: dict[str, WantedTask] = {}
         self.jobs: dict[str, SlurmJob] = {}
         self.released: dict[str, str] = {}
@@ -216,6 +229,9 @@ class _Sorter:
 
     def _waits(self, job: SlurmJob, mark: Mark) -> None:
         """Sort in a job that is under a hold."""
+        if self.avoided.get(job.name):
+            names = frozenset(self._names) if job.allowed is None else job.allowed
+            job = replace(job, allowed=names - self.avoided[job.name])
         later = self._later(job)
         by_others = self._held_by_others(job)
         aside = by_others or later or self.back_off.get(job.name, "")
