@@ -192,6 +192,11 @@ exec $real "$@"
         for position, text in enumerate(accidents):
             (self.directory / f"{command}.plan" / f"{position:03d}").write_text(text + "\n")
 
+    def forget(self) -> None:
+        """Let the accidents that have not happened yet never happen."""
+        for path in self.directory.glob("*.plan/*"):
+            path.unlink()
+
     def following(self, command: str) -> str:
         """Return the accident that the next call of a command meets with; empty if none."""
         plans = sorted((self.directory / f"{command}.plan").iterdir())
