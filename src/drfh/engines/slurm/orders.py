@@ -217,7 +217,7 @@ def _restored(name: str, job: SlurmJob, now: float) -> Iterator[str]:
         changes += ["StartTime=now", "AdminComment="]
         if job.hold == "no":
             yield f"uhold {name}"
-    elif mark.parked:
+    elif is_parked(job):  # not again, if it was done and nobody knew
         changes.append(f"StartTime={_begin(mark, now)}")
     if changes:
         yield f"update JobId={name} {' '.join(changes)}"
