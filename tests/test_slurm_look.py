@@ -339,7 +339,7 @@ def test_the_text(status: Status) -> None:
     assert "of those that run, 1 has a node and will start" in text
     assert "aside: 1 job: held by its owner" in text
     assert "not drfh's: 1 job that waits: it asks for a reservation" in text
-    assert "broken: jobs[13]: job_state must be" in text
+    assert "broken: job 31: job_state must be" in text
 
 
 def test_a_bar_has_a_line_at_the_ideal(status: Status) -> None:
@@ -585,7 +585,7 @@ def test_audit_command(run: Run, site: Path, tmp_path: Path) -> None:
     assert "✔   feasible" in out
     assert "tasks running: 2; tasks queued: 13" in err  # what is released holds nothing yet
     assert "tasks that must not be placed now, left out: 2" in err
-    assert "warning: broken: jobs[13]" in err
+    assert "warning: broken: job 31" in err
     weights = tmp_path / "weights.yaml"
     weights.write_text("ann: 100\n")
     words = ("audit", "--no-split", "--weights", weights, "--json")

@@ -18,7 +18,7 @@ from drfh.engines.slurm.script import installation, submit_script, trusted_uids
 from drfh.engines.slurm.service import release_all
 from drfh.engines.slurm.site import site_of
 from drfh.errors import DrfhError, InputError
-from tests.slurm_cluster import job, living, slurm_cluster
+from tests.slurm_cluster import job, living, make_quiet, slurm_cluster
 
 DENIED = "Access/permission denied"
 FEW = [SandboxNode("n0", 4, 4096), SandboxNode("n1", 4, 4096)]
@@ -29,6 +29,7 @@ MARK, HELD, PARKED = str(Mark()), str(Mark(held=True)), str(Mark(parked=True))
 @pytest.fixture(scope="module")
 def shared(slurm: Sandbox) -> Iterator[Sandbox]:
     """Return the cluster for tests that do not mind the jobs of others; they end here."""
+    make_quiet(slurm)  # other tests drain nodes
     yield slurm
     if living(slurm):
         slurm.run("scancel", *living(slurm), check=False)

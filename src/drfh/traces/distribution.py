@@ -130,8 +130,8 @@ class Distribution:
         kept = np.ones(len(parts), dtype=bool)
         if len(parts) > most:
             step = np.floor(parts * most)
-            # The last value of each step: there the part is nearest to the next one.
-            kept[:-1] = step[1:] > step[:-1]
+            # The first value of each step: what is left out after it is less than a step above.
+            kept[1:] = step[1:] > step[:-1]
             kept[0] = kept[-1] = True
         return self.values[kept], parts[kept]
 
