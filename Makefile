@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONUTF8 := 1
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help run tour test test-slow lint bench bench-audit bench-schedule bench-simulate bench-slurm bench-trace docs pictures reference browser slurm slurm-demo lock clean
+.PHONY: help run tour explore test test-slow lint bench bench-audit bench-explore bench-schedule bench-simulate bench-slurm bench-trace docs pictures reference browser slurm slurm-demo lock clean
 .DEFAULT_GOAL := help
 
 help:  ## Show the targets
@@ -32,7 +32,11 @@ $(VENV)/.warm: $(VENV)/.run $(wildcard src/drfh/kernels/*.py src/drfh/kernels/*/
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.warm
-	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,web]'
+	@touch $@
+
+$(VENV)/.web: pyproject.toml constraints.txt | $(VENV)/.warm
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[web]'
 	@touch $@
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/.warm
@@ -46,6 +50,9 @@ run: $(VENV)/.warm  ## Set up, then reproduce the paper's evaluation (quick; ARG
 
 tour: $(VENV)/.warm  ## Set up, then take the guided tour
 	@$(BIN)/drfh tour
+
+explore: $(VENV)/.web  ## Set up, then open the explorer in a browser (ARGS= for a file, a port, …)
+	@$(BIN)/drfh explore $(ARGS)
 
 browser:  ## Install Debian's chromium for the tests of pages, where that is possible
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \
@@ -99,6 +106,9 @@ bench-slurm: $(VENV)/.bench slurm  ## Jobs a second on a real Slurm, against its
 
 bench-trace: $(VENV)/.bench  ## Google's trace against a pandas reader, as a ratio
 	@$(BIN)/python benchmarks/trace_reading.py $(ARGS)
+
+bench-explore: $(VENV)/.dev browser  ## First paint of the explorer, and edits from key to paint
+	@$(BIN)/python benchmarks/explore.py $(ARGS)
 
 docs: $(VENV)/.dev  ## Build the documentation into site/
 	@$(BIN)/mkdocs build --strict

@@ -40,6 +40,7 @@ ORDER: list[tuple[str, ...]] = [
     ("whatif",),
     ("warm",),
     ("report",),
+    ("web",),
     ("cli", "__main__"),
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}

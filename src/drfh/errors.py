@@ -17,9 +17,12 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["DrfhError", "InputError", "SolverError", "UnknownNameError", "shown"]
+__all__ = ["DrfhError", "InputError", "SolverError", "UnknownNameError", "nearest", "shown"]
 
 _LONGEST_VALUE = 60
+# Names among which the nearest is looked for: one of a hundred letters can take a second.
+_LONGEST_NAME = 60
+_MOST_LETTERS = 100_000
 
 
 def shown(value: Any) -> str:
@@ -32,6 +35,28 @@ def shown(value: Any) -> str:
     """
     text = " ".join(repr(value).split())
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the known name that is most like `name`; None if none is, or if all are long.
+
+    Examples
+    --------
+    >>> nearest("memroy", ["cpu", "memory"])
+    'memory'
+    """
+    if len(name) > _LONGEST_NAME:
+        return None
+    short: list[str] = []
+    letters = 0
+    for other in known:
+        letters += len(other)
+        if letters > _MOST_LETTERS:
+            break
+        if len(other) <= _LONGEST_NAME:
+            short.append(other)
+    found = difflib.get_close_matches(name, short, n=1, cutoff=cutoff)
+    return found[0] if found else None
 
 
 class DrfhError(Exception):
@@ -100,9 +125,9 @@ class UnknownNameError(InputError):
     def __init__(self, field: str, name: str, known: Iterable[str], *, place: str = "") -> None:
         known = sorted(known)
         turned = [k for k in known if sorted(k) == sorted(name)]  # two letters swapped
-        near = turned or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        self.nearest = near[0] if near else None
-        listed = ", ".join(known[:12]) + (", …" if len(known) > 12 else "")
+        self.nearest = turned[0] if turned else nearest(name, known, cutoff=0.5)
+        named = (k if len(k) <= _LONGEST_NAME else f"{k[:_LONGEST_NAME]}…" for k in known[:12])
+        listed = ", ".join(named) + (", …" if len(known) > 12 else "")
         hint = f" (did you mean {self.nearest}?)" if self.nearest else ""
         super().__init__(field, f"must be one of {listed}{hint}", name, place=place)
 

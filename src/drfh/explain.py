@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -14,11 +14,14 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
+#: Prices by round, and the words for sets of servers.
+Said: TypeAlias = dict[Any, Any]
+
 _NAMED = 3  # groups that a sentence names before it counts the rest
 _MATTERS = 0.05
 
 
-def explain(allocation: Allocation, user: int) -> str:
+def explain(allocation: Allocation, user: int, said: Said | None = None) -> str:
     """Say what limits a user.
 
     Parameters
@@ -27,6 +30,9 @@ def explain(allocation: Allocation, user: int) -> str:
         The answer.
     user
         Position of the user.
+    said
+        What was worked out for other users of the same allocation: to explain many, give all of
+        them the same empty dict.
 
     Examples
     --------
@@ -45,45 +51,47 @@ def explain(allocation: Allocation, user: int) -> str:
         return f"{name} has all of its {_some_tasks(tasks)}."
     share = float(allocation.share_vector[user])
     dominant = problem.cluster.resources[int(np.argmax(problem.direction[user]))]
-    head = f"{name} stops at {_some_tasks(tasks)}, {share:.1%} of the pool's {dominant}"
-    head = head.replace("%", " %")
+    head = f"{name} stops at {_some_tasks(tasks)}, {100 * share:.1f} % of the pool's {dominant}"
     if allocation.promised_tasks is not None:
         promise = float(allocation.promised_tasks[user])
         if tasks >= promise * (1 - 1e-9):
             return f"{head}: all that the pooled mechanism promises."
         head += f" ({_some_tasks(promise)} promised)"
-    reasons = _reasons(allocation, user)
+    reasons = _reasons(allocation, user, {} if said is None else said)
     if not reasons:
         return f"{head}: {allocation.mechanism} gives it no more."
     return f"{head}: {_joined(reasons)}."
 
 
-def _reasons(allocation: Allocation, user: int) -> list[str]:
+def _reasons(allocation: Allocation, user: int, said: Said) -> list[str]:
     """Return what is used up where, for the servers on which the user's next task costs least."""
     problem = allocation.problem
     certificate = allocation.certificate
     if not isinstance(certificate, Certificate):
-        return _full_resources(allocation, user)
-    prices = certificate.rounds[certificate.round_of(user)].prices
+        return _full_resources(allocation, user, said)
+    number = certificate.round_of(user)
+    prices = certificate.rounds[number].prices
     if prices is None:
         return []
+    if number not in said:
+        said[number] = prices.of_blocks(problem), problem.capacity.max(axis=1)
+    price, weight = said[number]
     blocks = np.arange(len(problem.blocks))
     usable = np.flatnonzero(problem.can_use(np.full(len(blocks), user), blocks))
     # On every server that it may use, its next task costs something: what is it that costs?
-    part = prices.of_blocks(problem)[usable] * problem.direction[user]
+    part = price[usable] * problem.direction[user]
     part /= part.sum(axis=1, keepdims=True)
-    weight = problem.capacity[usable].max(axis=1)
-    blame = part * (weight / weight.sum())[:, None]
+    blame = part * weight[usable, None]
     reasons = []
     for r in np.argsort(-blame.sum(axis=0), kind="stable").tolist():
         where = usable[part[:, r] > _MATTERS]
         if len(where):
             resource = problem.cluster.resources[r]
-            reasons.append(f"{resource} is used up on {_servers(problem, where)}")
+            reasons.append(f"{resource} is used up on {_servers(problem, where, said)}")
     return reasons
 
 
-def _full_resources(allocation: Allocation, user: int) -> list[str]:
+def _full_resources(allocation: Allocation, user: int, said: Said) -> list[str]:
     """Without prices: which of the user's resources are full, on servers that it can use."""
     problem = allocation.problem
     blocks = np.arange(len(problem.blocks))
@@ -106,11 +114,19 @@ def _full_resources(allocation: Allocation, user: int) -> list[str]:
             continue
         full = np.flatnonzero(usable & (raw[:, r] - used[:, r] <= 1e-9 * raw[:, r]))
         if len(full):
-            reasons.append(f"{name} is used up on {_servers(problem, full)}")
+            reasons.append(f"{name} is used up on {_servers(problem, full, said)}")
     return reasons
 
 
-def _servers(problem: Problem, blocks: Ints) -> str:
+def _servers(problem: Problem, blocks: Ints, said: Said) -> str:
+    """Name a set of blocks; users that stop together mostly stop on the same ones."""
+    key = blocks.tobytes()
+    if key not in said:
+        said[key] = _named(problem, blocks)
+    return str(said[key])
+
+
+def _named(problem: Problem, blocks: Ints) -> str:
     """Name a set of blocks: every server, or groups with their numbers of servers."""
     cluster = problem.cluster
     if len(blocks) == len(problem.blocks) and len(cluster) > 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drfh.cluster import Cluster
-from drfh.errors import InputError
+from drfh.errors import InputError, nearest
 from drfh.resources import format_quantity
 from drfh.workload import User, eligible_servers
 
@@ -245,8 +244,8 @@ def _gather(
                 user = next(u for u in picked if u.demand[resource] > 0)
                 known = ", ".join(cluster.resources)
                 fold = {name.casefold(): name for name in cluster.resources}
-                near = difflib.get_close_matches(resource.casefold(), fold, n=1)
-                hint = f"; did you mean {fold[near[0]]}?" if near else ""
+                near = nearest(resource.casefold(), fold)
+                hint = f"; did you mean {fold[near]}?" if near else ""
                 raise InputError(
                     f"demand.{resource} of {user.name}",
                     f"must be a resource that some server has ({known}{hint})",

@@ -212,8 +212,9 @@ def to_dict(allocation: Allocation) -> dict[str, Any]:
         "placement": placement_table(allocation).to_dicts(),
     }
     if len(problem.users) * len(problem.blocks) <= _MOST_REASONS:
+        said: dict[Any, Any] = {}
         for position, row in enumerate(result["users"]):
-            row["why"] = explain(allocation, position)
+            row["why"] = explain(allocation, position, said)
     if allocation.certificate is not None:
         result["certificate"] = _proof(allocation)
     if allocation.divisible is not None:

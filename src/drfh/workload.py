@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import struct
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drfh.cluster import Cluster, Server, check_name
-from drfh.errors import InputError
+from drfh.errors import InputError, nearest
 from drfh.resources import FrozenMap, parse_amounts, parse_quantity
 
 __all__ = [
@@ -255,8 +254,8 @@ def unknown_server(field: str, name: str, counts: Mapping[str, int]) -> InputErr
     if group in counts:
         hint = f" ({group} has {group}/0 to {group}/{counts[group] - 1})"
     else:
-        near = difflib.get_close_matches(name, counts, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
+        near = nearest(name, counts)
+        hint = f" (did you mean {near}?)" if near else ""
     return InputError(field, f"must name a server or a group of the cluster{hint}", name)
 
 

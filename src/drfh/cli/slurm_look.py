@@ -23,6 +23,7 @@ from drfh.cli.slurm_options import (
     WeightsOption,
     open_site,
 )
+from drfh.cli.slurm_web import WebOption, WebPortOption, port_of, watch_in_browser
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ _FEW_USERS = 4
 def status(
     seconds: Annotated[
         float | None,
-        typer.Argument(metavar="[SECONDS]", help="With --watch: time between two looks; else 2."),
+        typer.Argument(
+            metavar="[SECONDS]", help="With --watch or --web: time between two looks; else 2."
+        ),
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")
@@ -48,6 +51,8 @@ def status(
         typer.Option(min=1, metavar="N", help="With --watch: stop after so many looks."),
     ] = None,
     everyone: Annotated[bool, typer.Option("--all", help="All users, however many.")] = False,
+    web: WebOption = False,
+    web_port: WebPortOption = None,
     as_json: JsonOption = False,
     policy: PolicyOption = None,
     weights: WeightsOption = None,
@@ -64,13 +69,26 @@ def status(
       drfh slurm status --watch 5
 
       drfh slurm status --json
+
+      drfh slurm status --web
     """
+    port = port_of(web, web_port)
     if not watch:
-        for name, given in (("SECONDS", seconds), ("--count", count)):
+        both = [] if port is not None else [("SECONDS", seconds)]
+        for name, given in (*both, ("--count", count)):
             if given is not None:
                 raise InputError(name, "must be used together with --watch", given)
     if seconds is not None and not 0 <= seconds < 1e6:
         raise InputError("SECONDS", "must be a number ≥ 0", seconds)
+
+    if port is not None:
+        if watch or as_json:
+            given_too = "--watch" if watch else "--json"
+            raise InputError(given_too, "must not be used together with --web")
+        pause = _SECONDS if seconds is None else max(seconds, 0.1)
+        say = console(stderr=True).print
+        watch_in_browser(lambda: open_site(policy, weights, user_by, partition), pause, port, say)
+        return
 
     def look() -> tuple[OpenSite, Status]:
         from drfh.engines.slurm.status import status_of

@@ -24,6 +24,7 @@ from drfh.cli.slurm_options import (
     open_site,
     partition_names,
 )
+from drfh.cli.slurm_web import WebOption, WebPortOption, open_view, port_of, told_to
 from drfh.errors import DrfhError, InputError
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ def run(
             help="Serve metrics for Prometheus on this port of 127.0.0.1 (0: any free one).",
         ),
     ] = None,
+    web: WebOption = False,
+    web_port: WebPortOption = None,
     record_to: Annotated[
         Path | None,
         typer.Option(
@@ -107,6 +110,7 @@ def run(
             raise InputError(option, "must be > 0", value)
     if hold_by not in _HOLDERS:
         raise InputError("--hold-by", "must be plugin or controller", hold_by)
+    view_port = port_of(web, web_port)
     opened = open_site(policy, weights, user_by, partition, hold_by=hold_by, afresh=True)
     slurm, site, configuration = opened.slurm, opened.site, opened.configuration
     check_rights(configuration)
@@ -129,21 +133,30 @@ def run(
             header = {"policy": mirror.policy.name, "started": time.time(), **_shared(site)}
             controller.noted = stack.enter_context(_Journal(record_to, header, say, batch)).note
         reload = _reload(controller, weights, say)
+        how = f"{mirror.policy.name} places jobs by {site.user_by}, in {_where(site)}"
+        feed = None
+        if view_port is not None:
+            feed = open_view(stack, opened.name, how, view_port, say)
 
         def check() -> None:
             held.check()
             if reload():
                 held.tell({**opened.facts, "weights": dict(controller.site.weights)})
 
+        def tell(line: str) -> None:
+            say(line)
+            if feed is not None and service.failures:
+                feed.trouble(line)
+
         service = Service(
             controller,
             interval=interval,
-            say=say,
-            seen=_seen(say, as_json=as_json),
+            say=tell,
+            seen=told_to(feed, controller, _seen(say, as_json=as_json), say),
             gauges=gauges,
             check=check,
         )
-        say(f"{mirror.policy.name} places jobs by {site.user_by}, in {_where(site)}")
+        say(how)
         with service.signals():
             service.run(rounds)
         say("stopped; waiting jobs stay held (drfh slurm release-all gives them to Slurm)")

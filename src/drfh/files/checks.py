@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drfh.cluster import Cluster
-from drfh.errors import InputError
+from drfh.errors import InputError, nearest
 from drfh.jobs import Job, ServerEvent, check_events, everything_up
 from drfh.resources import TOLERANCE, format_quantity
 from drfh.workload import Restriction, User, resolve_restriction
@@ -54,8 +53,8 @@ def problems(
     for field, entry, name in entries:
         for resource, amount in (entry.demand or {}).items():
             if amount > 0 and resource not in had:
-                near = difflib.get_close_matches(resource, had, n=1, cutoff=0.7)
-                hint = f"did you mean {near[0]}?" if near else f"these are {', '.join(had)}"
+                near = nearest(resource, had, cutoff=0.7)
+                hint = f"did you mean {near}?" if near else f"these are {', '.join(had)}"
                 rule = f"must be a resource that some server has ({hint})"
                 yield InputError(f"{field}.demand.{resource}", rule, amount)
         if isinstance(entry, User) and not entry.demand and not jobs:

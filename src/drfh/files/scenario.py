@@ -26,6 +26,7 @@ __all__ = [
     "Scenario",
     "check",
     "load_scenario",
+    "parse_scenario",
     "save_scenario",
     "scenario_schema",
     "scenario_text",
@@ -146,9 +147,30 @@ def load_scenario(source: str | os.PathLike[str], *, strict: bool = False) -> Sc
         raise InputError("scenario", "must be a path or the name of a shipped scenario", source)
     shipped = _shipped_names()
     if path in shipped and not os.path.lexists(path):
-        document = parse(shipped_text(path), f"{path}.yaml")
-    else:
-        document = parse(read_text(path, shipped), shown_path(path))
+        return parse_scenario(shipped_text(path), f"{path}.yaml", strict=strict)
+    return parse_scenario(read_text(path, shipped), shown_path(path), strict=strict)
+
+
+def parse_scenario(text: str, place: str, *, strict: bool = False) -> Scenario:
+    """Read the text of a scenario file, as :func:`load_scenario` reads the file.
+
+    Parameters
+    ----------
+    text
+        YAML or JSON.
+    place
+        What to call it in errors.
+    strict
+        As for :func:`load_scenario`.
+
+    Examples
+    --------
+    >>> text = '{"cluster": [{"resources": {"cpu": 4}}], "users": [{"name": "a", "weight": 0}]}'
+    >>> parse_scenario(text, "upload")
+    Traceback (most recent call last):
+    drfh.errors.InputError: upload, line 1: users[0].weight must be > 0, got 0
+    """
+    document = parse(text, place)
     try:
         scenario = _records(document)
         if strict:

@@ -9,6 +9,7 @@ from drfh.auditor import PROPERTIES
 from drfh.errors import InputError
 from drfh.files import scenario_text
 from drfh.report.audit_charts import failures_chart, fair_chart
+from drfh.report.findings import audit_headline, before_after, found_words, legend
 from drfh.report.page import page_of, save_picture
 from drfh.report.parts import (
     Cell,
@@ -18,7 +19,6 @@ from drfh.report.parts import (
     details,
     join,
     mark,
-    part_text,
     table,
     tag,
     text,
@@ -29,24 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["audit_headline", "save_audit"]
 
-_MOST_HURT = 5
-_MOST_NAMED = 10  # the auditor names no more
 _MOST_USERS = 1_000
 _FEW_USERS = 12
 _LONGEST_CASE = 200_000  # characters of a scenario that still stand on the page
-_OF_THE_SAME_CASE = ("has", "would have")
-_COLUMNS = {
-    "fair": ("has", "fair level"),
-    "promise-kept": ("promised", "can be placed"),
-    "envy-free": _OF_THE_SAME_CASE,
-    "envy-free-literal": _OF_THE_SAME_CASE,
-    "envy-free-1": _OF_THE_SAME_CASE,
-    "pareto": ("has", "could have"),
-    "sharing-incentive": _OF_THE_SAME_CASE,
-    "dedicated-cloud": _OF_THE_SAME_CASE,
-    "single-server": ("should have", "has"),
-    "single-resource": ("should have", "has"),
-}
 
 
 def save_audit(report: Report, path: str | os.PathLike[str], title: str = "") -> None:
@@ -78,35 +63,6 @@ def save_audit(report: Report, path: str | os.PathLike[str], title: str = "") ->
     save_picture(path, lambda: failures_chart(report, title), lambda: _page(report, title))
 
 
-def audit_headline(report: Report) -> str:
-    """Return what matters most: how far from fair, and how many properties fail.
-
-    Examples
-    --------
-    >>> from drfh import load_scenario
-    >>> from drfh.auditor import audit
-    >>> scenario, some = load_scenario("gpu-cluster"), ["fair", "envy-free"]
-    >>> audit_headline(audit(scenario, mechanism="drf", properties=some))
-    '9.2 % from fair. 2 of 2 properties fail.'
-    >>> audit_headline(audit(scenario, properties=some))
-    'Fair: nobody is below its DRFH level. None of 2 properties fails.'
-    """
-    words = []
-    fair = {finding.name: finding for finding in report}.get("fair")
-    if fair is not None and fair.verdict == "fails":
-        words.append(f"{part_text(fair.amount)} from fair.")
-    elif fair is not None and fair.verdict == "holds":
-        words.append("Fair: nobody is below its DRFH level.")
-    failed = len(report.failed)
-    asked = sum(finding.verdict != "not applicable" for finding in report)
-    if asked == 0:
-        return "No property applies here."
-    properties = "property" if asked == 1 else "properties"
-    fail = "fails" if failed <= 1 else "fail"
-    words.append(f"{failed or 'None'} of {asked} {properties} {fail}.")
-    return " ".join(words)
-
-
 def _page(report: Report, title: str) -> str:
     parts: list[str | Figure] = [
         tag("p", audit_headline(report), "headline"),
@@ -127,7 +83,7 @@ def _page(report: Report, title: str) -> str:
             ),
             Figure(chart, True),
         ]
-    parts += [tag("h2", "Report card"), _card(report), _legend()]
+    parts += [tag("h2", "Report card"), _card(report), legend()]
     cases = [_case(finding, report) for finding in report if finding.counterexample is not None]
     if cases:
         parts += [
@@ -174,38 +130,10 @@ def _card(report: Report) -> Markup:
                 mark(finding),
                 Cell(join([tag("b", shown), tag("span", title, "soft")]), "name"),
                 bar(amount),
-                Cell(_sentence(finding)),
+                Cell(found_words(finding)),
             ]
         )
     return table(["", "property", "by how much", "what was found"], rows, "cards")
-
-
-def _sentence(finding: Finding) -> Markup:
-    lines = [text(finding.text)]
-    if finding.hurt:
-        named = ", ".join(finding.hurt[:_MOST_HURT])
-        more = len(finding.hurt) - _MOST_HURT
-        if more > 0:
-            named += f" and {more}{' or more' if len(finding.hurt) >= _MOST_NAMED else ''}"
-        lines.append(tag("span", f"Hurt, worst first: {named}", "soft"))
-    if finding.proof:
-        lines.append(tag("span", f"Proven for the mechanism: {finding.proof}", "soft"))
-    if finding.known:
-        lines.append(tag("span", f"Fails in other cases: {finding.known}", "soft"))
-    if finding.outside:
-        words = f"No proof here; it would need: {', '.join(finding.outside)}"
-        lines.append(tag("span", words, "soft"))
-    return join(lines)
-
-
-def _legend() -> Markup:
-    words = (
-        "✔ holds: measured. ✘ fails: measured, by the part that the one hurt most misses of what "
-        "it should have. ? not found: searched, and no counterexample turned up, which is no "
-        "proof. · a measure without a line between good and bad. – not applicable: nothing to "
-        "measure here."
-    )
-    return tag("p", words, "note")
 
 
 def _case(finding: Finding, report: Report) -> Markup:
@@ -223,22 +151,11 @@ def _case(finding: Finding, report: Report) -> Markup:
     )
     content = [tag("p", example.story)] if example.story != finding.text else []
     if example.before or example.after:
-        content.append(_before_after(finding.name, example))
+        content.append(before_after(finding.name, example))
     content += _again(
         finding.name, example, again=report.again(finding.name, f"{finding.name}.yaml")
     )
     return details(head, join(content, "\n"), name=f"case-{finding.name}")
-
-
-def _before_after(name: str, example: Counterexample) -> Markup:
-    users = list(dict.fromkeys([*example.before, *example.after]))
-    before, after = _COLUMNS.get(name, ("before", "after"))
-    shown = table(
-        ["tasks of", before, after],
-        [[user, example.before.get(user), example.after.get(user)] for user in users[:_MOST_USERS]],
-    )
-    more = len(users) - _MOST_USERS
-    return join([shown, tag("p", f"… and {more:,} more", "note")]) if more > 0 else shown
 
 
 def _again(name: str, example: Counterexample, again: str) -> list[Markup]:

@@ -1,6 +1,6 @@
 """How pages look, light and dark, and the script that draws their charts."""
 
-__all__ = ["DASHES", "FONT", "PALETTE", "SCRIPT", "STYLE"]
+__all__ = ["DARK", "DASHES", "FONT", "LIGHT", "PALETTE", "SCRIPT", "STYLE"]
 
 FONT = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
@@ -13,14 +13,19 @@ PALETTE = (
 #: Lines differ in their dashes too, so that no line is known by its colour alone.
 DASHES = ((1, 0), (7, 3), (2, 2), (10, 3, 2, 3), (5, 5), (1, 3), (12, 4), (3, 2, 8, 2))
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c2330; --soft: #5a6475; --paper: #ffffff;
-        --line: #d9dee7; --bar: #4c78a8; --bad: #b3261e; --good: #1b7f3b;
-        --yes: #1766a8; --partly: #8a5a00; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e9ef; --soft: #9aa4b5; --paper: #14181f; --line: #2c3440; --bar: #72a6d8;
-          --bad: #ff8f86; --good: #7bd88f; --yes: #7db8ee; --partly: #f0b44c; } }
-body { font: 16px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; color: var(--ink);
+#: Colours of text, paper and lines by name, for pages that are light and for those that are dark.
+LIGHT = """--ink: #1c2330; --soft: #5a6475; --paper: #ffffff; --line: #d9dee7; --bar: #4c78a8;
+        --bad: #b3261e; --good: #1b7f3b; --yes: #1766a8; --partly: #8a5a00;"""
+DARK = """--ink: #e6e9ef; --soft: #9aa4b5; --paper: #14181f; --line: #2c3440; --bar: #72a6d8;
+          --bad: #ff8f86; --good: #7bd88f; --yes: #7db8ee; --partly: #f0b44c;"""
+
+STYLE = (
+    f"""
+:root {{ color-scheme: light dark; {LIGHT} }}
+@media (prefers-color-scheme: dark) {{
+  :root {{ {DARK} }} }}
+"""
+    """body { font: 16px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; color: var(--ink);
        background: var(--paper); max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; line-height: 1.2; margin-bottom: .2rem; }
 h2 { font-size: 1.1rem; margin-top: 2.2rem; }
@@ -131,6 +136,7 @@ table.scorecard td:nth-child(5) { white-space: nowrap; }
   .wide::before { display: none; } .more { mask-image: none; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """
+)
 
 SCRIPT = """
 const dark = matchMedia("(prefers-color-scheme: dark)");

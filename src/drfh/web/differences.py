@@ -1,0 +1,169 @@
+"""Mechanisms side by side as a table: a column each, and where it differs from DRFH."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from drfh.problem import Floats
+from drfh.report.parts import (
+    Cell,
+    Content,
+    Markup,
+    bar,
+    join,
+    part_text,
+    short_number,
+    table,
+    tag,
+)
+from drfh.web.comparing import CompareRow
+from drfh.web.stacks import chosen
+
+__all__ = ["difference", "side_by_side"]
+
+#: Differences up to this part are round-off of solvers.
+_SAME = 1e-6
+_MOST_USERS = 20
+
+
+def difference(value: float, fair: float) -> tuple[str, str, float]:
+    """Return a difference from DRFH in words, its kind (more, less, same) and its part.
+
+    Examples
+    --------
+    >>> difference(12.5, 10.0), difference(7.5, 10.0), difference(10.0, 10.0)
+    (('▲ +2.5 (+25 %)', 'more', 0.25), ('▼ −2.5 (−25 %)', 'less', 0.25), ('=', 'same', 0.0))
+    >>> difference(1.0, 0.0)
+    ('▲ +1', 'more', 1.0)
+    """
+    apart = value - fair
+    if abs(apart) <= _SAME * max(abs(fair), abs(value), 1e-12):
+        return "=", "same", 0.0
+    sign, arrow, kind = ("+", "▲", "more") if apart > 0 else ("−", "▼", "less")
+    amount = f"{arrow} {sign}{short_number(abs(apart))}"
+    if fair <= 0:
+        return amount, kind, 1.0
+    part = abs(apart) / fair
+    return f"{amount} ({sign}{part_text(part)})", kind, min(part, 1.0)
+
+
+def side_by_side(
+    rows: Sequence[CompareRow], *, find: str = "", shares: bool = False
+) -> tuple[Markup, int, int]:
+    """Return the table, how many users it lists, and how many there are.
+
+    Parameters
+    ----------
+    rows
+        A mechanism each; what differs is told against the first one with an answer: DRFH.
+    find
+        Users to list, by parts of their names; empty: those that differ most.
+    shares
+        Dominant shares instead of tasks.
+
+    Examples
+    --------
+    >>> fair = CompareRow("drfh", "equal shares", {"ann": 10.0}, {"ann": 0.5}, total=10.0)
+    >>> other = CompareRow("tsf", "others", {"ann": 8.0}, {"ann": 0.4}, total=8.0)
+    >>> markup, listed, everybody = side_by_side([fair, other])
+    >>> "▼ −2 (−20 %)" in markup, listed, everybody
+    (True, 1, 1)
+    """
+    answered = [row for row in rows if not row.why_not]
+    fair = next((row for row in answered if row.mechanism == "drfh"), None)
+    users = list(answered[0].tasks) if answered else []
+    listed = chosen(users, _apart(answered, fair, users), find, _MOST_USERS)
+    lines = _summary_lines(rows, fair)
+    lines += [_user_line(rows, fair, users[position], shares=shares) for position in listed]
+    unit = "dominant share of" if shares else "tasks of"
+    head = [unit, *(row.mechanism for row in rows)]
+    return table(head, lines, "side"), len(listed), len(users)
+
+
+def _apart(rows: Sequence[CompareRow], fair: CompareRow | None, users: list[str]) -> Floats:
+    """Return how far everybody's tasks are from those of DRFH, where they differ most."""
+    if fair is None or not users:
+        return np.zeros(len(users))
+    right = np.array([fair.tasks[user] for user in users])
+    scale = np.where(right > 0, right, 1.0)
+    apart: Floats = np.max(
+        [np.abs(np.array([row.tasks[u] for u in users]) - right) / scale for row in rows], axis=0
+    )
+    return apart
+
+
+def _summary_lines(rows: Sequence[CompareRow], fair: CompareRow | None) -> list[list[Content]]:
+    resources = list(fair.utilisation) if fair is not None else []
+    total = None if fair is None else fair.total
+    lines: list[list[Content]] = [
+        ["what it does", *(_words(row) for row in rows)],
+        ["all tasks", *(_value(row, row.total, total) for row in rows)],
+        ["below fair, at worst", *(_distance(row) for row in rows)],
+    ]
+    for resource in resources:
+        cells: list[Content] = [
+            Cell("–") if row.why_not else bar(row.utilisation.get(resource)) for row in rows
+        ]
+        lines.append([f"{resource} in use", *cells])
+    lines.append(["took", *(Cell(_time(row.seconds), "number") for row in rows)])
+    return lines
+
+
+def _time(took: float) -> str:
+    return f"{took:.2g} s" if took >= 1 else f"{1000 * took:.2g} ms"
+
+
+def _words(row: CompareRow) -> Cell:
+    if not row.why_not:
+        return Cell(tag("span", row.words, "soft"), "wrap")
+    words = join([tag("span", "✘ no answer", "mark fails"), tag("span", row.why_not, "soft")])
+    return Cell(words, "no-answer")
+
+
+def _distance(row: CompareRow) -> Cell:
+    if row.why_not:
+        return Cell("–")
+    if row.distance <= _SAME:
+        return Cell("nobody", "number")
+    worst = tag("span", row.worst_off, "soft") if row.worst_off else ""
+    return Cell(join([tag("b", part_text(row.distance)), worst]), "number")
+
+
+def _user_line(
+    rows: Sequence[CompareRow], fair: CompareRow | None, user: str, *, shares: bool
+) -> list[Content]:
+    cells: list[Content] = [Cell(tag("b", user), title=user)]
+    for row in rows:
+        if row.why_not:
+            cells.append(Cell("–", "number"))
+            continue
+        right = None
+        if fair is not None:
+            right = fair.shares[user] if shares else fair.tasks[user]
+        value = row.shares[user] if shares else row.tasks[user]
+        promise = ""
+        if row.promised is not None and not shares:
+            promise = f"of {short_number(row.promised[user])} promised"
+        cells.append(_value(row, value, right, promise, percent=shares))
+    return cells
+
+
+def _value(
+    row: CompareRow, value: float, fair: float | None, note: str = "", *, percent: bool = False
+) -> Cell:
+    """Return a number, and below it by how much it is above or below that of DRFH."""
+    if row.why_not:
+        return Cell("–", "number")
+    parts = [tag("span", part_text(value) if percent else short_number(value))]
+    if note:
+        parts.append(tag("span", note, "soft"))
+    if fair is not None and row.mechanism != "drfh":
+        words, kind, part = difference(value, fair)
+        if percent and kind != "same":
+            apart = part_text(abs(value - fair)).replace(" %", " points")
+            words = f"{words.partition(' ')[0]} {'+' if kind == 'more' else '−'}{apart}"
+        size = "" if kind == "same" else f'<b style="--size: {part:.3f}"></b>'
+        parts.append(Markup(f'<span class="diff {kind}">{size}{words}</span>'))
+    return Cell(join(parts), "number")

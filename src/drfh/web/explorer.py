@@ -1,0 +1,332 @@
+"""The what-if explorer: a page with a scenario, its answer, and panels that show and change it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlencode
+
+from nicegui import ui
+
+from drfh.errors import DrfhError
+from drfh.files import Scenario
+from drfh.web.answers import Answer, answer_of, own_mechanism
+from drfh.web.background import Jobs
+from drfh.web.desk import Desk
+from drfh.web.filing import base_of
+from drfh.web.header import FIRST, Examples, Header
+from drfh.web.look import EXPLORER_SCRIPT, EXPLORER_STYLE
+from drfh.web.opening import open_named
+from drfh.web.panel import Panel
+from drfh.web.sharing import book_of, link_of
+from drfh.web.transfer import Files, ShareDialog
+from drfh.web.workbook import Workbook
+
+if TYPE_CHECKING:
+    from drfh.traces import Trace
+
+__all__ = ["PANELS", "Explorer", "Start", "explorer_page"]
+
+T = TypeVar("T")
+
+#: The panels, in the order of their tabs: module and class.
+PANELS: tuple[tuple[str, str], ...] = (
+    ("drfh.web.tables", "TablesPanel"),
+    ("drfh.web.shares", "SharesPanel"),
+    ("drfh.web.compare", "ComparePanel"),
+    ("drfh.web.card", "CardPanel"),
+    ("drfh.web.whatif", "WhatIfPanel"),
+    ("drfh.web.play", "PlayPanel"),
+    ("drfh.web.runs", "RunsPanel"),
+)
+
+# The address follows the page, but not at every key.
+_ADDRESS_DELAY = 0.4
+_SCHEME = "drfh_scheme"
+
+
+@dataclass(frozen=True)
+class Start:
+    """What pages begin with, the same for all.
+
+    Attributes
+    ----------
+    scenario : Scenario or None
+        What is open; by default an example of the paper.
+    folder : Path or None
+        The only place whose files may be opened.
+    run : Path or None
+        A run directory to show.
+    trace : Trace or None
+        What the scenario was made of.
+    panel : str
+        Name of the panel that is open.
+    """
+
+    scenario: Scenario | None = None
+    folder: Path | None = None
+    run: Path | None = None
+    trace: Trace | None = None
+    panel: str = ""
+
+
+def panel_classes() -> list[Callable[[], Panel]]:
+    """Return the classes of the panels that are installed."""
+    return [getattr(import_module(m), c) for m, c in PANELS if find_spec(m) is not None]
+
+
+def explorer_page(start: Start) -> Callable[..., None]:
+    """Return what builds the page for one browser tab, for :class:`drfh.web.server.Site`."""
+    # Imported and warm before somebody waits for it.
+    panel_classes()
+    answer_of(Workbook(base_of(FIRST)))
+    Workbook(start.scenario or base_of(FIRST))
+
+    def page(s: str = "", m: str = "", open: str = "", panel: str = "") -> None:  # noqa: A002
+        Explorer(start, link=s, mechanism=m, name=open, panel=panel).build()
+
+    return page
+
+
+class Explorer(Desk):
+    """One page: what it shows is its own. See :class:`drfh.web.panel.Page` for what panels ask.
+
+    Parameters
+    ----------
+    start
+        What it begins with.
+    link, mechanism, name, panel
+        What the address asks for: a shared link, a mechanism, a shipped scenario or file of the
+        folder, a panel. What cannot be had is said at the top.
+    """
+
+    def __init__(
+        self, start: Start, *, link: str = "", mechanism: str = "", name: str = "", panel: str = ""
+    ) -> None:
+        book, self._wrong = Workbook(start.scenario or base_of(FIRST)), ""
+        try:
+            if link:
+                book = book_of(link)
+            elif name:
+                book = open_named(name, start.folder)
+        except DrfhError as error:
+            self._wrong = f"{error}. This is {book.title or 'the first scenario'} instead."
+        super().__init__(book, mechanism)
+        self.folder, self.run, self.trace = start.folder, start.run, start.trace
+        self.dark = False
+        self._wanted = panel or start.panel
+        self._panels: dict[str, Panel] = {}
+        self._places: dict[str, ui.element] = {}
+        self._shown: dict[str, tuple[Answer, bool]] = {}
+        self._visible = ""
+        self._warned: Workbook | None = None
+        self._address: asyncio.TimerHandle | None = None
+
+    # Building
+
+    def build(self) -> None:
+        """Make the page."""
+        ui.add_css(EXPLORER_STYLE)
+        ui.add_body_html(f"<script>{EXPLORER_SCRIPT}</script>")
+        self._build_scheme()
+        self.files = Files(self)
+        self._header = Header(self)
+        with ui.element("main").classes("explorer") as main:
+            self._examples = Examples(self)
+            self._trouble = ui.element("div").classes("trouble").props("role=alert")
+            self._trouble.props("data-testid=trouble").set_visibility(False)
+            self._jobs = Jobs(self.say, self.stopped)
+            with ui.element("h1").props("data-testid=title"):
+                self._title = ui.label()
+            self._about = ui.label().classes("about")
+            self._build_tabs()
+        ui.skip_link(target=main)
+        ui.on("drfh-undo", self.undo_clicked)
+        ui.on("drfh-redo", self.redo_clicked)
+        ui.context.client.on_exception(self._failed)
+        try:
+            self.solve()
+        except DrfhError as error:
+            self._wrong = f"{self._wrong} {error}".strip()
+            self.book, self.mechanism = Workbook(base_of(FIRST)), "drfh"
+            self.solve()
+        if self._wrong:
+            self.complain(self._wrong)
+
+    def _build_scheme(self) -> None:
+        client = ui.context.client
+        request = client.request
+        self._origin = f"{request.url.scheme}://{request.headers.get('host', '')}"
+        chosen = request.cookies.get(_SCHEME)
+        self._scheme = ui.dark_mode({"dark": True, "light": False}.get(chosen or ""))
+        self.dark = chosen == "dark"
+
+        async def ask() -> None:
+            self._set_dark(bool(await client.run_javascript("Quasar.Dark.isActive", timeout=10)))
+
+        if chosen not in ("dark", "light"):
+            client.on_connect(ask)
+
+    def _build_tabs(self) -> None:
+        made = [panel() for panel in panel_classes()]
+        self._panels = {panel.name: panel for panel in made}
+        self._visible = self._wanted if self._wanted in self._panels else made[0].name
+        self._tabs = ui.tabs(on_change=lambda event: self.open(str(event.value)))
+        self._tabs.props("no-caps inline-label align=left outside-arrows mobile-arrows")
+        self._tabs.props('aria-label="views"')
+        with self._tabs:
+            for panel in made:
+                tab = ui.tab(panel.name, label=panel.title, icon=panel.icon)
+                tab.props(f"data-testid=tab-{panel.name}")
+        with ui.tab_panels(self._tabs, animated=False):
+            for panel in made:
+                self._places[panel.name] = ui.tab_panel(panel.name)
+        self._tabs.set_value(self._visible)
+
+    # What panels ask
+
+    def open(self, panel: str) -> None:
+        """Go to another panel, by its name."""
+        if panel not in self._panels:
+            return
+        self._visible = panel
+        if self._tabs.value != panel:
+            self._tabs.set_value(panel)  # comes back here
+            return
+        self._show_panel()
+        self._later_address()
+
+    def say(self, words: str, kind: str = "info") -> None:
+        """Show a line for a moment; kind is info, positive, warning or negative."""
+        ui.notify(words, type=kind, position="bottom", multi_line=True)  # type: ignore[arg-type]
+
+    def background(
+        self, work: Callable[[], T], then: Callable[[T], Any], label: str
+    ) -> Callable[[], None]:
+        """Do work in a thread and hand over what it returns, unless the page is gone by then."""
+        return self._jobs.start(work, then, label)
+
+    # Clicks
+
+    def undo_clicked(self) -> None:
+        """Take the last step back, if there is one."""
+        if self.book.steps:
+            self.attempt(self.undo)
+
+    def redo_clicked(self) -> None:
+        """Make again what was taken back, if there is anything."""
+        if self.book.undone:
+            self.attempt(self.redo)
+
+    def open_named(self, name: str) -> None:
+        """Open a shipped scenario, or a file of the folder."""
+        if not self.attempt(lambda: self.load(open_named(name, self.folder))):
+            self._header.show()
+
+    def share(self) -> None:
+        """Show the link to what is on the page."""
+        ShareDialog(self).open()
+
+    def complain(self, words: str) -> None:
+        """Say what went wrong at the top, until somebody has read it."""
+        self._trouble.clear()
+        with self._trouble:
+            ui.label(words)
+            close = ui.button(icon="close")
+            close.on_click(lambda: self._trouble.set_visibility(False))
+            close.props('flat dense round size=sm aria-label="close"')
+        self._trouble.set_visibility(True)
+
+    def flip_scheme(self) -> None:
+        """Make the page dark if it is light, and light if it is dark."""
+        name = "light" if self.dark else "dark"
+        self._scheme.value = name == "dark"
+        cookie = f"{_SCHEME}={name}; path=/; max-age=31536000; samesite=lax"
+        ui.run_javascript(f"document.cookie = '{cookie}'")
+        self._set_dark(name == "dark")
+
+    def _set_dark(self, dark: bool) -> None:
+        if dark != self.dark:
+            self.dark = dark
+            self._show_panel()
+
+    # Showing
+
+    def changed(self) -> None:
+        """Show the book, and the answer if there is one."""
+        self._title.set_text(self.book.title or "A scenario without a title")
+        self._about.set_text(" ".join(self.book.base.description.split()))
+        self._header.show()
+        self._examples.show()
+        self._show_panel()
+        self._later_address()
+
+    def _show_panel(self) -> None:
+        """Show the answer in the panel that is seen; the others follow when they are."""
+        name = self._visible
+        if not self.has_answer or self._shown.get(name) == (self.answer, self.dark):
+            return
+        with self._places[name]:
+            try:
+                if name not in self._shown:
+                    self._panels[name].build(self)
+                self._shown[name] = self.answer, self.dark
+                self._panels[name].show(self.answer)
+            except Exception as error:  # one panel that fails must not take the others along
+                self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        """Say that something failed that must not; the log has the rest."""
+        if isinstance(error, DrfhError):
+            self.say(str(error), "negative")
+            return
+        logging.getLogger("drfh").error("the page failed", exc_info=error)
+        self.say(f"internal error: {type(error).__name__}: {error}", "negative")
+
+    # The address
+
+    def link(self) -> str | None:
+        """Return a link to what is on the page; None if it would be too long."""
+        text = link_of(self.book)
+        if text is None:
+            return None
+        return f"{self._origin}/?{urlencode({'s': text} | self._view())}"
+
+    def _view(self) -> dict[str, str]:
+        """Return what the address says beside the scenario."""
+        view = {}
+        if self.mechanism != own_mechanism(self.book.scenario):
+            view["m"] = self.mechanism
+        if self._visible != next(iter(self._panels)):
+            view["panel"] = self._visible
+        return view
+
+    def _own_address(self) -> str:
+        """Return the address that leads back to what is on the page."""
+        query = {}
+        if self.shipped_name and not (self.book.steps or self.book.undone):
+            query["open"] = self.shipped_name
+        elif (text := link_of(self.book)) is not None:
+            query["s"] = text
+        elif self.book.steps and self._warned is not self.book:
+            self._warned = self.book
+            self.say("Too much for the address: to keep this, save it under What if.", "warning")
+        return f"/?{urlencode(query | self._view())}"
+
+    def _later_address(self) -> None:
+        if self._address is not None:
+            self._address.cancel()
+        client = ui.context.client
+
+        def put() -> None:
+            if not client.is_deleted:
+                with client:
+                    ui.navigate.history.replace(self._own_address())
+
+        self._address = asyncio.get_running_loop().call_later(_ADDRESS_DELAY, put)

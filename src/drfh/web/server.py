@@ -1,0 +1,173 @@
+"""Serves pages: on loopback unless told otherwise, and then only to who has the token."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from drfh.errors import DrfhError, InputError
+from drfh.web.gate import Gate, is_loopback
+
+__all__ = ["Address", "Site", "listen", "needs_nicegui"]
+
+_FIRST_PORT = 8090
+_TRIES = 20
+_ANYWHERE = ("0.0.0.0", "::", "")
+# What a lost connection may take to come back, in seconds.
+_PATIENCE = 30.0
+
+
+class MissingExtraError(DrfhError):
+    """The extra that pages need is not installed."""
+
+
+def needs_nicegui() -> None:
+    """Raise, in words that help, unless NiceGUI is installed."""
+    from importlib.util import find_spec
+
+    if find_spec("nicegui") is None:
+        raise MissingExtraError("pages need the extra [web]: pip install 'drfh[web]'")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a page is served.
+
+    Attributes
+    ----------
+    host, port : str, int
+        The address.
+    token : str
+        What is needed to see it; empty on loopback.
+    """
+
+    host: str
+    port: int
+    token: str = ""
+
+    @property
+    def url(self) -> str:
+        """What to open.
+
+        Examples
+        --------
+        >>> Address("127.0.0.1", 8090).url, Address("::1", 8090, "abc").url
+        ('http://127.0.0.1:8090/', 'http://[::1]:8090/?token=abc')
+        """
+        host = socket.gethostname() if self.host in _ANYWHERE else self.host
+        host = f"[{host}]" if ":" in host else host
+        return f"http://{host}:{self.port}/" + (f"?token={self.token}" if self.token else "")
+
+
+def listen(host: str = "127.0.0.1", port: int | None = None) -> tuple[Address, socket.socket]:
+    """Return an address and the open socket that listens there.
+
+    Parameters
+    ----------
+    host
+        An address or name of this machine; one that others can reach gets a token.
+    port
+        The port; 0: any; None: 8090, or one of those after it.
+
+    Examples
+    --------
+    >>> address, listener = listen(port=0)
+    >>> listener.close()
+    >>> address.host, address.token
+    ('127.0.0.1', '')
+    """
+    if port is not None and not 0 <= port < 65_536:
+        raise InputError("--port", "must be from 0 to 65535", port)
+    wanted = [port] if port is not None else range(_FIRST_PORT, _FIRST_PORT + _TRIES)
+    reason = ""
+    for number in wanted:
+        try:
+            family, _, _, _, place = socket.getaddrinfo(
+                host.strip("[]"), number, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+        except (OSError, UnicodeError):
+            raise InputError("--host", "must be an address of this machine", host) from None
+        try:
+            listener = socket.create_server(place[:2], family=family, backlog=64)
+        except OSError as error:
+            reason = str(error.strerror or error)
+            continue
+        token = "" if is_loopback(host) else secrets.token_urlsafe(16)
+        return Address(host.strip("[]"), int(listener.getsockname()[1]), token), listener
+    shown = _FIRST_PORT if port is None else port
+    raise InputError("--port", f"must be free on {host} ({reason})", shown)
+
+
+class Site:
+    """One page, served at one address; each browser tab gets its own.
+
+    There can be one in a process.
+
+    Parameters
+    ----------
+    address, listener
+        What :func:`listen` gave.
+    page
+        Builds the page; called for each browser tab. What it takes is what stands after ``?`` in
+        the address.
+    title
+        Of the tab.
+    started
+        Called once it can be opened.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        listener: socket.socket,
+        page: Callable[..., Any],
+        *,
+        title: str,
+        started: Callable[[], None] | None = None,
+    ) -> None:
+        needs_nicegui()
+        import uvicorn
+        from fastapi import FastAPI
+        from nicegui import app as pages
+        from nicegui import ui
+
+        self.address, self._listener = address, listener
+        ui.page("/")(page)
+        if started is not None:
+            pages.on_startup(started)
+        app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+        ui.run_with(
+            app,
+            title=title,
+            favicon="⚖️",
+            language="en-US",
+            dark=None,
+            tailwind=False,  # half of the time of the first paint
+            show_welcome_message=False,
+            reconnect_timeout=_PATIENCE,
+            message_history_length=100,
+        )
+        config = uvicorn.Config(
+            Gate(app, address.token),
+            log_config=None,
+            access_log=False,
+            lifespan="on",
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+
+    def run(self) -> None:
+        """Serve until interrupted, or until :meth:`stop`."""
+        logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
+        with self._listener:
+            self._server.run(sockets=[self._listener])
+
+    def stop(self) -> None:
+        """End :meth:`run`, from another thread or a handler."""
+        self._server.should_exit = True

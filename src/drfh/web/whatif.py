@@ -1,0 +1,274 @@
+"""The panel of what-if: the steps so far, who wins and who loses by them, lies, saving."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nicegui import ui
+
+from drfh.errors import DrfhError
+from drfh.resources import format_quantity, some
+from drfh.web.answers import Answer, answer_of, changes
+from drfh.web.grid import Grid
+from drfh.web.panel import Page
+from drfh.web.rows import Column
+from drfh.web.solving import is_quick
+from drfh.web.steps import Lie, RemoveUser, SetUser, Step, Truth
+from drfh.web.workbook import Workbook
+
+__all__ = ["WhatIfPanel"]
+
+_MOST_LISTED = 100
+_COLUMNS = [
+    Column("name", "user", width=150),
+    Column("tasks_before", "tasks before", "tasks that it could run", kind="number"),
+    Column("tasks_after", "tasks now", "tasks that it can run", kind="number"),
+    Column("change", "change", "of its tasks", kind="change"),
+    Column("share_before", "share before", "dominant share", kind="part"),
+    Column("share_after", "share now", "dominant share", kind="part"),
+]
+
+
+class WhatIfPanel:
+    """Steps, before and after, lies, saving."""
+
+    name = "whatif"
+    title = "What if"
+    icon = "alt_route"
+
+    def build(self, page: Page) -> None:
+        """Make its parts."""
+        self.page = page
+        self._before: tuple[Workbook, Answer] | None = None
+        self._drop: Callable[[], None] = lambda: None
+        self._since: int = 0
+        self._lie: _LieForm = _LieForm(page)
+        with ui.element("div").classes("two"):
+            with ui.element("section").props('aria-label="steps"'):
+                with ui.element("div").classes("table-head"):
+                    with ui.element("h2"):
+                        self._title = ui.label().props("data-testid=steps-title")
+                    self._reset = ui.button("Back to the start", icon="restart_alt")
+                    self._reset.on_click(lambda: _attempt(page, page.reset))
+                    self._reset.props("flat dense no-caps data-testid=reset")
+                self._steps = ui.element("ol").classes("steps").props("data-testid=steps")
+                self._build_saving()
+            with ui.element("section").props('aria-label="a user lies or leaves"'):
+                self._lie.build()
+        with ui.element("section").props('aria-label="before and after"'):
+            with ui.element("div").classes("table-head after-head"):
+                with ui.element("h2"):
+                    ui.label("Before and after")
+                self._from = ui.select({0: "since the start"}, value=0, on_change=self._choose)
+                self._from.props('dense outlined options-dense aria-label="since when"')
+                self._from.props("data-testid=since")
+            self._none = ui.label("Nothing has changed yet. Edit a cell, or let somebody lie.")
+            self._none.classes("soft").props("data-testid=no-change")
+            self._words = ui.label().props("data-testid=change-words")
+            self.grid = Grid("before and after", "changes-table")
+
+    def _build_saving(self) -> None:
+        files = getattr(self.page, "files", None)
+        if files is None:  # a page that cannot save
+            return
+        with ui.element("div").classes("row-of"):
+            for words, icon, testid, action in (
+                ("Copy a link", "link", "share-steps", self.page.share),  # type: ignore[attr-defined]
+                ("Save as a scenario file", "download", "save-scenario", files.save_scenario),
+                ("Save with its steps", "history", "save-steps", files.save_book),
+                ("Open a file", "upload_file", "open-steps", files.pick),
+            ):
+                button = ui.button(words, icon=icon, on_click=action)
+                button.props(f"flat dense no-caps data-testid={testid}")
+
+    def show(self, answer: Answer) -> None:
+        """Show the steps and what they come to."""
+        book = self.page.book
+        self._title.set_text(some(len(book.steps), "step") if book.steps else "No steps yet")
+        self._reset.set_enabled(bool(book.steps))
+        self._show_steps()
+        self._lie.show(answer)
+        self._since = min(self._since, max(len(book.steps) - 1, 0))
+        first = max(0, len(book.steps) - _MOST_LISTED)
+        since = {0: "since the start"}
+        since |= {k: f"since step {k}" for k in range(max(first, 1), len(book.steps))}
+        self._from.set_options(since, value=self._since)
+        self._compare()
+
+    def _show_steps(self) -> None:
+        page, book = self.page, self.page.book
+        texts = book.texts
+        first = max(0, len(texts) - _MOST_LISTED)
+        self._steps.clear()
+        with self._steps:
+            if first:
+                with ui.element("li").classes("soft"):
+                    ui.label(f"{some(first, 'step')} before these")
+            for number, text in enumerate(texts[first:], first + 1):
+                with ui.element("li"):
+                    ui.label(f"{number}. {text}")
+                    button = ui.button("undo" if number == len(texts) else "back to here")
+                    back = max(1, len(texts) - number)
+                    button.on_click(lambda n=back: _attempt(page, lambda: page.undo(n)))
+                    button.props(f"flat dense no-caps size=sm data-testid=back-to-{number}")
+            for step in book.undone[::-1][:_MOST_LISTED]:
+                with ui.element("li").classes("undone"):
+                    ui.label(step.text)
+
+    # Before and after
+
+    def _choose(self, event: Any) -> None:
+        if event.value is not None and event.value != self._since:
+            self._since = int(event.value)
+            self._compare()
+
+    def _compare(self) -> None:
+        """Show who has what now and had before; the answer before is found first."""
+        book, mechanism = self.page.book, self.page.mechanism
+        self._drop()
+        changed = bool(book.steps)
+        self._none.set_visibility(not changed)
+        self._words.set_visibility(changed)
+        self.grid.box.set_visibility(changed)
+        if not changed:
+            return
+        if self._before is not None:
+            known, answer = self._before
+            same = known.base is book.base and known.steps == book.steps[: self._since]
+            if same and answer.mechanism == mechanism:
+                self._show_changes(answer)
+                return
+        earlier = Workbook(book.base, book.steps[: self._since])
+
+        def then(before: Answer) -> None:
+            self._before = earlier, before
+            self._show_changes(before)
+
+        if is_quick(earlier.scenario, mechanism):
+            try:
+                then(answer_of(earlier, mechanism))
+            except DrfhError as error:
+                self._words.set_text(f"before: {error}")
+            return
+        self._drop = self.page.background(
+            lambda: answer_of(earlier, mechanism), then, "solving what was before"
+        )
+
+    def _show_changes(self, before: Answer) -> None:
+        rows, more, less = [], 0, 0
+        for change in changes(before, self.page.answer):
+            was, now = change.tasks_before, change.tasks_after
+            difference = None if was is None or now is None else now - was
+            if difference is not None and abs(difference) <= 1e-9 * max(was or 0, now or 0):
+                difference = 0.0
+            more += difference is not None and difference > 0
+            less += difference is not None and difference < 0
+            rows.append(
+                {
+                    "name": change.user,
+                    "tasks_before": was,
+                    "tasks_after": now,
+                    "change": difference,
+                    "share_before": change.share_before,
+                    "share_after": change.share_after,
+                }
+            )
+        words = [f"{some(more, 'user')} can run more" * bool(more)]
+        words += [f"{some(less, 'user')} can run less" * bool(less)]
+        self._words.set_text("; ".join(filter(None, words)) or "Everybody can run the same.")
+        self.grid.show(_COLUMNS, rows)
+
+
+class _LieForm:
+    """Lets one user claim another demand, change its weight, or leave."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self._user = ""
+        self._fields: dict[str, ui.input] = {}
+        self._shown: Any = None
+
+    def build(self) -> None:
+        """Make its elements."""
+        with ui.element("div").classes("card"):
+            with ui.element("h2"):
+                ui.label("Let a user lie, weigh more, or leave")
+            with ui.element("div").classes("row-of"):
+                self._choice = ui.select([], label="user", on_change=self._choose)
+                self._choice.props("dense outlined options-dense data-testid=liar")
+                self._weight = ui.input("weight").props("dense outlined data-testid=lie-weight")
+            ui.label("What it claims that one task needs:").classes("soft")
+            self._demand = ui.element("div").classes("row-of")
+            self._truth = ui.label().classes("soft").props("data-testid=truth")
+            self._wrong = ui.label().classes("refused").props("role=alert data-testid=lie-refused")
+            with ui.element("div").classes("row-of"):
+                for words, testid, action in (
+                    ("Claim this", "claim", self._claim),
+                    ("Tell the truth", "tell-truth", self._tell),
+                    ("Set weight", "set-weight", self._weigh),
+                    ("Let it leave", "leave", self._leave),
+                ):
+                    button = ui.button(words, on_click=action)
+                    button.props(f"flat dense no-caps data-testid={testid}")
+
+    def show(self, answer: Answer) -> None:
+        """Show the users that there are."""
+        names = [user.name for user in answer.scenario.users]
+        if self._user not in names:
+            self._user = names[0]
+        self._choice.set_options(names, value=self._user)
+        self._fill()
+
+    def _choose(self, event: Any) -> None:
+        if event.value is not None and event.value != self._user:
+            self._user = str(event.value)
+            self._fill()
+
+    def _fill(self) -> None:
+        scenario = self.page.book.scenario
+        user = next(user for user in scenario.users if user.name == self._user)
+        self._wrong.set_text("")
+        self._weight.set_value(format_quantity(user.weight))
+        resources = scenario.cluster.resources
+        if tuple(self._fields) != resources:
+            self._demand.clear()
+            with self._demand:
+                self._fields = {resource: ui.input(resource) for resource in resources}
+            for number, field in enumerate(self._fields.values()):
+                field.props(f"dense outlined data-testid=lie-{number}")
+        for resource, field in self._fields.items():
+            amount = user.demand.get(resource)
+            field.set_value("" if amount is None else format_quantity(amount))
+        really = self.page.book.truths.get(self._user)
+        words = ""
+        if really is not None:
+            needs = ", ".join(f"{r} {format_quantity(a)}" for r, a in really.demand.items())
+            words = f"In truth it needs {needs}."
+        self._truth.set_text(words)
+
+    def _do(self, step: Step) -> None:
+        try:
+            self.page.do(step)
+        except DrfhError as error:
+            self._wrong.set_text(str(error))
+
+    def _claim(self) -> None:
+        claim = {r: str(f.value) for r, f in self._fields.items() if str(f.value or "").strip()}
+        self._do(Lie(self._user, claim))
+
+    def _tell(self) -> None:
+        self._do(Truth(self._user))
+
+    def _weigh(self) -> None:
+        self._do(SetUser(self._user, "weight", str(self._weight.value or "")))
+
+    def _leave(self) -> None:
+        self._do(RemoveUser(self._user))
+
+
+def _attempt(page: Page, action: Callable[[], Any]) -> None:
+    try:
+        action()
+    except DrfhError as error:
+        page.say(str(error), "negative")

@@ -1,0 +1,513 @@
+"""The explorer in a real browser, served by a real process."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+import drfh
+from drfh.web.sharing import link_of
+from drfh.web.steps import SetServer, SetUser
+from drfh.web.workbook import Workbook
+from tests.explorer_site import Seen, Site, explorer, seen
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of scenarios, with a secret beside it and a link that leads there."""
+    outside = tmp_path_factory.mktemp("outside")
+    text = "cluster: [{resources: {cpu: 4}}]\nusers: [{name: secret, demand: {cpu: 1}}]\n"
+    (outside / "secret.yaml").write_text(text)
+    inside = outside / "team"
+    inside.mkdir()
+    (inside / "own.yaml").write_text("title: Our own\n" + text.replace("secret", "ours"))
+    (inside / "leads-out.yaml").symlink_to(outside / "secret.yaml")
+    return inside
+
+
+@pytest.fixture(scope="module")
+def site(folder: Path) -> Iterator[Site]:
+    with explorer("--folder", folder) as running:
+        yield running
+
+
+def tasks(book: Workbook) -> dict[str, float]:
+    return drfh.allocate(book.scenario.cluster, book.scenario.users).tasks
+
+
+def shown(number: float) -> str:
+    """Write a number as the tables do."""
+    return rounded(number, 4 if abs(number) < 1 else 2).rstrip("0").rstrip(".")
+
+
+def rounded(number: float, digits: int) -> str:
+    """Round as browsers do: a half goes up."""
+    exact = Decimal(repr(round(number, 9)))
+    return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP):,f}"
+
+
+def check_users(page: Seen, book: Workbook) -> None:
+    """Wait until the table of users shows what a workbook comes to."""
+    allocation = drfh.allocate(book.scenario.cluster, book.scenario.users)
+    for row, user in enumerate(book.scenario.users):
+        page.wait_for("users", row, "name", user.name)
+        page.wait_for("users", row, "gets", shown(allocation.tasks[user.name]))
+        page.wait_for("users", row, "share", f"{rounded(100 * allocation.shares[user.name], 1)} %")
+
+
+def paper() -> Workbook:
+    return Workbook(drfh.load_scenario("paper-two-servers"))
+
+
+def test_a_newcomer_sees_the_example_of_the_paper_solved(browser: Any, site: Site) -> None:
+    with seen(browser, site) as page:
+        assert page.part("title").inner_text() == "Two servers, two users"
+        assert re.fullmatch(r"exact, [\d.]+ m?s, gap \S+", page.part("solved").inner_text())
+        check_users(page, paper())
+        assert page.part("undo").is_disabled()
+
+
+def test_an_edit_changes_the_numbers_and_undo_takes_it_back(browser: Any, site: Site) -> None:
+    with seen(browser, site) as page:
+        book = paper()
+        check_users(page, book)
+        page.edit("servers", 1, "count", "3")
+        book.do(SetServer("high-cpu", "count", "3"))
+        check_users(page, book)
+        page.edit("users", 0, "weight", "2")
+        book.do(SetUser("ann", "weight", "2"))
+        check_users(page, book)
+        page.edit("users", 1, "r0", "500m")
+        book.do(SetUser("bob", "cpu", "500m"))
+        check_users(page, book)
+        page.wait_for("users", 1, "r0", "0.5")
+        assert tasks(book) != tasks(paper())
+        page.part("undo").click()
+        book.undo()
+        check_users(page, book)
+        page.page.keyboard.press("ControlOrMeta+z")
+        book.undo()
+        check_users(page, book)
+        page.part("redo").click()
+        book.redo()
+        check_users(page, book)
+        page.page.locator("body").press("ControlOrMeta+Shift+z")
+        book.redo()
+        check_users(page, book)
+        assert page.part("redo").is_disabled()
+
+
+def test_a_cell_is_edited_by_keyboard_alone(browser: Any, site: Site) -> None:
+    with seen(browser, site) as page:
+        check_users(page, paper())
+        page.cell("users", 0, "gets").click()  # not a cell that can be edited
+        keyboard = page.page.keyboard
+        for _ in range(3):
+            keyboard.press("ArrowLeft")
+        focused = page.page.evaluate("document.activeElement.getAttribute('col-id')")
+        assert focused == "weight"
+        keyboard.press("Enter")
+        keyboard.press("ControlOrMeta+a")
+        keyboard.type("3")
+        keyboard.press("Enter")
+        book = paper()
+        book.do(SetUser("ann", "weight", "3"))
+        check_users(page, book)
+        focused = page.page.evaluate("document.activeElement.getAttribute('col-id')")
+        assert focused == "weight"  # in the next row, ready to go on
+        keyboard.press("F2")
+        keyboard.press("Escape")
+        check_users(page, book)
+
+
+def test_a_bad_cell_is_marked_with_its_rule_and_the_last_result_stays(
+    browser: Any, site: Site
+) -> None:
+    with seen(browser, site) as page:
+        check_users(page, paper())
+        page.edit("users", 0, "weight", "heavy")
+        cell = page.cell("users", 0, "weight")
+        page.page.wait_for_selector("[data-testid=users-table] [col-id=weight].bad")
+        assert cell.get_attribute("aria-invalid") == "true"
+        rule = "weight of ann must be a number > 0, such as 1 or 2.5, got 'heavy'"
+        assert cell.get_attribute("aria-description") == rule
+        assert page.part("users-refused").inner_text() == rule
+        page.wait_for("users", 0, "weight", "heavy")
+        cell.hover()
+        page.page.wait_for_selector(f".ag-tooltip:has-text({json.dumps(rule)})")
+        check_users(page, paper())
+        assert page.part("undo").is_disabled()
+        # Another good edit leaves the mark where it is.
+        page.edit("users", 1, "weight", "2")
+        book = paper()
+        book.do(SetUser("bob", "weight", "2"))
+        check_users(page, book)
+        page.wait_for("users", 0, "weight", "heavy")
+        page.edit("users", 0, "weight", "4")
+        book.do(SetUser("ann", "weight", "4"))
+        check_users(page, book)
+        assert page.page.locator(".ag-cell.bad").count() == 0
+        assert cell.get_attribute("aria-invalid") is None
+        assert page.part("users-refused").inner_text() == ""
+
+
+def test_rows_come_and_go(browser: Any, site: Site) -> None:
+    with seen(browser, site) as page:
+        check_users(page, paper())
+        page.part("add-users").click()
+        page.page.wait_for_selector(".ag-cell-inline-editing")
+        page.page.keyboard.type("eve")
+        page.page.keyboard.press("Enter")
+        page.wait_for("users", 2, "name", "eve")
+        page.part("add-servers").click()
+        page.wait_for("servers", 2, "count", "1")
+        page.page.keyboard.press("Escape")
+        more = drfh.Server({"cpu": 12, "memory": 2}, name="servers-1")
+        cluster = drfh.Cluster([*paper().scenario.cluster.servers, more])
+        users = [*paper().scenario.users, drfh.User("eve", {"cpu": 1, "memory": 0.2})]
+        check_users(page, Workbook(drfh.Scenario(cluster, users)))
+        for row in (0, 1):
+            page.part("users-table").locator(
+                f".ag-row[row-index='{row}'] .ag-selection-checkbox input"
+            ).check()
+        page.part("remove-users").click()
+        check_users(page, Workbook(drfh.Scenario(cluster, users[2:])))
+        assert page.part("users-title").inner_text() == "1 user"
+
+
+def test_a_shared_link_shows_the_same_and_edits_stay_apart(browser: Any, site: Site) -> None:
+    with seen(browser, site) as mine:
+        mine.edit("users", 0, "weight", "5")
+        book = paper()
+        book.do(SetUser("ann", "weight", "5"))
+        check_users(mine, book)
+        mine.part("share").click()
+        link = mine.part("link").input_value()
+        assert link_of(book) in link
+        query = "?" + urlsplit(link).query
+        with seen(browser, site, query) as yours:
+            check_users(yours, book)
+            assert yours.part("undo").is_enabled()
+            yours.edit("users", 1, "weight", "7")
+            changed = paper()
+            changed.do(SetUser("ann", "weight", "5"))
+            changed.do(SetUser("bob", "weight", "7"))
+            check_users(yours, changed)
+            mine.part("close").click()
+            check_users(mine, book)
+            mine.edit("servers", 0, "count", "2")
+            book.do(SetServer("high-memory", "count", "2"))
+            check_users(mine, book)
+            check_users(yours, changed)
+        # The address follows: a reload shows the same.
+        mine.page.wait_for_function("location.search.startsWith('?s=')")
+        mine.page.wait_for_timeout(1000)
+        mine.page.reload()
+        check_users(mine, book)
+
+
+def test_a_damaged_link_is_said_and_the_page_opens(browser: Any, site: Site) -> None:
+    with seen(browser, site, "?s=eNqrVkpSslJQKkgsSC3KTM5WqgUAMuEF") as page:
+        words = page.part("trouble").inner_text()
+        assert "the link must be whole, as it was copied" in words
+        check_users(page, paper())
+
+
+def test_mechanism_and_examples(browser: Any, site: Site) -> None:
+    with seen(browser, site) as page:
+        page.part("mechanism").click()
+        page.page.get_by_role("option", name=re.compile("^per-server-drf")).click()
+        page.wait_for("users", 0, "gets", "6")
+        page.wait_for("users", 1, "gets", "6")
+        page.edit("servers", 1, "count", "2")
+        scenario = paper().scenario
+        users = scenario.users
+        first, second = scenario.cluster.servers
+        more = drfh.Cluster([first, replace(second, count=2)])
+        expected = drfh.allocate(more, users, mechanism="per-server-drf").tasks
+        page.wait_for("users", 1, "gets", shown(expected["bob"]))
+        page.part("example-google-2011").click()
+        page.page.wait_for_selector("h1:has-text('12,583')")
+        google = Workbook(drfh.load_scenario("google-2011"))
+        page.wait_for("users", 0, "gets", shown(tasks(google)[google.scenario.users[0].name]))
+        assert page.part("servers-title").inner_text() == "12,583 servers"
+        assert "drfh" in page.part("mechanism").input_value()
+
+
+def test_what_if_lists_steps_and_goes_back_to_one(browser: Any, site: Site) -> None:
+    with seen(browser, site) as page:
+        for weight in ("2", "3", "4"):
+            page.edit("users", 0, "weight", weight)
+            page.wait_for("users", 0, "weight", weight)
+        page.part("tab-whatif").click()
+        texts = page.part("steps").locator("li").all_inner_texts()
+        assert "1. ann: weight 2 instead of 1" in texts[0]
+        assert "3. ann: weight 4 instead of 3" in texts[2]
+        before, book = tasks(paper()), paper()
+        book.do(SetUser("ann", "weight", "4"))
+        page.wait_for("changes", 0, "tasks_before", shown(before["ann"]))
+        page.wait_for("changes", 0, "tasks_after", shown(tasks(book)["ann"]))
+        assert page.part("change-words").inner_text() == "1 user can run more; 1 user can run less"
+        page.part("back-to-1").click()
+        book.undo()
+        book.do(SetUser("ann", "weight", "2"))
+        page.wait_for("changes", 0, "tasks_after", shown(tasks(book)["ann"]))
+        assert page.part("steps-title").inner_text() == "1 step"
+        page.part("reset").click()
+        page.page.wait_for_selector("[data-testid=no-change]:visible")
+        page.part("tab-tables").click()
+        check_users(page, paper())
+
+
+def test_a_user_lies_and_the_page_says_what_it_can_really_run(browser: Any, site: Site) -> None:
+    from drfh.web.answers import answer_of, user_rows
+    from drfh.web.steps import Lie
+
+    with seen(browser, site) as page:
+        page.part("tab-whatif").click()
+        page.part("lie-0").fill("1")
+        page.part("claim").click()
+        book = paper()
+        book.do(Lie("ann", {"cpu": "1", "memory": "1"}))
+        row = user_rows(answer_of(book))[0]
+        page.wait_for("changes", 0, "tasks_after", shown(row.real))
+        assert page.part("truth").inner_text() == "In truth it needs cpu 0.2, memory 1."
+        page.part("tab-tables").click()
+        page.wait_for("users", 0, "gets", shown(row.tasks))
+        page.wait_for("users", 0, "real", shown(row.real))
+
+
+def test_scenario_files_go_out_and_come_in(browser: Any, site: Site, tmp_path: Path) -> None:
+    with seen(browser, site) as page:
+        page.edit("users", 0, "weight", "5")
+        book = paper()
+        book.do(SetUser("ann", "weight", "5"))
+        check_users(page, book)
+        page.part("tab-whatif").click()
+        with page.page.expect_download() as download:
+            page.part("save-scenario").click()
+        file = tmp_path / download.value.suggested_filename
+        download.value.save_as(file)
+        assert file.name == "two-servers-two-users.yaml"
+        assert drfh.load_scenario(file) == book.scenario
+        with page.page.expect_download() as download:
+            page.part("save-steps").click()
+        steps = tmp_path / download.value.suggested_filename
+        download.value.save_as(steps)
+        page.part("tab-tables").click()
+        page.part("example-three-resources").click()
+        page.page.wait_for_selector("h1:has-text('Three servers')")
+        upload = page.part("upload").locator("input[type=file]")
+        with page.page.expect_file_chooser() as chooser:
+            page.part("open-file").click()
+        chooser.value.set_files(steps)
+        check_users(page, book)
+        assert page.part("undo").is_enabled()
+        page.part("example-three-resources").click()
+        page.page.wait_for_selector("h1:has-text('Three servers')")
+        upload.set_input_files(file)
+        check_users(page, book)
+        assert page.part("undo").is_disabled()
+        broken = tmp_path / "broken.yaml"
+        broken.write_text("cluster: [{resources: {cpu: x}}]\nusers: [{name: a, demand: {cpu: 1}}]")
+        upload.set_input_files(broken)
+        page.page.wait_for_selector(".q-notification:has-text('broken.yaml, line 1')")
+        large = tmp_path / "large.yaml"
+        large.write_text("x" * 2_000_001)
+        upload.set_input_files(large)
+        page.page.wait_for_selector(".q-notification:has-text('at most 2 MB')")
+        check_users(page, book)
+
+
+def test_only_files_of_the_folder_are_opened(browser: Any, site: Site, folder: Path) -> None:
+    with seen(browser, site, "?open=own.yaml") as page:
+        assert page.part("title").inner_text() == "Our own"
+        page.wait_for("users", 0, "name", "ours")
+    outside = str(folder.parent / "secret.yaml")
+    for name in ("../secret.yaml", outside, "leads-out.yaml", "/etc/hostname", "none.yaml"):
+        with seen(browser, site, f"?open={name}") as page:
+            page.page.wait_for_selector("[data-testid=trouble]:visible")
+            assert page.part("title").inner_text() == "Two servers, two users"
+            assert "secret" not in page.page.locator("main").inner_text().replace(name, "")
+            assert page.page.locator(".ag-cell:has-text('secret')").count() == 0
+
+
+def test_names_are_never_markup_nor_code(browser: Any, site: Site) -> None:
+    bad = '<img src=x onerror="window.hacked=1">'
+    code = ":window.hacked=1"
+    cluster = drfh.Cluster([drfh.Server({bad: 4, code: 4}, name=bad, count=2)])
+    users = [drfh.User(bad, {bad: 1, code: 1}), drfh.User("__proto__", {bad: 2})]
+    book = Workbook(drfh.Scenario(cluster, users, title=bad))
+    with seen(browser, site, f"?s={link_of(book)}") as page:
+        page.wait_for("users", 0, "name", bad)
+        assert page.part("title").inner_text() == bad
+        page.edit("users", 0, "weight", bad)
+        page.page.wait_for_selector(".ag-cell.bad")
+        page.cell("users", 0, "weight").hover()
+        page.page.wait_for_selector(".ag-tooltip")
+        page.edit("users", 1, "weight", "2")
+        page.wait_for("users", 1, "weight", "2")
+        page.part("tab-whatif").click()
+        page.page.wait_for_selector("[data-testid=steps] li")
+        page.wait_for("changes", 0, "name", bad)
+        page.part("share").click()
+        assert page.page.evaluate("window.hacked") is None
+        assert page.page.locator("img[src=x]").count() == 0
+
+
+def test_light_and_dark_are_kept(browser: Any, site: Site) -> None:
+    with seen(browser, site, color_scheme="dark") as page:
+        check_users(page, paper())
+        background = "getComputedStyle(document.body).backgroundColor"
+        assert page.page.evaluate(background) == "rgb(20, 24, 31)"
+        page.page.wait_for_timeout(500)  # it asks how the page looks
+        page.part("scheme").click()
+        page.page.wait_for_function(f"{background} === 'rgb(255, 255, 255)'")
+        page.page.reload()
+        check_users(page, paper())
+        assert page.page.evaluate(background) == "rgb(255, 255, 255)"
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("panel", ["tables", "whatif"])
+def test_nothing_is_wider_than_the_screen(browser: Any, site: Site, width: int, panel: str) -> None:
+    viewport = {"width": width, "height": 900}
+    with seen(browser, site, f"?open=google-2011&panel={panel}", viewport=viewport) as page:
+        page.page.wait_for_selector("[data-testid=users-table] .ag-row, [data-testid=steps-title]")
+        assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+# Who may come in
+
+
+def answered(port: int | None, path: str = "/", **headers: str) -> tuple[int, str, str]:
+    """Ask over HTTP; return status, body and the cookie that is set."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        connection.request(
+            "GET", path, headers={k.replace("_", "-"): v for k, v in headers.items()}
+        )
+        response = connection.getresponse()
+        cookie = (response.getheader("set-cookie") or "").partition(";")[0]
+        return response.status, response.read().decode(errors="replace"), cookie
+    finally:
+        connection.close()
+
+
+def upgraded(port: int | None, **headers: str) -> int:
+    """Ask for a web socket; return the status."""
+    key = base64.b64encode(os.urandom(16)).decode()
+    lines = [
+        "GET /_nicegui_ws/socket.io/?EIO=4&transport=websocket&client_id=none HTTP/1.1",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        f"Sec-WebSocket-Key: {key}",
+        "Sec-WebSocket-Version: 13",
+        *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items()),
+    ]
+    with socket.create_connection(("127.0.0.1", port or 0), 20) as connection:
+        connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+        return int(connection.recv(100).split()[1])
+
+
+def test_on_loopback_only_names_of_this_machine_count(site: Site) -> None:
+    own = f"127.0.0.1:{site.port}"
+    assert answered(site.port, Host=own)[0] == 200
+    assert answered(site.port, Host=f"localhost:{site.port}")[0] == 200
+    for host in (f"evil.example:{site.port}", "127.0.0.1.evil.example", "", "127.0.0.1:80@evil"):
+        status, body, _ = answered(site.port, Host=host)
+        assert status == 403, host
+        assert "this machine only" in body
+        assert upgraded(site.port, Host=host) == 403
+    assert upgraded(site.port, Host=own) == 101
+    assert upgraded(site.port, Host=own, Origin=f"http://{own}") == 101
+    assert upgraded(site.port, Host=own, Origin="http://evil.example") == 403
+    assert upgraded(site.port, Host=own, Origin="null") == 403
+    assert answered(site.port, Host=own, Origin="http://evil.example")[0] == 403
+
+
+def test_nothing_large_is_taken(site: Site) -> None:
+    own = f"127.0.0.1:{site.port}"
+    status, body, _ = answered(site.port, Host=own, Content_Length="7000000")
+    assert (status, body) == (413, "Nothing larger than 6 MB can be sent to this page.\n")
+    assert answered(site.port, Host=own, Transfer_Encoding="chunked")[0] == 413
+
+
+def test_other_addresses_need_the_token(browser: Any) -> None:
+    with explorer("--host", "0.0.0.0") as site:
+        token = urlsplit(site.url).query.removeprefix("token=")
+        assert len(token) > 20
+        assert sum(token in line for line in site.lines) == 1
+        own = f"127.0.0.1:{site.port}"
+        for path in ("/", "/?token=", "/?token=wrong", "/_nicegui_ws/socket.io/?EIO=4"):
+            status, body, _ = answered(site.port, path, Host=own)
+            assert status == 403
+            assert "needs the token" in body
+        assert upgraded(site.port, Host=own) == 403
+        assert upgraded(site.port, Host=own, Cookie=f"drfh_token_{site.port}=wrong") == 403
+        status, _, cookie = answered(site.port, f"/?token={token}&open=google-2011", Host=own)
+        assert status == 303
+        assert cookie == f"drfh_token_{site.port}={token}"
+        assert answered(site.port, Host=own, Cookie=cookie)[0] == 200
+        assert upgraded(site.port, Host=own, Cookie=cookie) == 101
+        evil = {"Host": own, "Cookie": cookie, "Origin": "http://evil.example"}
+        assert upgraded(site.port, **evil) == 403
+        site.origin = f"http://{own}"
+        with seen(browser, site, f"?token={token}") as page:
+            check_users(page, paper())
+            assert token not in page.page.url
+            page.part("share").click()
+            assert token not in page.part("link").input_value()
+
+
+# On the command line
+
+
+def test_words_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("nicegui")
+    from drfh.cli import main
+
+    for words, expected in (
+        (["--port", "70000"], "--port must be from 0 to 65535, got 70000"),
+        (["--host", "256.1.1.1"], "--host must be an address of this machine, got '256.1.1.1'"),
+        (["--folder", str(tmp_path / "none")], "--folder must be a directory that exists"),
+        (["--run", str(tmp_path / "none")], "--run must be a directory that exists"),
+        (["no-such-scenario"], "no-such-scenario: the file must exist"),
+    ):
+        assert main(["explore", *words]) == 2
+        assert expected in capsys.readouterr().err
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert main(["explore", "--port", port]) == 2
+        assert "--port must be free on 127.0.0.1" in capsys.readouterr().err
+
+
+def test_nodes_and_pods_of_kubectl_open(browser: Any, tmp_path: Path) -> None:
+    from drfh import traces
+    from drfh.traces.scenario import scenario_of
+
+    cluster = json.loads((Path(__file__).parent / "data" / "kubernetes-cluster.json").read_text())
+    files = []
+    for kind in ("Node", "Pod"):
+        items = [item for item in cluster["items"] if item["kind"] == kind]
+        files.append(tmp_path / f"{kind}.json")
+        files[-1].write_text(json.dumps({**cluster, "items": items}))
+    with explorer("--kubectl", *files) as site, seen(browser, site) as page:
+        scenario = scenario_of(traces.read("kubernetes", files), split=None)
+        for row, user in enumerate(scenario.users[:3]):
+            page.wait_for("users", row, "name", user.name)
+        assert page.part("users-title").inner_text() == f"{len(scenario.users)} users"
