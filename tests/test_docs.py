@@ -5,6 +5,7 @@ How a page is run, top to bottom, in one temporary folder and one Python namespa
 - ``python`` blocks are executed; with ``>>>`` they are doctests.
 - ``console`` blocks: lines that start with ``$ `` run in bash, the lines below are their output.
   The exit code is 0, or the one in a trailing ``# exit 2``. A line ``...`` stands for any lines.
+  At a line ``^C`` the command is interrupted, once it has printed what stands above.
 - ``yaml`` and ``json`` blocks with ``title="NAME"`` are written to that file, for later blocks.
 - A page that says ``<!-- run with: slurm -->`` is run with a real Slurm cluster beside it.
 - ``bash`` blocks are not run, so only ``make``, ``git clone`` and ``cd`` may stand there.
@@ -18,8 +19,10 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,11 +44,14 @@ LINKED = [*RUN, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 LANGUAGES = {"python", "console", "bash", "yaml", "json", "text", "bibtex"}
 
 _WITH_SLURM = "<!-- run with: slurm -->"
+_INTERRUPT = "^C"
+_LONGEST = 60.0  # seconds
 _FENCE = re.compile(r"```(\w*)([^\n`]*)")
 _EXIT = re.compile(r"#\s*exit (\d+)\s*$")
 _TIME = re.compile(
     r"\d[\d,]*\.\d+ m?s\b|(?<=\"seconds\": )[\d.e-]+|(?<=  )\d+\.\d{3}(?=\s*$)", re.MULTILINE
 )
+_PORT = re.compile(r"(http://127\.0\.0\.1:)\d+")
 _SMALL = re.compile(r"-?\b\d\.\d+e[+-]\d\d\b")
 _LONG = re.compile(r"\b\d+\.\d{10,}(?:e[+-]?\d+)?\b")
 _NOT_RUN = re.compile(r"((make( [a-z-]+)*|git clone \S+( \S+)?|cd \S+)?( *#.*)?)")
@@ -95,7 +101,7 @@ def without_blocks(text: str) -> str:
 
 
 def normal(text: str) -> list[str]:
-    """Return lines without what differs from run to run: times and round-off.
+    """Return lines without what differs from run to run: times, round-off, free ports.
 
     Blanks at line ends and all but one of several empty lines go too.
     """
@@ -103,6 +109,7 @@ def normal(text: str) -> list[str]:
     def tiny(found: re.Match[str]) -> str:
         return "TINY" if abs(float(found[0])) <= 1e-8 else found[0]
 
+    text = _PORT.sub(r"\1PORT", text)
     text = _TIME.sub("TIME", text)
     text = _LONG.sub(lambda found: f"{float(found[0]):.9g}", text)
     text = _SMALL.sub(tiny, text)
@@ -160,25 +167,45 @@ def run_commands(block: Block, environment: dict[str, str], folder: Path) -> Non
                 steps[-1][1].append(line)
     assert steps, "a console block has at least one command"
     for command, output in steps:
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
-            timeout=60,
-            check=False,
-        )
+        code, printed = run_command(command, output, environment, folder)
         found = _EXIT.search(command)
-        assert done.returncode == (int(found[1]) if found else 0), f"{command}\n{done.stdout}"
+        assert code == (int(found[1]) if found else 0), f"{command}\n{printed}"
         shown = strip_blank(normal("\n".join(output)))
-        real = strip_blank(normal(done.stdout))
+        real = strip_blank(normal(printed))
         assert matches(shown, real), (
-            f"$ {command}\nthe page shows\n{chr(10).join(shown)}\nbut it prints\n{done.stdout}"
+            f"$ {command}\nthe page shows\n{chr(10).join(shown)}\nbut it prints\n{printed}"
         )
+
+
+def run_command(
+    command: str, shown: list[str], environment: dict[str, str], folder: Path
+) -> tuple[int, str]:
+    """Return how a command ends and what it prints, interrupted where a page shows ``^C``."""
+    with subprocess.Popen(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        encoding="utf-8",
+        start_new_session=True,
+    ) as process:
+        late = threading.Timer(_LONGEST, os.killpg, (process.pid, signal.SIGKILL))
+        late.start()
+        assert process.stdout is not None
+        try:
+            printed = ""
+            if _INTERRUPT in shown:
+                for _ in range(shown.index(_INTERRUPT)):
+                    printed += process.stdout.readline()
+                os.killpg(process.pid, signal.SIGINT)
+                printed += f"{_INTERRUPT}\n"
+            printed += process.stdout.read()
+            return process.wait(), printed
+        finally:
+            late.cancel()
 
 
 def run_python(block: Block, names: dict[str, Any], page: str) -> None:
@@ -274,6 +301,8 @@ WRONG = {
     "too much output": "```console\n$ true\n1\n```\n",
     "exit code": "```console\n$ exit 3\n```\n",
     "wrong exit code": "```console\n$ exit 3  # exit 2\n```\n",
+    "interrupted": "```console\n$ echo 1; sleep 50\n2\n^C\n```\n",
+    "not interrupted": "```console\n$ echo 1\n1\n^C\n2\n```\n",
     "after dots": "```console\n$ echo 1; echo 2\n...\n3\n```\n",
     "session": "```python\n>>> 1 + 1\n3\n```\n",
     "statement": "```python\nassert False\n```\n",
@@ -298,7 +327,8 @@ def test_a_right_page_passes(tmp_path: Path) -> None:
         "```python\nassert z == y\n```\n"
         "```console\n$ cat a.yaml; echo 0.9 ms; echo gap 3.3e-16; exit 2  # exit 2\n"
         "x: 1\n123.4 ms\ngap 0.0e+00\n"
-        "$ seq 5\n1\n...\n5\n```\n"
+        "$ seq 5\n1\n...\n5\n"
+        "$ trap 'echo bye; exit 0' INT; echo 1; while sleep 0.1; do true; done\n1\n^C\nbye\n```\n"
         "```bash\nmake run\n```\n"
     )
     run_page(page, "right.md", tmp_path)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drfh.cli.subject import FileArgument, TraceOption, read_subject
+from drfh.cli.subject import (
+    FileArgument,
+    SetOption,
+    SplitOption,
+    StrictOption,
+    TraceOption,
+    read_subject,
+)
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
-    from drfh.web.explorer import Start
     from drfh.web.server import Address
 
 __all__ = ["explore"]
@@ -30,6 +38,9 @@ def explore(
             help="Instead of FILE: what kubectl get nodes and pods -o json print.",
         ),
     ] = None,
+    settings: SetOption = None,
+    strict: StrictOption = False,
+    split: SplitOption = None,
     run: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Show a run directory (drfh simulate -o).")
     ] = None,
@@ -48,26 +59,50 @@ def explore(
         typer.Option(help="Port to serve on (0: any free one; default: 8090 or the next)."),
     ] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Open no browser.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print where it is served as one line of JSON.")
+    ] = False,
 ) -> None:
     """Open a page to look at a cluster and ask what if: edit, compare, audit, play, share.
 
     Without FILE it opens with an example of the paper. It is served on this machine only, and
     everything that it shows comes from here: it needs no internet.
 
-    Example: drfh explore google-2011
+    Try:
+
+      drfh explore google-2011
+
+      drfh explore --kubectl nodes.json pods.json
+
+      drfh explore --run runs/day
     """
     from drfh.web.server import Site, listen, needs_nicegui
 
     needs_nicegui()
-    start = _start(file, trace, kubectl, run, folder)
+    from drfh.web.explorer import Start, explorer_page
+
+    if kubectl is not None:
+        if trace is not None:
+            raise InputError("--kubectl", "must not be given together with --trace")
+        trace = f"kubernetes:{kubectl[0]},{kubectl[1]}"
+    start = Start(folder=_folder(folder, run), run=run, panel="runs" if run is not None else "")
+    if file or trace or settings or strict or split is not None:
+        subject = read_subject(
+            file, trace, verb="explore", settings=settings, strict=strict, split=split
+        )
+        subject.print_account()
+        start = replace(start, scenario=subject.scenario, trace=subject.trace)
     address, listener = listen(host, port)
-    from drfh.web.explorer import explorer_page
 
     def started() -> None:
-        typer.echo(f"drfh explore: {address.url}")
-        if address.token:
-            typer.echo("whoever has this address sees the page; the token is printed only here")
-        typer.echo("Ctrl-C stops it")
+        if as_json:
+            said = {"url": address.url, "host": address.host, "port": address.port}
+            typer.echo(json.dumps(said | ({"token": address.token} if address.token else {})))
+        else:
+            typer.echo(f"drfh explore: {address.url}")
+            if address.token:
+                typer.echo("whoever has this address sees the page; the token is printed only here")
+            typer.echo("Ctrl-C stops it")
         sys.stdout.flush()
         if not no_open:
             _open_browser(address)
@@ -76,33 +111,16 @@ def explore(
     try:
         site.run()
     except KeyboardInterrupt:
-        typer.echo("stopped")
+        if not as_json:
+            typer.echo("stopped")
 
 
-def _start(
-    file: str | None,
-    trace: str | None,
-    kubectl: tuple[Path, Path] | None,
-    run: Path | None,
-    folder: Path | None,
-) -> Start:
-    from drfh.web.explorer import Start
-
+def _folder(folder: Path | None, run: Path | None) -> Path | None:
+    """Return the directory whose files the page may open."""
     for option, directory in (("--run", run), ("--folder", folder)):
         if directory is not None and not directory.is_dir():
             raise InputError(option, "must be a directory that exists", str(directory))
-    if kubectl is not None:
-        if trace is not None:
-            raise InputError("--kubectl", "must not be given together with --trace")
-        trace = f"kubernetes:{kubectl[0]},{kubectl[1]}"
-    if folder is None and run is not None:
-        folder = run.resolve().parent
-    panel = "runs" if run is not None else ""
-    if file is None and trace is None:
-        return Start(folder=folder, run=run, panel=panel)
-    subject = read_subject(file, trace, verb="explore")
-    subject.print_account()
-    return Start(subject.scenario, folder, run, subject.trace, panel)
+    return run.resolve().parent if folder is None and run is not None else folder
 
 
 def _open_browser(address: Address) -> None:

@@ -90,9 +90,13 @@ body { --q-primary: var(--yes) !important; --q-dark: var(--card) !important;
 ol.steps { margin: .4rem 0; padding: 0; list-style: none; max-height: 22rem; overflow-y: auto; }
 ol.steps li { display: flex; gap: .6rem; align-items: center; justify-content: space-between;
        border-bottom: 1px solid var(--line); padding: .15rem 0; overflow-wrap: anywhere; }
+ol.steps .q-btn { flex: none; }
 ol.steps li.undone { color: var(--soft); text-decoration: line-through; }
 .row-of { display: flex; flex-wrap: wrap; gap: .5rem .7rem; align-items: center; }
 .row-of .q-field { min-width: 6.5rem; flex: 0 1 9rem; }
+.forms { display: grid; gap: 1rem; }
+.forms .card { display: grid; gap: .45rem; align-content: start; }
+.after-head { margin-top: 1.2rem; }
 .w-full { width: 100%; } .text-sm { font-size: .875rem; }
 .away { position: absolute !important; visibility: hidden; width: 1px; height: 1px;
         overflow: hidden; clip-path: inset(50%); }

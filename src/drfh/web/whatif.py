@@ -8,13 +8,13 @@ from typing import Any
 from nicegui import ui
 
 from drfh.errors import DrfhError
-from drfh.resources import format_quantity, some
+from drfh.resources import some
 from drfh.web.answers import Answer, answer_of, changes
 from drfh.web.grid import Grid
 from drfh.web.panel import Page
 from drfh.web.rows import Column
 from drfh.web.solving import is_quick
-from drfh.web.steps import Lie, RemoveUser, SetUser, Step, Truth
+from drfh.web.whatif_forms import ServersForm, UserForm
 from drfh.web.workbook import Workbook
 
 __all__ = ["WhatIfPanel"]
@@ -43,7 +43,7 @@ class WhatIfPanel:
         self._before: tuple[Workbook, Answer] | None = None
         self._drop: Callable[[], None] = lambda: None
         self._since: int = 0
-        self._lie: _LieForm = _LieForm(page)
+        self._forms = (ServersForm(page), UserForm(page))
         with ui.element("div").classes("two"):
             with ui.element("section").props('aria-label="steps"'):
                 with ui.element("div").classes("table-head"):
@@ -54,8 +54,9 @@ class WhatIfPanel:
                     self._reset.props("flat dense no-caps data-testid=reset")
                 self._steps = ui.element("ol").classes("steps").props("data-testid=steps")
                 self._build_saving()
-            with ui.element("section").props('aria-label="a user lies or leaves"'):
-                self._lie.build()
+            with ui.element("div").classes("forms"):
+                for form in self._forms:
+                    form.build()
         with ui.element("section").props('aria-label="before and after"'):
             with ui.element("div").classes("table-head after-head"):
                 with ui.element("h2"):
@@ -63,7 +64,7 @@ class WhatIfPanel:
                 self._from = ui.select({0: "since the start"}, value=0, on_change=self._choose)
                 self._from.props('dense outlined options-dense aria-label="since when"')
                 self._from.props("data-testid=since")
-            self._none = ui.label("Nothing has changed yet. Edit a cell, or let somebody lie.")
+            self._none = ui.label("Nothing has changed yet: add servers, or let somebody lie.")
             self._none.classes("soft").props("data-testid=no-change")
             self._words = ui.label().props("data-testid=change-words")
             self.grid = Grid("before and after", "changes-table")
@@ -88,7 +89,8 @@ class WhatIfPanel:
         self._title.set_text(some(len(book.steps), "step") if book.steps else "No steps yet")
         self._reset.set_enabled(bool(book.steps))
         self._show_steps()
-        self._lie.show(answer)
+        for form in self._forms:
+            form.show(answer)
         self._since = min(self._since, max(len(book.steps) - 1, 0))
         first = max(0, len(book.steps) - _MOST_LISTED)
         since = {0: "since the start"}
@@ -178,93 +180,6 @@ class WhatIfPanel:
         words += [f"{some(less, 'user')} can run less" * bool(less)]
         self._words.set_text("; ".join(filter(None, words)) or "Everybody can run the same.")
         self.grid.show(_COLUMNS, rows)
-
-
-class _LieForm:
-    """Lets one user claim another demand, change its weight, or leave."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self._user = ""
-        self._fields: dict[str, ui.input] = {}
-        self._shown: Any = None
-
-    def build(self) -> None:
-        """Make its elements."""
-        with ui.element("div").classes("card"):
-            with ui.element("h2"):
-                ui.label("Let a user lie, weigh more, or leave")
-            with ui.element("div").classes("row-of"):
-                self._choice = ui.select([], label="user", on_change=self._choose)
-                self._choice.props("dense outlined options-dense data-testid=liar")
-                self._weight = ui.input("weight").props("dense outlined data-testid=lie-weight")
-            ui.label("What it claims that one task needs:").classes("soft")
-            self._demand = ui.element("div").classes("row-of")
-            self._truth = ui.label().classes("soft").props("data-testid=truth")
-            self._wrong = ui.label().classes("refused").props("role=alert data-testid=lie-refused")
-            with ui.element("div").classes("row-of"):
-                for words, testid, action in (
-                    ("Claim this", "claim", self._claim),
-                    ("Tell the truth", "tell-truth", self._tell),
-                    ("Set weight", "set-weight", self._weigh),
-                    ("Let it leave", "leave", self._leave),
-                ):
-                    button = ui.button(words, on_click=action)
-                    button.props(f"flat dense no-caps data-testid={testid}")
-
-    def show(self, answer: Answer) -> None:
-        """Show the users that there are."""
-        names = [user.name for user in answer.scenario.users]
-        if self._user not in names:
-            self._user = names[0]
-        self._choice.set_options(names, value=self._user)
-        self._fill()
-
-    def _choose(self, event: Any) -> None:
-        if event.value is not None and event.value != self._user:
-            self._user = str(event.value)
-            self._fill()
-
-    def _fill(self) -> None:
-        scenario = self.page.book.scenario
-        user = next(user for user in scenario.users if user.name == self._user)
-        self._wrong.set_text("")
-        self._weight.set_value(format_quantity(user.weight))
-        resources = scenario.cluster.resources
-        if tuple(self._fields) != resources:
-            self._demand.clear()
-            with self._demand:
-                self._fields = {resource: ui.input(resource) for resource in resources}
-            for number, field in enumerate(self._fields.values()):
-                field.props(f"dense outlined data-testid=lie-{number}")
-        for resource, field in self._fields.items():
-            amount = user.demand.get(resource)
-            field.set_value("" if amount is None else format_quantity(amount))
-        really = self.page.book.truths.get(self._user)
-        words = ""
-        if really is not None:
-            needs = ", ".join(f"{r} {format_quantity(a)}" for r, a in really.demand.items())
-            words = f"In truth it needs {needs}."
-        self._truth.set_text(words)
-
-    def _do(self, step: Step) -> None:
-        try:
-            self.page.do(step)
-        except DrfhError as error:
-            self._wrong.set_text(str(error))
-
-    def _claim(self) -> None:
-        claim = {r: str(f.value) for r, f in self._fields.items() if str(f.value or "").strip()}
-        self._do(Lie(self._user, claim))
-
-    def _tell(self) -> None:
-        self._do(Truth(self._user))
-
-    def _weigh(self) -> None:
-        self._do(SetUser(self._user, "weight", str(self._weight.value or "")))
-
-    def _leave(self) -> None:
-        self._do(RemoveUser(self._user))
 
 
 def _attempt(page: Page, action: Callable[[], Any]) -> None:
