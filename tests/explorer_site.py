@@ -25,7 +25,8 @@ class Site:
         self.process = process
         self.lines: list[str] = []
         self._ready = threading.Event()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         assert self._ready.wait(_LONGEST_START), self.lines
         found = [re.search(r"http://\S+", line) for line in self.lines]
         assert any(found), self.lines
@@ -33,6 +34,12 @@ class Site:
         parts = urlsplit(self.url)
         self.port = parts.port
         self.origin = f"{parts.scheme}://{parts.netloc}"
+
+    def close(self) -> None:
+        """Let go of what it says, once it has ended."""
+        self._reader.join(20)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -55,8 +62,10 @@ def explorer(*words: str | Path) -> Iterator[Site]:
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
+    site = None
     try:
-        yield Site(process)
+        site = Site(process)
+        yield site
     finally:
         process.terminate()
         try:
@@ -64,6 +73,8 @@ def explorer(*words: str | Path) -> Iterator[Site]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        if site is not None:
+            site.close()
 
 
 class Seen:
@@ -104,11 +115,20 @@ class Seen:
         self.page.keyboard.type(text)
         self.page.keyboard.press("Enter")
 
+    def point_at(self, element: Any) -> None:
+        """Move the mouse there from elsewhere: who rests on a cell has not just come to it."""
+        self.page.mouse.move(2, 2)
+        element.hover()
+
     def wait_for(self, table: str, row: int, field: str, text: str) -> None:
         """Wait until a cell shows a text."""
+        self.expect(self.cell(table, row, field)).to_have_text(text, timeout=20_000)
+
+    def expect(self, element: Any) -> Any:
+        """Return what waits for an element to be as it should."""
         from playwright.sync_api import expect
 
-        expect(self.cell(table, row, field)).to_have_text(text, timeout=20_000)
+        return expect(element)
 
     def close(self) -> None:
         """Close it, and fail if it was not quiet."""

@@ -265,9 +265,8 @@ def test_bars_are_as_long_as_what_is_used_and_say_it(browser: Any, site: Site) -
         assert ann[0] / ann[1] == pytest.approx(10 / 12, rel=0.01)
         # Pointing at a piece says what it is.
         chart.locator("svg text", has_text="bob").first.hover(force=True)
-        tip = page.page.locator(".drfh-tip")
-        tip.wait_for()
-        assert tip.inner_text() == "bob holds 10 of 12 cpu on high-cpu: 83.3 %"
+        tip = page.page.locator(".drfh-tip:visible")
+        page.expect(tip).to_have_text("bob holds 10 of 12 cpu on high-cpu: 83.3 %")
         assert page.part("shares-bars").get_attribute("role") == "img"
 
 
@@ -331,12 +330,10 @@ def test_mechanisms_side_by_side_are_right(browser: Any, site: Site) -> None:
                     assert shown.endswith(said), (name, user)
                 if answer.promised is not None:
                     assert f"of {short_number(answer.promised[user])} promised" in shown
-            for resource, part in answer.utilisation.items():
-                assert cells[f"{resource} in use"][column] == part_text(part)
-        distance = 1 - min(
-            drfh.allocate(scenario.cluster, scenario.users, mechanism="tsf").tasks[user] / fair[user]
-            for user in fair
-        )
+            for resource, used in answer.utilisation.items():
+                assert cells[f"{resource} in use"][column] == part_text(used)
+        other = drfh.allocate(scenario.cluster, scenario.users, mechanism="tsf").tasks
+        distance = 1 - min(other[user] / fair[user] for user in fair)
         assert cells["below fair, at worst"][3].split("%")[0] == part_text(distance)[:-1]
         page.part("compare-unit").get_by_text("Dominant shares").click()
         page.page.locator("[data-testid=compare-table] th", has_text="dominant share of").wait_for()
@@ -390,10 +387,11 @@ def test_a_lie_is_one_click_away_and_does_what_the_auditor_said(browser: Any, si
         # The same lie, told to the mechanism without any page.
         told = {
             name: float(amount)
-            for name, amount in (part.split() for part in claim.partition(" claims ")[2].split(", "))
+            for name, amount in map(str.split, claim.partition(" claims ")[2].split(", "))
         }
         users = [
-            drfh.User(user.name, told if user.name == liar else user.demand) for user in scenario.users
+            drfh.User(user.name, told if user.name == liar else user.demand)
+            for user in scenario.users
         ]
         after = drfh.allocate(scenario.cluster, users, mechanism="nash").tasks
         truth = next(user.demand for user in scenario.users if user.name == liar)
