@@ -16,6 +16,9 @@ from urllib.parse import urlsplit
 import pytest
 
 _LONGEST_START = 60.0
+_USED = {"button", "checkbox", "columnheader", "combobox", "dialog", "grid", "gridcell", "image",
+         "link", "listbox", "menuitem", "option", "radio", "searchbox", "slider", "spinbutton",
+         "switch", "tab", "textbox"}  # fmt: skip
 
 
 class Site:
@@ -112,6 +115,7 @@ class Seen:
         """Type into a cell, as somebody with a mouse does."""
         self.cell(table, row, field).click()
         self.page.keyboard.press("ControlOrMeta+a")
+        self.page.keyboard.press("Delete")
         self.page.keyboard.type(text)
         self.page.keyboard.press("Enter")
 
@@ -123,6 +127,25 @@ class Seen:
     def wait_for(self, table: str, row: int, field: str, text: str) -> None:
         """Wait until a cell shows a text."""
         self.expect(self.cell(table, row, field)).to_have_text(text, timeout=20_000)
+
+    def nameless(self) -> list[str]:
+        """Return what can be used or read in a table, but has no name for a screen reader."""
+        session = self.context.new_cdp_session(self.page)
+        nodes = session.send("Accessibility.getFullAXTree")["nodes"]
+        session.detach()
+        found = [node for node in nodes if not node["ignored"]]
+        named = {node["role"]["value"] for node in found if node["name"]["value"].strip()}
+        assert {"button", "tab", "combobox"} <= named  # the browser looked
+        return [
+            f"{node['role']['value']} {node['nodeId']}"
+            for node in found
+            if node["role"]["value"] in _USED and not node["name"]["value"].strip()
+        ]
+
+    def focused(self, attribute: str) -> str | None:
+        """Return an attribute of what has the focus."""
+        found = self.page.evaluate("name => document.activeElement.getAttribute(name)", attribute)
+        return None if found is None else str(found)
 
     def expect(self, element: Any) -> Any:
         """Return what waits for an element to be as it should."""

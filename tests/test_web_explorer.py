@@ -8,6 +8,7 @@ import json
 import os
 import re
 import socket
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
@@ -34,7 +35,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     inside.mkdir()
     (inside / "own.yaml").write_text("title: Our own\n" + text.replace("secret", "ours"))
     (inside / "leads-out.yaml").symlink_to(outside / "secret.yaml")
+    drfh.save_scenario(large(), inside / "large.json")
     return inside
+
+
+def large() -> drfh.Scenario:
+    """Return 100 users on 1,000 groups of servers."""
+    servers = [
+        drfh.Server(
+            {"cpu": 4 + g % 61, "memory": 8 + g * 7 % 500}, name=f"group-{g}", count=1 + g % 9
+        )
+        for g in range(1_000)
+    ]
+    users = [
+        drfh.User(f"user-{u}", {"cpu": 0.25 * (1 + u % 15), "memory": 0.5 * (1 + u * 7 % 31)})
+        for u in range(100)
+    ]
+    return drfh.Scenario(drfh.Cluster(servers), tuple(users), title="A large one")
 
 
 @pytest.fixture(scope="module")
@@ -112,24 +129,62 @@ def test_an_edit_changes_the_numbers_and_undo_takes_it_back(browser: Any, site: 
 def test_a_cell_is_edited_by_keyboard_alone(browser: Any, site: Site) -> None:
     with seen(browser, site) as page:
         check_users(page, paper())
-        page.cell("users", 0, "gets").click()  # not a cell that can be edited
         keyboard = page.page.keyboard
-        for _ in range(3):
-            keyboard.press("ArrowLeft")
-        focused = page.page.evaluate("document.activeElement.getAttribute('col-id')")
-        assert focused == "weight"
+        keyboard.press("Tab")
+        assert page.page.evaluate("document.activeElement.textContent") == "Skip to main content"
+        keyboard.press("Enter")
+        inside = "!!document.activeElement.closest('[data-testid=users-table] .ag-header')"
+        while not page.page.evaluate(inside):
+            assert page.focused("data-testid") != "add-servers"  # past it
+            keyboard.press("Tab")
+        keyboard.press("ArrowDown")
+        while page.focused("col-id") != "weight":
+            assert page.focused("col-id") != "share"
+            keyboard.press("ArrowRight")
         keyboard.press("Enter")
         keyboard.press("ControlOrMeta+a")
         keyboard.type("3")
-        keyboard.press("Enter")
+        keyboard.press("Tab")  # and on into the next cell
         book = paper()
         book.do(SetUser("ann", "weight", "3"))
         check_users(page, book)
-        focused = page.page.evaluate("document.activeElement.getAttribute('col-id')")
-        assert focused == "weight"  # in the next row, ready to go on
-        keyboard.press("F2")
-        keyboard.press("Escape")
+        keyboard.type("4")
+        keyboard.press("Enter")
+        book.do(SetUser("ann", "tasks", "4"))
         check_users(page, book)
+        assert page.focused("col-id") == "tasks"  # in the next row, ready to go on
+        keyboard.press("ArrowLeft")
+        keyboard.type("5")
+        keyboard.press("Escape")
+        keyboard.press("ControlOrMeta+z")
+        book.undo()
+        check_users(page, book)
+        assert page.focused("col-id") == "weight"
+
+
+def test_everything_has_a_name_for_screen_readers(browser: Any, site: Site) -> None:
+    with seen(browser, site) as page:
+        check_users(page, paper())
+        assert page.nameless() == []
+        page.cell("users", 0, "weight").click()
+        assert page.nameless() == []  # the field that one types into
+        page.page.keyboard.press("Escape")
+        assert page.page.get_by_role("main").count() == 1
+        for button, shown in (("share", "link"), ("add-resource", "resource-name")):
+            page.part(button).click()
+            page.part(shown).wait_for()
+            assert page.nameless() == []
+            page.page.keyboard.press("Escape")
+            page.part(shown).wait_for(state="detached")
+        for tab, shown in (
+            ("shares", "shares-user-table"),
+            ("compare", "compare-table"),
+            ("card", "finding-fair"),
+            ("whatif", "steps-title"),
+        ):
+            page.part(f"tab-{tab}").click()
+            page.part(shown).wait_for()
+            assert page.nameless() == [], tab
 
 
 def test_a_bad_cell_is_marked_with_its_rule_and_the_last_result_stays(
@@ -161,6 +216,50 @@ def test_a_bad_cell_is_marked_with_its_rule_and_the_last_result_stays(
         assert page.page.locator(".ag-cell.bad").count() == 0
         assert cell.get_attribute("aria-invalid") is None
         assert page.part("users-refused").inner_text() == ""
+
+
+def test_whatever_is_typed_is_taken_or_refused_with_its_rule(browser: Any, site: Site) -> None:
+    amount = "must be a finite number ≥ 0"
+    refused = [
+        ("users", "weight", "", "weight of ann must be a number > 0"),
+        ("users", "weight", "NaN", "weight of ann must be a number > 0"),
+        ("users", "r0", "1e999", f"cpu of ann {amount}"),
+        ("users", "r1", "<b>1</b>", f"memory of ann {amount}"),
+        ("users", "tasks", "-1", "tasks of ann must be a number ≥ 0"),
+        ("users", "servers", "nowhere", "servers of ann must name a server or a group"),
+        ("users", "name", "bob", "name of ann must be unique, got 'bob'"),
+        ("servers", "count", "2.5", "count of high-memory must be a whole number ≥ 1"),
+        ("servers", "count", "9" * 20, "count of high-memory must be a whole number ≥ 1"),
+        ("servers", "r0", "1e300", "cpu of high-memory must not break another entry"),
+        ("servers", "labels", ":zone", "labels of high-memory must be labels such as"),
+    ]
+    with seen(browser, site) as page:
+        check_users(page, paper())
+        for table, field, text, rule in refused:
+            page.edit(table, 0, field, text)
+            page.expect(page.part(f"{table}-refused")).to_contain_text(rule)
+            page.expect(page.cell(table, 0, field)).to_have_attribute("aria-invalid", "true")
+            page.expect(page.cell(table, 0, field)).to_have_text(text or "")
+            page.wait_for("users", 0, "gets", "10")
+            page.wait_for("users", 1, "gets", "10")
+        assert page.part("undo").is_disabled()
+        # What is odd but a number is taken, and so is a cell that is emptied.
+        book = paper()
+        for table, field, text, step in (
+            ("users", "name", ":window.hacked=1", SetUser("ann", "name", ":window.hacked=1")),
+            ("users", "weight", "1e15", SetUser(":window.hacked=1", "weight", "1e15")),
+            ("users", "servers", "", SetUser(":window.hacked=1", "servers", "")),
+            ("users", "tasks", "1e-9", SetUser(":window.hacked=1", "tasks", "1e-9")),
+            ("users", "r0", "", SetUser(":window.hacked=1", "cpu", "")),
+            ("servers", "count", "9" * 12, SetServer("high-memory", "count", "9" * 12)),
+            ("servers", "r0", "", SetServer("high-memory", "cpu", "")),
+        ):
+            page.edit(table, 0, field, text)
+            book.do(step)
+            page.expect(page.cell(table, 0, field)).not_to_have_class(re.compile(r"\bbad\b"))
+        check_users(page, book)
+        page.wait_for("users", 0, "r0", "0")
+        assert page.page.evaluate("window.hacked") is None
 
 
 def test_rows_come_and_go(browser: Any, site: Site) -> None:
@@ -223,6 +322,42 @@ def test_a_damaged_link_is_said_and_the_page_opens(browser: Any, site: Site) -> 
         words = page.part("trouble").inner_text()
         assert "the link must be whole, as it was copied" in words
         check_users(page, paper())
+    bomb = base64.urlsafe_b64encode(zlib.compress(b"0" * 5_000_000, 9)).decode()
+    with seen(browser, site, f"?s={bomb}&m=:window.hacked=1&panel=__proto__") as page:
+        words = page.part("trouble").inner_text()
+        assert "the link must hold at most 500,000 bytes" in words
+        page.page.wait_for_selector(".q-notification:has-text(':window.hacked=1')")
+        check_users(page, paper())
+        assert page.page.evaluate("window.hacked") is None
+
+
+def test_a_large_scenario_is_edited_and_shared_as_a_file(
+    browser: Any, site: Site, folder: Path, tmp_path: Path
+) -> None:
+    book = Workbook(drfh.load_scenario(folder / "large.json"))
+    with seen(browser, site, "?open=large.json") as page:
+        assert page.part("users-title").inner_text() == "100 users"
+        page.edit("users", 0, "weight", "9")
+        book.do(SetUser("user-0", "weight", "9"))
+        page.wait_for("users", 0, "gets", shown(tasks(book)["user-0"]))
+        page.edit("servers", 1, "count", "500")
+        book.do(SetServer("group-1", "count", "500"))
+        expected = tasks(book)
+        for row in range(8):
+            page.wait_for("users", row, "gets", shown(expected[f"user-{row}"]))
+        page.part("share").click()
+        words = page.part("too-long").inner_text()
+        assert "too much for a link (more than 8,000 characters)" in words
+        with page.page.expect_download() as download:
+            page.part("save-book").click()
+        file = tmp_path / download.value.suggested_filename
+        download.value.save_as(file)
+    with seen(browser, site) as other:
+        other.part("upload").locator("input[type=file]").set_input_files(file)
+        other.wait_for("users", 0, "gets", shown(expected["user-0"]))
+        other.part("undo").click()
+        book.undo()
+        other.wait_for("users", 0, "gets", shown(tasks(book)["user-0"]))
 
 
 def test_mechanism_and_examples(browser: Any, site: Site) -> None:

@@ -53,7 +53,10 @@ _FORMATS = {
 _PIN_LEFT = "innerWidth < 700 ? null : 'left'"
 _PIN_RIGHT = "innerWidth < 1000 ? null : 'right'"
 # Where not everything is in sight, what everybody gets stands beside the names.
-_READY = "p => innerWidth < 700 && p.api.moveColumns(['gets', 'share'], 2)"
+_READY = """p => {
+  p.api.setGridAriaProperty("label", %s);
+  if (innerWidth < 700) p.api.moveColumns(["gets", "share"], 2);
+}"""
 # Only what changed is sent, and only what is in sight is drawn again.
 _PATCH = """(() => {
   const api = getElement(%d)?.api, rows = [];
@@ -100,7 +103,6 @@ class Grid:
         self._grid: ui.aggrid | None = None
         self._sent = 0
         self.box = ui.element("div").classes("grid-box").props(f"data-testid={testid}")
-        self.box.props(f'role=region aria-label="{label}"')
 
     # What is shown
 
@@ -264,7 +266,8 @@ class Grid:
             "tooltipShowDelay": 200,
             "animateRows": False,
             "maintainColumnOrder": True,
-            ":onGridReady": _READY,
+            "suppressNoRowsOverlay": True,  # read to who cannot see it, with rows or without
+            ":onGridReady": _READY % json.dumps(self.label),
             "rowHeight": _ROW,
             "headerHeight": _HEAD,
         }
