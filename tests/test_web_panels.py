@@ -408,7 +408,7 @@ def test_a_lie_is_one_click_away_and_does_what_the_auditor_said(browser: Any, si
 
 
 def test_a_case_that_is_here_already_needs_nothing(browser: Any, site: Site) -> None:
-    with opened(browser, site, "card", "claim-b-user-leaves", "nash") as page:
+    with opened(browser, site, "card", "claim-b-user-leaves", "utilitarian") as page:
         page.part("see-fair").click()
         page.page.locator("text=Nothing needs to change").wait_for()
         assert page.part("case-apply").count() == page.part("case-open").count() == 0

@@ -14,6 +14,7 @@ from drfh.web.rows import Column
 __all__ = ["Grid"]
 
 _ROW, _HEAD, _REST = 34, 36, 20  # pixels
+_NARROW_NAME, _NARROW = 125, 92
 
 # Names of users and servers are values here, never markup: the cell's text is set as text. The
 # rule that a cell breaks is said to screen readers too.
@@ -238,9 +239,15 @@ class Grid:
             made[":valueFormatter"] = _FORMATS[column.kind]
             made["sortable"] = True
         if column.field == "name":
-            made |= {":pinned": _PIN_LEFT, "sortable": True, "flex": None, "width": column.width}
+            made |= {":pinned": _PIN_LEFT, "sortable": True}
         if column.pinned:
-            made |= {":pinned": _PIN_RIGHT, "flex": None, "width": column.width}
+            made[":pinned"] = _PIN_RIGHT
+        if ":pinned" in made:
+            # On a phone the names, what everybody gets and its share are in sight at once.
+            narrow = _NARROW_NAME if column.field == "name" else _NARROW
+            del made["flex"], made["minWidth"]
+            width = f"innerWidth < 700 ? {narrow} : {column.width}"
+            made |= {":width": width, ":minWidth": width}
         made["cellClass"] = classes
         made["cellRendererParams"] = {"empty": column.empty}
         return made
