@@ -91,20 +91,22 @@ class Seen:
         Whether it is a browser of its own. The others have their files in common, without which
         each page takes twice as long, but no cookie and no page that is left over.
     options
-        Of the page: ``viewport``, ``color_scheme``.
+        Of the page: ``viewport``, ``color_scheme``. Any others are of a browser of its own.
     """
 
     def __init__(
         self, browser: Any, site: Site, query: str = "", *, apart: bool = False, **options: Any
     ) -> None:
         self.site = site
-        shared = [] if apart else [found for found in browser.contexts if not found.pages]
-        self.context = shared[0] if shared else browser.new_context()
+        size = options.pop("viewport", {"width": 1400, "height": 900})
+        scheme = options.pop("color_scheme", "light")
+        self._apart = apart or bool(options)
+        shared = [] if self._apart else [found for found in browser.contexts if not found.pages]
+        self.context = shared[0] if shared else browser.new_context(**options)
         self.context.clear_cookies()
         self.page = self.context.new_page()
-        self.page.set_viewport_size(options.get("viewport", {"width": 1400, "height": 900}))
-        self.page.emulate_media(color_scheme=options.get("color_scheme", "light"))
-        self._apart = apart
+        self.page.set_viewport_size(size)
+        self.page.emulate_media(color_scheme=scheme)
         self.trouble: list[str] = []
         self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
         self.page.on("console", self._heard)
