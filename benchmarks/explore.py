@@ -67,7 +67,7 @@ def made(users: int, groups: int) -> Scenario:
         )
         for u in range(users)
     ]
-    return Scenario(Cluster(servers), people, title=f"{users} users, {groups} server groups")
+    return Scenario(Cluster(servers), tuple(people), title=f"{users} users, {groups} server groups")
 
 
 def paints(page: Seen, times: int) -> list[float]:

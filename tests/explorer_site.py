@@ -16,6 +16,9 @@ from urllib.parse import urlsplit
 import pytest
 
 _LONGEST_START = 60.0
+_USED = {"button", "checkbox", "columnheader", "combobox", "dialog", "grid", "gridcell", "image",
+         "link", "listbox", "menuitem", "option", "radio", "searchbox", "slider", "spinbutton",
+         "switch", "tab", "textbox"}  # fmt: skip
 
 
 class Site:
@@ -25,7 +28,8 @@ class Site:
         self.process = process
         self.lines: list[str] = []
         self._ready = threading.Event()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         assert self._ready.wait(_LONGEST_START), self.lines
         found = [re.search(r"http://\S+", line) for line in self.lines]
         assert any(found), self.lines
@@ -33,6 +37,12 @@ class Site:
         parts = urlsplit(self.url)
         self.port = parts.port
         self.origin = f"{parts.scheme}://{parts.netloc}"
+
+    def close(self) -> None:
+        """Let go of what it says, once it has ended."""
+        self._reader.join(20)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -55,8 +65,10 @@ def explorer(*words: str | Path) -> Iterator[Site]:
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
+    site = None
     try:
-        yield Site(process)
+        site = Site(process)
+        yield site
     finally:
         process.terminate()
         try:
@@ -64,16 +76,37 @@ def explorer(*words: str | Path) -> Iterator[Site]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        if site is not None:
+            site.close()
 
 
 class Seen:
-    """A page of the explorer in a browser context of its own."""
+    """A page of the explorer. Each is of a browser that knows nothing of any other.
 
-    def __init__(self, browser: Any, site: Site, query: str = "", **options: Any) -> None:
-        options = {"viewport": {"width": 1400, "height": 900}, **options}
+    Parameters
+    ----------
+    browser, site, query
+        Where, and what to ask for.
+    apart
+        Whether it is a browser of its own. The others have their files in common, without which
+        each page takes twice as long, but no cookie and no page that is left over.
+    options
+        Of the page: ``viewport``, ``color_scheme``. Any others are of a browser of its own.
+    """
+
+    def __init__(
+        self, browser: Any, site: Site, query: str = "", *, apart: bool = False, **options: Any
+    ) -> None:
         self.site = site
-        self.context = browser.new_context(**options)
+        size = options.pop("viewport", {"width": 1400, "height": 900})
+        scheme = options.pop("color_scheme", "light")
+        self._apart = apart or bool(options)
+        shared = [] if self._apart else [found for found in browser.contexts if not found.pages]
+        self.context = shared[0] if shared else browser.new_context(**options)
+        self.context.clear_cookies()
         self.page = self.context.new_page()
+        self.page.set_viewport_size(size)
+        self.page.emulate_media(color_scheme=scheme)
         self.trouble: list[str] = []
         self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
         self.page.on("console", self._heard)
@@ -101,19 +134,50 @@ class Seen:
         """Type into a cell, as somebody with a mouse does."""
         self.cell(table, row, field).click()
         self.page.keyboard.press("ControlOrMeta+a")
+        self.page.keyboard.press("Delete")
         self.page.keyboard.type(text)
         self.page.keyboard.press("Enter")
 
+    def point_at(self, element: Any) -> None:
+        """Move the mouse there from elsewhere: who rests on a cell has not just come to it."""
+        self.page.mouse.move(2, 2)
+        element.hover()
+
     def wait_for(self, table: str, row: int, field: str, text: str) -> None:
         """Wait until a cell shows a text."""
+        self.expect(self.cell(table, row, field)).to_have_text(text, timeout=20_000)
+
+    def nameless(self) -> list[str]:
+        """Return what can be used or read in a table, but has no name for a screen reader."""
+        session = self.context.new_cdp_session(self.page)
+        nodes = session.send("Accessibility.getFullAXTree")["nodes"]
+        session.detach()
+        found = [node for node in nodes if not node["ignored"]]
+        named = {node["role"]["value"] for node in found if node["name"]["value"].strip()}
+        assert {"button", "tab", "combobox"} <= named  # the browser looked
+        return [
+            f"{node['role']['value']} {node['nodeId']}"
+            for node in found
+            if node["role"]["value"] in _USED and not node["name"]["value"].strip()
+        ]
+
+    def focused(self, attribute: str) -> str | None:
+        """Return an attribute of what has the focus."""
+        found = self.page.evaluate("name => document.activeElement.getAttribute(name)", attribute)
+        return None if found is None else str(found)
+
+    def expect(self, element: Any) -> Any:
+        """Return what waits for an element to be as it should."""
         from playwright.sync_api import expect
 
-        expect(self.cell(table, row, field)).to_have_text(text, timeout=20_000)
+        return expect(element)
 
     def close(self) -> None:
         """Close it, and fail if it was not quiet."""
         self.page.wait_for_timeout(100)
-        self.context.close()
+        self.page.close()
+        if self._apart:
+            self.context.close()
         assert not self.trouble
 
 
@@ -121,5 +185,9 @@ class Seen:
 def seen(browser: Any, site: Site, query: str = "", **options: Any) -> Iterator[Seen]:
     """Open a page; at the end it must have been quiet, and nothing may have left the machine."""
     page = Seen(browser, site, query, **options)
-    yield page
+    try:
+        yield page
+    except BaseException:
+        page.page.close()
+        raise
     page.close()

@@ -132,7 +132,7 @@ def test_a_scenario_brings_its_mechanism() -> None:
     desk.finish()
     assert desk.mechanism == "whole-tasks"
     desk.load(Workbook(drfh.Scenario(drfh.Cluster([drfh.Server({"cpu": 1})]),
-                                     [drfh.User("a", {"cpu": 1})])))  # fmt: skip
+                                     (drfh.User("a", {"cpu": 1}),))))  # fmt: skip
     assert (desk.mechanism, desk.shipped_name) == ("drfh", "")
 
 
@@ -141,11 +141,15 @@ def test_rows_hold_what_is_asked_and_what_is_given() -> None:
     rows = Rows()
     first = user_rows(desk.answer, rows)
     assert [row["name"] for row in first] == ["ann", "bob"]
-    desk.do(Lie("ann", {"cpu": "1", "memory": "1"}), AddServer("new", {"cpu": "500m", "gpu": "2"}))
+    desk.do(
+        Lie("ann", {"cpu": "1", "memory": "0.5"}), AddServer("new", {"cpu": "500m", "gpu": "2"})
+    )
     second = user_rows(desk.answer, rows)
     assert second[0]["lies"]
     assert not second[1]["lies"]
-    assert second[0]["real"] < second[0]["gets"]
+    # In truth a task needs twice the memory that it claims.
+    assert second[0]["real"] == pytest.approx(second[0]["gets"] / 2)
+    assert second[1]["real"] == second[1]["gets"] > 0
     assert [c.title for c in user_columns(desk.answer)][1:4] == ["cpu", "memory", "gpu"]
     assert (second[0]["r0"], second[0]["r2"]) == ("1", "")
     servers = server_rows(desk.answer, Rows())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -40,8 +41,17 @@ def workbooks(draw: st.DrawFn) -> Workbook:
 
 def steps(book: Workbook) -> st.SearchStrategy[Step]:
     """Return steps about what is in a workbook now, and a few about what is not."""
-    groups = st.sampled_from([*book.scenario.cluster.names, "nowhere"])
-    users = st.sampled_from([*(user.name for user in book.scenario.users), "nobody"])
+    scenario = book.scenario
+    names = tuple(user.name for user in scenario.users)
+    return _steps(tuple(scenario.cluster.names), names, tuple(book.truths))
+
+
+@cache  # to make so many strategies takes longer than to draw from them
+def _steps(
+    group_names: tuple[str, ...], user_names: tuple[str, ...], liars: tuple[str, ...]
+) -> st.SearchStrategy[Step]:
+    groups = st.sampled_from([*group_names, "nowhere"])
+    users = st.sampled_from([*user_names, "nobody"])
     resources = st.sampled_from(RESOURCES)
     amounts = st.dictionaries(resources, st.sampled_from(AMOUNTS), max_size=2)
     amount, count = st.sampled_from(AMOUNTS), st.sampled_from(COUNTS)
@@ -70,5 +80,5 @@ def steps(book: Workbook) -> st.SearchStrategy[Step]:
             st.one_of(servers, st.just(SAME)),
         ),
         st.builds(Lie, users, good),
-        st.builds(Truth, st.sampled_from([*book.truths, "u0"])),
+        st.builds(Truth, st.sampled_from([*liars, "u0"])),
     )

@@ -137,7 +137,7 @@ class Explorer(Desk):
         self._build_scheme()
         self.files = Files(self)
         self._header = Header(self)
-        with ui.element("main").classes("explorer") as main:
+        with ui.element("div").classes("explorer") as main:  # inside <main>, which is Quasar's
             self._examples = Examples(self)
             self._trouble = ui.element("div").classes("trouble").props("role=alert")
             self._trouble.props("data-testid=trouble").set_visibility(False)

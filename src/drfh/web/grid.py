@@ -14,6 +14,7 @@ from drfh.web.rows import Column
 __all__ = ["Grid"]
 
 _ROW, _HEAD, _REST = 34, 36, 20  # pixels
+_NARROW_NAME, _NARROW = 125, 92
 
 # Names of users and servers are values here, never markup: the cell's text is set as text. The
 # rule that a cell breaks is said to screen readers too.
@@ -53,7 +54,10 @@ _FORMATS = {
 _PIN_LEFT = "innerWidth < 700 ? null : 'left'"
 _PIN_RIGHT = "innerWidth < 1000 ? null : 'right'"
 # Where not everything is in sight, what everybody gets stands beside the names.
-_READY = "p => innerWidth < 700 && p.api.moveColumns(['gets', 'share'], 2)"
+_READY = """p => {
+  p.api.setGridAriaProperty("label", %s);
+  if (innerWidth < 700) p.api.moveColumns(["gets", "share"], 2);
+}"""
 # Only what changed is sent, and only what is in sight is drawn again.
 _PATCH = """(() => {
   const api = getElement(%d)?.api, rows = [];
@@ -100,7 +104,6 @@ class Grid:
         self._grid: ui.aggrid | None = None
         self._sent = 0
         self.box = ui.element("div").classes("grid-box").props(f"data-testid={testid}")
-        self.box.props(f'role=region aria-label="{label}"')
 
     # What is shown
 
@@ -236,9 +239,15 @@ class Grid:
             made[":valueFormatter"] = _FORMATS[column.kind]
             made["sortable"] = True
         if column.field == "name":
-            made |= {":pinned": _PIN_LEFT, "sortable": True, "flex": None, "width": column.width}
+            made |= {":pinned": _PIN_LEFT, "sortable": True}
         if column.pinned:
-            made |= {":pinned": _PIN_RIGHT, "flex": None, "width": column.width}
+            made[":pinned"] = _PIN_RIGHT
+        if ":pinned" in made:
+            # On a phone the names, what everybody gets and its share are in sight at once.
+            narrow = _NARROW_NAME if column.field == "name" else _NARROW
+            del made["flex"], made["minWidth"]
+            width = f"innerWidth < 700 ? {narrow} : {column.width}"
+            made |= {":width": width, ":minWidth": width}
         made["cellClass"] = classes
         made["cellRendererParams"] = {"empty": column.empty}
         return made
@@ -264,7 +273,8 @@ class Grid:
             "tooltipShowDelay": 200,
             "animateRows": False,
             "maintainColumnOrder": True,
-            ":onGridReady": _READY,
+            "suppressNoRowsOverlay": True,  # read to who cannot see it, with rows or without
+            ":onGridReady": _READY % json.dumps(self.label),
             "rowHeight": _ROW,
             "headerHeight": _HEAD,
         }

@@ -85,6 +85,8 @@ body { --q-primary: var(--yes) !important; --q-dark: var(--card) !important;
 .refused:empty { display: none; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 6px;
         padding: .8rem 1rem; min-width: 0; box-sizing: border-box; }
+.card .soft { margin: .6rem 0 .25rem; } .card h2 { margin-bottom: .5rem; }
+.after-head { margin-top: 1.1rem; }
 .two { display: grid; gap: 1.2rem 2rem; align-items: start;
        grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
 .two > * { min-width: 0; }

@@ -66,7 +66,7 @@ def _resource_columns(resources: Iterable[str], prefix: str, taken: Sequence[str
     }[prefix]
     return [
         Column(f"r{i}", name, f"{name}: {hint}", f"{prefix}.{name}" if name in taken else name,
-               "amount", 105)
+               "amount", 105, empty="0")
         for i, name in enumerate(resources)
     ]  # fmt: skip
 
@@ -89,7 +89,7 @@ def server_columns(answer: Answer) -> list[Column]:
         Column("name", "servers", "name of the group", "name", width=150),
         Column("count", "count", "how many servers are alike: a whole number", "count", "amount"),
         *_resource_columns(cluster.resources, "resources", own),
-        Column("labels", "labels", "such as zone=a, disk=ssd", "labels", width=130),
+        Column("labels", "labels", "such as zone=a, disk=ssd", "labels", width=130, empty="none"),
     ]
     used = cluster.resources if len(cluster.resources) <= _MOST_USED else ()
     columns += [
