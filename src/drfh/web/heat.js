@@ -149,6 +149,7 @@ export default {
     if (this.picture) this.take(this.picture, this.number);
     this.$emit("ready", this.seen);
   },
+  activated() { this.$emit("ready", this.seen); },  // seen again: some may have been missed
   unmounted() {
     this.sizes.disconnect();
     this.classes.disconnect();
