@@ -67,6 +67,7 @@ class PlayPanel:
 
     def __init__(self) -> None:
         self._answer: Answer | None = None
+        self._first = "users"  # what is chosen until somebody chooses
         # What was simulated last: what, on which scenario, and the films so far.
         self._key = ""
         self._scenario: Scenario | None = None
@@ -111,7 +112,10 @@ class PlayPanel:
             return
         self._answer = answer
         found = offers(answer.scenario, self._page.trace)
-        chosen = self._workload.value if self._workload.value in found else next(iter(found))
+        chosen = self._workload.value
+        if chosen == self._first or chosen not in found:  # nobody has chosen another
+            chosen = next(iter(found))
+        self._first = next(iter(found))
         self._workload.set_options(found, value=chosen)
         self._offer()
 

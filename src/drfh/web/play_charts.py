@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -67,9 +67,7 @@ def shares_of(film: Film, users: Sequence[str] = ()) -> list[Curve]:
     """
     samples = film.samples
     if not users:
-        means = samples.share.mean(axis=0) if len(samples.time) else film.weight
-        largest = np.argsort(-means, kind="stable")[:_MOST_USERS]
-        users = [film.users[i] for i in sorted(largest.tolist())]
+        users = [film.users[i] for i in sorted(film.largest[:_MOST_USERS])]
     place = {name: position for position, name in enumerate(film.users)}
     curves = []
     for i, name in enumerate(users):
@@ -189,5 +187,4 @@ def _colour(number: int) -> str:
 
 
 def _dash(number: int) -> Sequence[int]:
-    dashes: Sequence[Sequence[int]] | Mapping[int, Sequence[int]] = DASHES
-    return dashes[number % len(DASHES)]
+    return DASHES[number % len(DASHES)]

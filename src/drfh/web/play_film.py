@@ -106,7 +106,7 @@ class Frame:
     usage : int array, users × resources
         What the running tasks of each user hold.
     running, waiting, done : int array, users
-        Tasks.
+        Tasks; those that no server can hold wait too.
     """
 
     time: float
@@ -161,7 +161,7 @@ class Film:
     runs : Runs
         Of tasks.
     arrival, arrival_user : arrays
-        When tasks arrive, in order, and whose they are; without those that fit no server.
+        When tasks arrive, in order, and whose they are.
     samples : Samples
         For curves.
     numbers : mapping
@@ -204,19 +204,32 @@ class Film:
         """Return what is at a time."""
         runs, users = self.runs, len(self.users)
         begun = int(np.searchsorted(runs.start, time, side="right"))
-        over = runs.end[:begun] <= time
-        now = np.flatnonzero(~over)
+        now = np.flatnonzero(runs.end[:begun] > time)
         shape, server, user = runs.shape[now], runs.server[now], runs.user[now]
-        used, usage = np.zeros_like(self.capacity), np.zeros((users, len(self.resources)), np.int64)
+        used = np.empty_like(self.capacity)
+        usage = np.empty((users, len(self.resources)), dtype=np.int64)
         for resource in range(len(self.resources)):
-            amount = self.need[shape, resource]
-            np.add.at(used[:, resource], server, amount)
-            np.add.at(usage[:, resource], user, amount)
+            # Amounts are at most 2**50: their sums are exact in floats too, and sooner there.
+            amount = self._need[resource][shape]
+            used[:, resource] = np.bincount(server, amount, minlength=len(used))
+            usage[:, resource] = np.bincount(user, amount, minlength=users)
         running = _count(user, users)
-        done = _count(runs.user[:begun][over & ~runs.cut[:begun]], users)
+        ended, owner = self._ended
+        done = _count(owner[: int(np.searchsorted(ended, time, side="right"))], users)
         arrived = int(np.searchsorted(self.arrival, time, side="right"))
         waiting = _count(self.arrival_user[:arrived], users) - running - done
         return Frame(time, used, self.capacity_at(time), usage, running, waiting, done)
+
+    @cached_property
+    def _need(self) -> Floats:
+        return np.ascontiguousarray(self.need.T, dtype=np.float64)
+
+    @cached_property
+    def _ended(self) -> tuple[Floats, Ints]:
+        """When tasks were done, in order, and whose they were."""
+        done = np.flatnonzero(~self.runs.cut & np.isfinite(self.runs.end))
+        done = done[np.argsort(self.runs.end[done], kind="stable")]
+        return self.runs.end[done], self.runs.user[done]
 
     def capacity_at(self, time: float) -> Ints:
         """Return what servers have at a time."""
@@ -263,6 +276,13 @@ class Film:
         last = max(int(np.searchsorted(samples.time, time, side="right")) - 1, 0)
         found: Floats = samples.fair[last]
         return found
+
+    @cached_property
+    def largest(self) -> list[int]:
+        """Users, those with the largest mean shares first."""
+        means = self.samples.share.mean(axis=0) if len(self.samples.time) else self.weight
+        order: list[int] = np.argsort(-means, kind="stable").tolist()
+        return order
 
     @cached_property
     def busiest(self) -> float:

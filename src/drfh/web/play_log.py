@@ -25,7 +25,6 @@ __all__ = ["blocks_of", "film_of"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
-Bools: TypeAlias = NDArray[np.bool_]
 
 _MOST_BLOCKS = 40
 
@@ -61,7 +60,6 @@ def film_of(result: Result, cluster: Cluster, workload: Workload) -> Film:
         Resizing(change.time, tuple(place[list(change.positions)].tolist()), change.capacity)
         for change in plan.changes
     )
-    fits = _fits(plan)[plan.shape][plan.batch]
     return Film(
         policy=result.policy,
         horizon=result.horizon,
@@ -75,8 +73,8 @@ def film_of(result: Result, cluster: Cluster, workload: Workload) -> Film:
         capacity=plan.capacity[order],
         changes=changes,
         runs=_runs(result, plan, names),
-        arrival=plan.arrival[plan.batch][fits],
-        arrival_user=plan.user[plan.batch][fits],
+        arrival=plan.arrival[plan.batch],
+        arrival_user=plan.user[plan.batch],
         samples=_samples(result, units.resources, plan.weight),
         numbers=result.summary(),
     )
@@ -149,18 +147,3 @@ def blocks_of(members: Sequence[Member]) -> tuple[tuple[tuple[str, int], ...], I
         blocks = [*blocks[: _MOST_BLOCKS - 1], (name, rest)]
     order = np.array([position for _, block in blocks for position in block], dtype=np.int64)
     return tuple((name, len(block)) for name, block in blocks), order
-
-
-def _fits(plan: Plan) -> Bools:
-    """Return for each shape whether some server can hold a task of it at some time."""
-    sizes, place = [plan.capacity], [np.arange(len(plan.capacity))]
-    for change in plan.changes:
-        place.append(np.array(change.positions, dtype=np.int64))
-        sizes.append(np.tile(np.array(change.capacity, dtype=np.int64), (len(place[-1]), 1)))
-    size, server = np.concatenate(sizes), np.concatenate(place)
-    fits = np.zeros(len(plan.need), dtype=bool)
-    for restriction in np.unique(plan.restriction).tolist():
-        kinds = np.unique(size[plan.allowed[restriction, server]], axis=0)
-        for shape in np.flatnonzero(plan.restriction == restriction).tolist():
-            fits[shape] = bool((plan.need[shape] <= kinds).all(axis=1).any())
-    return fits

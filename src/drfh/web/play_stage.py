@@ -22,6 +22,7 @@ from drfh.web.play_charts import (
     used_of,
 )
 from drfh.web.play_film import Film, Frame
+from drfh.web.play_slide import Slide
 from drfh.web.play_text import (
     cell_words,
     clock_text,
@@ -43,14 +44,25 @@ STAGE_STYLE = """
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
 .drfh-panel .columns > * { min-width: 0; }
 .drfh-panel .slide { display: flex; flex-wrap: wrap; gap: .3rem 1rem; align-items: center;
-  position: sticky; top: 0; z-index: 20; background: var(--paper); padding: .4rem 0; }
-.drfh-panel .slide .q-slider { flex: 1 1 14rem; min-width: 8rem; width: auto; margin: 0 .5rem; }
+  position: sticky; top: 3.4rem; z-index: 20; background: var(--paper); padding: .4rem 0; }
+@media (max-width: 44rem) { .drfh-panel .slide { position: static; } }
+.drfh-panel .drfh-slide { flex: 1 1 14rem; min-width: 8rem; height: 2rem; margin: 0;
+  accent-color: var(--bar); cursor: pointer; }
 .drfh-panel .slide .at { min-width: 6.5rem; font-weight: 600; font-variant-numeric: tabular-nums; }
 .drfh-panel .over-time { position: relative; width: 100%; }
 .drfh-panel .over-time .chart { height: 180px; }
 .drfh-panel .over-time .at-line { position: absolute; top: 10px; bottom: 28px; width: 2px;
   background: var(--ink); opacity: .65; pointer-events: none; }
 .drfh-panel h3 { font-size: .95rem; line-height: 1.3; font-weight: 600; margin: .8rem 0 0; }
+.drfh-panel .choose { margin-bottom: .6rem; }
+.drfh-panel .choose .q-field { max-width: min(100%, 20rem); }
+.drfh-panel .choose .q-field__native { flex-wrap: nowrap; }
+.drfh-panel .choose .q-field__native > span { overflow: hidden; text-overflow: ellipsis;
+  white-space: nowrap; }
+.drfh-panel table.first-stays th:first-child, .drfh-panel table.first-stays td:first-child {
+  position: sticky; left: 0; background: var(--paper); }
+.drfh-panel .tables { display: flex; flex-wrap: wrap; gap: 0 4rem; }
+.drfh-panel .tables > * { max-width: 100%; }
 .drfh-panel .now p { min-height: 3em; }
 """
 
@@ -69,7 +81,7 @@ class _Column:
                 ui.label(film.policy)
             self._now = ui.html("", sanitize=False).classes("now")
             self._now.props(f"data-testid=play-now-{number}")
-            self._heat = Heat(film.cells(frame), words=self._words, height=300)
+            self._heat = Heat(film.cells(frame), words=self._words, height=340)
             used = used_of(film)
             self._chart("How full everything is", used, 1.0)
             self._chart("Dominant shares", shares, most)
@@ -107,7 +119,6 @@ class Stage:
         self._times = np.zeros(1)
         self._at = 0.0  # position of the slider, in steps; between two while it plays
         self._told = 0.0
-        self._setting = False
         with ui.element("div") as self.place:
             self._build()
         self.place.set_visibility(False)
@@ -117,24 +128,22 @@ class Stage:
         with ui.element("div").classes("slide"):
             self._button = ui.button(icon="play_arrow", on_click=self._flip)
             self._button.props('round dense data-testid=play-flip aria-label="play"')
-            self._slider = ui.slider(min=0, max=1, step=1, value=0, on_change=self._moved)
-            self._slider.props('data-testid=play-slider aria-label="time"')
-            self._slider.on("keydown.home", lambda: self.go(0))
-            self._slider.on("keydown.end", lambda: self.go(len(self._times) - 1))
+            self._slide = Slide(self._moved)
+            self._slide.props("data-testid=play-slider")
             self._label = ui.label("").classes("at").props("data-testid=play-time")
             self._speed = ui.select(_SPEEDS, value=20, label="all of it")
             self._speed.props("dense options-dense borderless data-testid=play-speed")
             busiest = ui.button("Busiest moment", on_click=self._to_busiest)
             busiest.props("flat dense no-caps data-testid=play-busiest")
         self._place = ui.element("div").classes("columns")
-        with ui.element("div").classes("columns"):
+        with ui.element("div").classes("tables"):
             with ui.element("section"):
                 with ui.element("h2"):
                     self._who = ui.label("")
                 self._users = ui.html("", sanitize=False).props("data-testid=play-users")
             with ui.element("section"):
                 with ui.element("h2"):
-                    ui.label("All of it")
+                    ui.label("The whole run")
                 self._summary = ui.html("", sanitize=False).props("data-testid=play-summary")
 
     @property
@@ -163,8 +172,6 @@ class Stage:
                 for number, (film, curves) in enumerate(zip(films, shares, strict=True))
             ]
         self._summary.set_content(summary_table(films))
-        self._slider._props["max"] = max(len(self._times) - 1, 1)
-        self._slider.update()
         self.place.set_visibility(True)
         self.go(0)
 
@@ -211,12 +218,9 @@ class Stage:
         # A large film may not take all the time of the server.
         self._timer.interval = max(_TICK, (time.monotonic() - now) / _LOAD)
 
-    def _moved(self) -> None:
-        if self._setting:
-            return
+    def _moved(self, position: int) -> None:
         self.pause()  # somebody else holds the slider
-        self._at = float(self._slider.value or 0)
-        self._draw()
+        self.go(position)
 
     def _draw(self) -> None:
         moment = self.time
@@ -227,11 +231,4 @@ class Stage:
         self._who.set_text(f"Who has what at {clock_text(moment)}")
         self._users.set_content(user_table(self.films, frames))
         words = f"{clock_words(moment)} of {clock_words(float(self._times[-1]))}"
-        self._slider._props["aria-label"] = f"time: {words}"
-        self._slider._props["aria-valuetext"] = words
-        self._setting = True
-        try:
-            self._slider.set_value(self._position)
-            self._slider.update()
-        finally:
-            self._setting = False
+        self._slide.set(self._position, max(len(self._times) - 1, 1), words)

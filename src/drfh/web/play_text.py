@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from drfh.report.parts import Cell, Content, Markup, number_text, part_text, seconds, table, tag
+from drfh.report.parts import Cell, Content, Markup, part_text, seconds, table, tag
 from drfh.resources import format_quantity, some
 from drfh.scheduler.units import Units
 from drfh.web.cells import CellWords
@@ -127,8 +127,7 @@ def user_table(films: Sequence[Film], frames: Sequence[Frame]) -> Markup:
         return Markup("")
     users, several = films[0].users, len(films) > 1
     shares = np.array([frame.share for frame in frames])
-    means = films[0].samples.share.mean(axis=0) if len(films[0].samples.time) else shares[0]
-    listed = sorted(np.argsort(-means, kind="stable")[:_MOST_USERS].tolist())
+    listed = sorted(films[0].largest[:_MOST_USERS])
     fair = [film.fair_at(frame.time) for film, frame in zip(films, frames, strict=True)]
     head = ["user"]
     for film, level in zip(films, fair, strict=True):
@@ -145,7 +144,7 @@ def user_table(films: Sequence[Film], frames: Sequence[Frame]) -> Markup:
             row += [Cell(f"{frame.running[user]:,}", "number")]
             row += [Cell(f"{frame.waiting[user]:,}", "number")]
         rows.append(row)
-    shown = table(head, rows)
+    shown = table(head, rows, "first-stays")
     if len(listed) == len(users):
         return shown
     words = f"The {len(listed)} of {len(users):,} users with the largest shares."
@@ -157,18 +156,18 @@ def summary_table(films: Sequence[Film]) -> Markup:
     rows: list[list[Content]] = []
 
     def add(title: str, values: Sequence[str]) -> None:
-        rows.append([title, *(Cell(value, "number") for value in values)])
+        rows.append([Cell(title, "wrap"), *(Cell(value, "number") for value in values)])
 
     numbers = [film.numbers for film in films]
     add("tasks completed", [_of(n["tasks"]["completed"], n["tasks"]["submitted"]) for n in numbers])
     add("mean wait of a task", [seconds(n["mean_waiting"]) for n in numbers])
-    add("mean slowdown of a job", [_mean(n["stretch"], number_text) for n in numbers])
+    add("mean slowdown of a job", [_mean(n["stretch"], "{:,.3g}".format) for n in numbers])
     add("mean turnaround of a job", [_mean(n["turnaround"], seconds) for n in numbers])
     for name in films[0].resources if films else ():
         add(f"{name} in use, mean", [part_text(n["utilisation"].get(name, 0.0)) for n in numbers])
     if all(n["fair"] is not None for n in numbers):
         add("distance from fair, mean", [part_text(n["fair"]["mean_distance"]) for n in numbers])
-    add("took", [clock_text(film.horizon) for film in films])
+    add("it ended at", [clock_text(film.horizon) for film in films])
     if any(n["tasks"]["evictions"] for n in numbers):
         add("put back when servers left", [f"{n['tasks']['evictions']:,}" for n in numbers])
     if any(n["tasks"]["never"] for n in numbers):
@@ -180,9 +179,8 @@ def _of(part: int, whole: int) -> str:
     return f"{part:,} of {whole:,}"
 
 
-def _mean(spread: dict[str, float] | None, text: object) -> str:
-    assert callable(text)
-    return "–" if spread is None else str(text(spread["mean"]))
+def _mean(spread: dict[str, float] | None, text: Callable[[float], str]) -> str:
+    return "–" if spread is None else text(spread["mean"])
 
 
 def cell_words(film: Film, frame: Frame, server: int) -> CellWords:

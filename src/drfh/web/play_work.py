@@ -38,7 +38,7 @@ MOST_TASKS, MOST_SERVERS, MOST_USERS = 1_000_000, 50_000, 5_000
 _ROUNDS = 4
 _MANY_TASKS = 250_000
 # Seconds: between users who come, until the last one has, and of tasks.
-_GAP, _LAST = 30.0, 240.0
+_GAP, _LAST = 30.0, 60.0
 _SHORTEST, _LONGEST = 30.0, 90.0
 # Of a workload like Google's on the page: users, hours, and servers if it brings its own.
 _GOOGLE = {"users": 100, "hours": 1.0}
@@ -170,6 +170,7 @@ def busy_users(users: Sequence[User], fair: Sequence[float] = ()) -> Workload:
     resources = list(dict.fromkeys(name for user in users for name in user.demand or {}))
     demand = [[float((user.demand or {}).get(r, 0.0)) for r in resources] for user in users]
     gap = min(_GAP, _LAST / max(len(users) - 1, 1))
+    gap = math.floor(gap) if gap >= 1 else gap
     draw = np.random.default_rng(2014)
     return Workload.from_arrays(
         users,
