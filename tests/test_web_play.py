@@ -336,6 +336,7 @@ def test_two_policies_run_in_step_and_an_edit_is_said(browser: Any, site: Site) 
         expect(page.part("play-now-0")).to_contain_text("It ended at 5 min 50 s.", timeout=LONG)
         expect(page.part("play-now-1")).to_contain_text("80 done")
         assert page.page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.page.set_viewport_size({"width": 1400, "height": 900})
         page.part("tab-tables").click()
         page.edit("users", 0, "weight", "2")
         page.wait_for("users", 0, "weight", "2")
