@@ -149,7 +149,6 @@ export default {
     if (this.picture) this.take(this.picture, this.number);
     this.$emit("ready", this.seen);
   },
-  activated() { this.$emit("ready", this.seen); },  // seen again: some may have been missed
   unmounted() {
     this.sizes.disconnect();
     this.classes.disconnect();
@@ -317,6 +316,7 @@ export default {
       const began = performance.now();
       const dots = window.devicePixelRatio || 1;
       const width = view.clientWidth, height = view.clientHeight;
+      if (!width || !height) return;  // on a tab that is not seen
       if (canvas.width !== Math.round(width * dots) || canvas.height !== Math.round(height * dots)) {
         canvas.width = Math.round(width * dots);
         canvas.height = Math.round(height * dots);

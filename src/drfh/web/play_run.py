@@ -7,6 +7,7 @@ stall the others. A process can also be stopped at any moment.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,7 @@ _MOST_PAIRS = 1_000
 # Processes at a time, of all pages together.
 _PLACES = threading.BoundedSemaphore(2)
 _LOOK = 0.1  # seconds
+_NICE = 5  # pages go first
 
 
 class Played(NamedTuple):
@@ -163,6 +165,7 @@ def _work(connection: Connection, what: Piece | Asked, policies: Sequence[str]) 
     def tell(words: str, part: float) -> None:
         connection.send(("tell", (words, part)))
 
+    os.nice(_NICE)
     try:
         connection.send(("done", carry_out(what, policies, tell)))
     except (BrokenPipeError, ConnectionResetError):

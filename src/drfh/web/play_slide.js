@@ -10,7 +10,6 @@ export default {
     this.known = 0;  // the last of them that it answered
   },
   mounted() { this.$emit("ready"); },
-  activated() { this.$emit("ready"); },
   methods: {
     moved(event) {
       this.at = Number(event.target.value);

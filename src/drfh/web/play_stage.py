@@ -45,6 +45,8 @@ STAGE_STYLE = """
 .drfh-panel .columns > * { min-width: 0; }
 .drfh-panel .slide { display: flex; flex-wrap: wrap; gap: .3rem 1rem; align-items: center;
   position: sticky; top: 3.4rem; z-index: 20; background: var(--paper); padding: .4rem 0; }
+/* What scrolls by itself would keep the slider from staying in sight. */
+.q-tab-panels:has(.slide), .q-panel:has(.slide), .q-tab-panel:has(.slide) { overflow: visible; }
 @media (max-width: 44rem) { .drfh-panel .slide { position: static; } }
 .drfh-panel .drfh-slide { flex: 1 1 14rem; min-width: 8rem; height: 2rem; margin: 0;
   accent-color: var(--bar); cursor: pointer; }
@@ -81,7 +83,7 @@ class _Column:
                 ui.label(film.policy)
             self._now = ui.html("", sanitize=False).classes("now")
             self._now.props(f"data-testid=play-now-{number}")
-            self._heat = Heat(film.cells(frame), words=self._words, height=340)
+            self._heat = Heat(film.cells(frame), words=self._words, height=380)
             used = used_of(film)
             self._chart("How full everything is", used, 1.0)
             self._chart("Dominant shares", shares, most)

@@ -99,7 +99,7 @@ def offers(scenario: Scenario, trace: Trace | None = None) -> dict[str, str]:
     from drfh.generators import GENERATORS
 
     found = {}
-    if trace is not None:
+    if trace is not None and trace.running is None:  # nothing happens in a snapshot
         found["trace"] = "The jobs of the trace"
     if scenario.jobs:
         found["jobs"] = "The jobs of this scenario"
