@@ -35,6 +35,8 @@ class TaskLog:
         How often it was put back.
     lost : float array, tasks
         Seconds of the runs that were cut short.
+    cut : list of tuple
+        Those runs: arrays of tasks, servers and starts, and when they were cut short.
 
     Examples
     --------
@@ -50,10 +52,12 @@ class TaskLog:
         self.server = np.full(tasks, -1, dtype=np.int64)
         self.evictions = np.zeros(tasks, dtype=np.int64)
         self.lost = np.zeros(tasks)
+        self.cut: list[tuple[Ints, Ints, Floats, float]] = []
 
     def evicted(self, tasks: Sequence[int], time: float) -> None:
         """Note that these tasks, each named once, were put back."""
         which = np.array(tasks, dtype=np.int64)
+        self.cut.append((which, self.server[which], self.start[which], time))
         self.evictions[which] += 1
         self.lost[which] += time - self.start[which]
         self.start[which], self.server[which] = math.nan, -1

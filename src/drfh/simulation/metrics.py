@@ -72,6 +72,7 @@ def make_result(run: Finished) -> Result:
         config=_config(run),
         info=_info(run),
         numbers=summary(run, jobs, users, samples),
+        cut=None if run.driver.log is None else cut_table(run, run.driver.log),
     )
 
 
@@ -181,6 +182,22 @@ def task_table(run: Finished, log: TaskLog) -> pl.DataFrame:
         }
     )
     return table.fill_nan(None)
+
+
+def cut_table(run: Finished, log: TaskLog) -> pl.DataFrame:
+    """Return a row for each run that was cut short; `row` is that of its task."""
+    names = np.array([member.name for member in run.fleet.members], dtype=object)
+    tasks = [run.plan.task_source[which] for which, *_ in log.cut]
+    ends = [np.full(len(which), time) for which, _, _, time in log.cut]
+    servers = [names[server] for _, server, _, _ in log.cut]
+    return pl.DataFrame(
+        {
+            "row": np.concatenate([np.empty(0, dtype=np.int64), *tasks]),
+            "start": np.concatenate([np.empty(0), *(start for _, _, start, _ in log.cut)]),
+            "end": np.concatenate([np.empty(0), *ends]),
+            "server": pl.Series([str(n) for part in servers for n in part], dtype=pl.String),
+        }
+    )
 
 
 def _offset_in_job(plan: Plan) -> Ints:

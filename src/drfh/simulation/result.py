@@ -48,6 +48,9 @@ class Result:
         ``duration``, ``first_start``; ``start``, ``end`` and ``server`` of the run that ended or
         still goes on (null if it waits, also after it was put back); ``evictions`` (how often it
         was put back), ``lost`` (seconds of the runs that were cut short).
+    cut : polars.DataFrame or None
+        The runs that were cut short, if tasks were logged: row of `tasks`, ``start``, ``end`` and
+        ``server``. It is not saved.
     config : dict
         What was asked for.
     info : dict
@@ -71,6 +74,7 @@ class Result:
     config: Mapping[str, Any]
     info: Mapping[str, Any]
     numbers: Mapping[str, Any]
+    cut: polars.DataFrame | None = None
 
     @property
     def policy(self) -> str:

@@ -316,6 +316,7 @@ export default {
       const began = performance.now();
       const dots = window.devicePixelRatio || 1;
       const width = view.clientWidth, height = view.clientHeight;
+      if (!width || !height) return;  // on a tab that is not seen
       if (canvas.width !== Math.round(width * dots) || canvas.height !== Math.round(height * dots)) {
         canvas.width = Math.round(width * dots);
         canvas.height = Math.round(height * dots);
