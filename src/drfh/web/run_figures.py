@@ -1,0 +1,96 @@
+"""The figures of runs in the browser: drawn by Vega, which is served from here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from importlib.metadata import version
+
+from fastapi import Response
+from nicegui import app
+from nicegui.element import Element
+from nicegui.events import GenericEventArguments
+
+from drfh.report.page import library
+from drfh.report.style import STYLE
+
+__all__ = ["RUN_STYLE", "RunFigures"]
+
+# Another version has another address, so that browsers may keep it.
+_LIBRARY = f"/_drfh/vega-{sha256(version('vl-convert-python').encode()).hexdigest()[:12]}.js"
+
+#: The style of the offline pages, for what is inside an element of the class ``run-page``.
+RUN_STYLE = (
+    f".run-page {{ {STYLE} }}"
+    """
+.run-page { line-height: 1.5; max-width: 76rem; min-width: 0; }
+.run-page p.headline { font-size: 1.15rem; margin: .5rem 0; overflow-wrap: anywhere; }
+.run-page h2, .run-page figure.plot { scroll-margin-top: 5rem; }
+.run-page .figure.stretch.vega-embed { max-width: none; width: 100%; box-sizing: border-box; }
+.run-page .vega-embed summary { list-style: none; }
+.run-page p.keys { max-width: none; }
+.run-page p.keys span[role=button] { cursor: pointer; border-radius: 4px; padding: 0 .3rem;
+  margin-left: -.3rem; }
+.run-page p.keys span[role=button]:hover { background: var(--card); }
+.run-page p.keys span[aria-pressed=false] { opacity: .45; text-decoration: line-through; }
+.run-page.only > * { display: none; }
+.run-page.only > figure.chosen { display: block; margin-top: .5rem; }
+.stale > .run-page { opacity: .45; }
+.runs-tools { display: grid; gap: .4rem 1rem; align-items: start; max-width: 76rem;
+  grid-template-columns: minmax(0, 1fr) minmax(0, 1fr) minmax(0, 1fr) auto; }
+.runs-tools .q-field__native { overflow-wrap: anywhere; }
+.runs-how { max-width: 46rem; }
+.runs-how .box { display: flex; gap: .5rem; align-items: start; margin: .4rem 0 .8rem; }
+.runs-how pre { flex: 1 1 auto; min-width: 0; margin: 0; padding: .6rem .8rem; overflow-x: auto;
+  background: var(--card); border: 1px solid var(--line); border-radius: 6px;
+  font: .875rem/1.5 ui-monospace, "DejaVu Sans Mono", monospace; }
+#vg-tooltip-element { font-family: inherit; font-size: .8125rem; overflow-wrap: anywhere;
+  max-width: min(26rem, 90vw); }
+@media (max-width: 44rem) {
+  .runs-tools { grid-template-columns: minmax(0, 1fr) auto; }
+  .runs-tools > .q-select { grid-column: 1 / -1; }
+  .runs-tools > .q-select:first-child { grid-column: 1; }
+  .runs-tools > .q-btn { grid-row: 1; grid-column: 2; } }
+"""
+)
+
+
+@app.get(_LIBRARY, include_in_schema=False)
+def _library() -> Response:
+    headers = {"Cache-Control": "private, max-age=31536000, immutable"}
+    return Response(library(), media_type="text/javascript", headers=headers)
+
+
+class RunFigures(Element, component="run_figures.js"):
+    """Markup of the offline pages with their figures: with hints, legends that hide, and zoom.
+
+    Parameters
+    ----------
+    everything
+        Called when somebody follows a link to what is hidden.
+    """
+
+    def __init__(self, everything: Callable[[], None]) -> None:
+        super().__init__()
+        self._props["library"] = _LIBRARY
+        self._content, self._only, self._number = "", "", 0
+        self.on("ready", self._ready)
+        self.on("everything", everything)
+
+    def set(self, content: str) -> None:
+        """Show something else: JSON with ``markup`` that is escaped, and ``specs`` by place."""
+        self._content, self._only = content, ""
+        self._number += 1
+        self._send()
+
+    def only(self, name: str) -> None:
+        """Show one figure alone, and larger; with no name everything."""
+        self._only = name
+        self.run_method("only", name)
+
+    def _send(self) -> None:
+        self.run_method("set", self._content, self._only, self._number)
+
+    def _ready(self, event: GenericEventArguments) -> None:
+        if self._number and event.args != self._number:
+            self._send()
