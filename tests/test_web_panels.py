@@ -334,7 +334,8 @@ def test_mechanisms_side_by_side_are_right(browser: Any, site: Site) -> None:
             for resource, part in answer.utilisation.items():
                 assert cells[f"{resource} in use"][column] == part_text(part)
         distance = 1 - min(
-            drfh.allocate(scenario.cluster, scenario.users, mechanism="tsf").tasks[user] / fair[user]
+            drfh.allocate(scenario.cluster, scenario.users, mechanism="tsf").tasks[user]
+            / fair[user]
             for user in fair
         )
         assert cells["below fair, at worst"][3].split("%")[0] == part_text(distance)[:-1]
@@ -390,10 +391,13 @@ def test_a_lie_is_one_click_away_and_does_what_the_auditor_said(browser: Any, si
         # The same lie, told to the mechanism without any page.
         told = {
             name: float(amount)
-            for name, amount in (part.split() for part in claim.partition(" claims ")[2].split(", "))
+            for name, amount in (
+                part.split() for part in claim.partition(" claims ")[2].split(", ")
+            )
         }
         users = [
-            drfh.User(user.name, told if user.name == liar else user.demand) for user in scenario.users
+            drfh.User(user.name, told if user.name == liar else user.demand)
+            for user in scenario.users
         ]
         after = drfh.allocate(scenario.cluster, users, mechanism="nash").tasks
         truth = next(user.demand for user in scenario.users if user.name == liar)

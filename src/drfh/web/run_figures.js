@@ -21,6 +21,16 @@ function theme() {
   };
 }
 
+const escaped = (value) => String(value).replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
+
+// Vega's own would take a user called "image" for a picture to fetch.
+function said(value) {
+  if (typeof value !== "object" || value === null) return escaped(value);
+  const rows = Object.entries(value).map(([name, one]) =>
+    `<tr><td class="key">${escaped(name)}</td><td class="value">${escaped(one)}</td></tr>`);
+  return `<table><tbody>${rows.join("")}</tbody></table>`;
+}
+
 const unitsOf = (spec) => [spec, ...(spec.layer ?? [])];
 
 function keyOf(unit) {  // what its marks are told apart by
@@ -177,7 +187,7 @@ export default {
       const actions = { export: true, source: false, compiled: false, editor: false };
       const made = await window.vegaEmbed(place.box, spec, {
         config: theme(), renderer: "svg", actions,
-        tooltip: { theme: isDark() ? "dark" : "light" },
+        tooltip: { theme: isDark() ? "dark" : "light", formatTooltip: said },
       });
       if (turn !== place.turn) return made.finalize();
       place.view?.finalize();

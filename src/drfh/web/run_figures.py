@@ -35,6 +35,9 @@ RUN_STYLE = (
 .run-page p.keys span[aria-pressed=false] { opacity: .45; text-decoration: line-through; }
 .run-page.only > * { display: none; }
 .run-page.only > figure.chosen { display: block; margin-top: .5rem; }
+.runs-title { margin-top: .9rem !important; overflow-wrap: anywhere; }
+.runs-hint { display: flex; flex-wrap: wrap; gap: 0 .5rem; }
+@media (hover: none) { .runs-hint .mouse { display: none; } }
 .stale > .run-page { opacity: .45; }
 .runs-tools { display: grid; gap: .4rem 1rem; align-items: start; max-width: 76rem;
   grid-template-columns: minmax(0, 1fr) minmax(0, 1fr) minmax(0, 1fr) auto; }

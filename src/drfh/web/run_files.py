@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +33,9 @@ _LARGEST_TEXT = 8_000_000
 _MOST_PLACES = 200
 _MOST_SEEN = 3_000
 _DEEPEST = 4
+
+_HERE = "."  # the folder itself
+_FEW = 8  # that open together without being asked for
 
 _TEXTS = ("config.yaml", "summary.json", RUN_FILE)
 _RUN_TABLES = ("jobs", "users", "samples", "tasks")
@@ -65,7 +68,7 @@ class RunPlace:
     @property
     def label(self) -> str:
         """What a list says of it."""
-        name = shown_path(self.name)
+        name = shown_path(self.path.name if self.name == _HERE else self.name)
         if self.kind == "runs":
             return f"{name} · {some(len(self.inside), 'run')} together"
         return f"{name} · reproduction of the paper" if self.kind == "reproduction" else name
@@ -102,7 +105,7 @@ def run_places(folder: Path | None, run: Path | None = None) -> list[RunPlace]:
 
 
 def newest(places: Sequence[RunPlace]) -> RunPlace | None:
-    """Return what was written last; where several stand together, all of them.
+    """Return what was written last; where a few stand together, all of them.
 
     Examples
     --------
@@ -123,7 +126,8 @@ def newest(places: Sequence[RunPlace]) -> RunPlace | None:
         return max(times, default=0.0)
 
     # The first of those with the same time: it stands higher up.
-    return max(places, key=when, default=None)
+    few = [place for place in places if place.name != _HERE and len(place.inside) <= _FEW]
+    return max(few or places, key=when, default=None)
 
 
 def place_of(name: str, folder: Path | None, run: Path | None = None) -> RunPlace:
@@ -157,13 +161,15 @@ def place_of(name: str, folder: Path | None, run: Path | None = None) -> RunPlac
 def _given(run: Path, folder: Path | None) -> RunPlace | None:
     """Return the directory that the page was started with: it may be outside the folder."""
     path = run.resolve()
-    root = path if folder is None else folder.resolve()
-    return _look(path, root if path.is_relative_to(root) else path)
+    if folder is not None and path.is_relative_to(folder.resolve()):
+        return _look(path, folder.resolve())
+    place = _look(path, path)
+    return None if place is None else replace(place, name=str(path))
 
 
 def _look(path: Path, root: Path) -> RunPlace | None:
     """Return what a directory is, if it can be shown."""
-    name = path.name if path == root else str(path.relative_to(root))
+    name = str(path.relative_to(root))
     try:
         if (path / RUN_FILE).is_file():
             return RunPlace(name, path, root, "run")
@@ -211,7 +217,8 @@ def read_place(
     if len(names) > MOST_RUNS:
         raise InputError("run", f"must be at most {MOST_RUNS} runs on one page", len(names))
     for position, inner in enumerate(names):
-        name, path = f"{place.name}/{inner}" if inner else place.name, place.path / inner
+        path = place.path / inner
+        name = inner if place.name == _HERE and inner else str(Path(place.name, inner))
         tell(f"reading {shown_path(name)}", position / len(names))
         with _readable(name):
             texts = [path / text for text in _TEXTS]

@@ -42,7 +42,7 @@ class RunsPanel:
     _figures: RunFigures
     _how: ui.element
     _head: ui.label
-    _hint: ui.label
+    _hint: ui.element
     _refused: ui.label
     _run: ui.select
     _others: ui.select
@@ -70,12 +70,13 @@ class RunsPanel:
             self._how = ui.element("div").classes("runs-how").props("data-testid=runs-how")
             with self._how:
                 self._build_how()
-            with ui.element("h2").props("data-testid=runs-title"):
+            with ui.element("h2").classes("runs-title").props("data-testid=runs-title"):
                 self._head = ui.label()
-            self._hint = ui.label(
-                "Point at a figure to read it, click on a name above it to hide or show its line. "
-                "Over time: shift and the wheel zoom, dragging moves, a double click goes back."
-            ).classes("soft")
+            with ui.element("p").classes("soft runs-hint") as self._hint:
+                ui.label("Point at a figure to read it; click on a name above it to hide its line.")
+                ui.label(
+                    "Over time: shift and the wheel zoom, dragging moves, a double click goes back."
+                ).classes("mouse")
             self._hint.set_visibility(False)
             self._figures = RunFigures(self._show_everything)
         self._look()
@@ -101,7 +102,8 @@ class RunsPanel:
                 {}, label="Run directory", with_input=True, new_value_mode="add-unique",
                 key_generator=str, on_change=self._run_changed,
             )  # fmt: skip
-            self._run.props('dense outlined data-testid=runs-run hint="in the list, or its path"')
+            self._run.props("dense outlined data-testid=runs-run")
+            self._run.tooltip("choose one, or type its path in the folder of this page")
             self._others = ui.select(
                 {}, label="Compare with", multiple=True, on_change=self._others_changed
             )
