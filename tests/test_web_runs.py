@@ -226,13 +226,10 @@ def test_paths_outside_and_broken_runs_are_refused(browser: Any, site: Site) -> 
             ("../secret", "must be a path in the folder of this page"),
             ("link", "must be a path in the folder of this page"),
             ("sneaky", "jobs.parquet is elsewhere"),
-            ("cut", "run must be|must be readable"),
+            ("cut", "cut.*(damaged|readable)|(damaged|readable).*cut"),
         ):
-            page.part("runs-run").click()
-            page.page.keyboard.press("ControlOrMeta+a")
-            page.page.keyboard.type(path)
-            page.page.keyboard.press("Enter")
-            page.page.keyboard.press("Escape")
+            page.part("runs-path").fill(path)
+            page.part("runs-path").press("Enter")
             expect(page.part("runs-refused")).to_have_text(re.compile(words), timeout=LONG)
             # The last good one stays.
             expect(page.part("runs-title")).to_have_text("1 run of gpu-day")

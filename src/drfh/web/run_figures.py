@@ -40,7 +40,7 @@ RUN_STYLE = (
 @media (hover: none) { .runs-hint .mouse { display: none; } }
 .stale > .run-page { opacity: .45; }
 .runs-tools { display: grid; gap: .4rem 1rem; align-items: start; max-width: 76rem;
-  grid-template-columns: minmax(0, 1fr) minmax(0, 1fr) minmax(0, 1fr) auto; }
+  grid-template-columns: repeat(4, minmax(0, 1fr)) auto; }
 .runs-tools .q-field__native { overflow-wrap: anywhere; }
 .runs-how { max-width: 46rem; }
 .runs-how .box { display: flex; gap: .5rem; align-items: start; margin: .4rem 0 .8rem; }
@@ -51,8 +51,8 @@ RUN_STYLE = (
   max-width: min(26rem, 90vw); }
 @media (max-width: 44rem) {
   .runs-tools { grid-template-columns: minmax(0, 1fr) auto; }
-  .runs-tools > .q-select { grid-column: 1 / -1; }
-  .runs-tools > .q-select:first-child { grid-column: 1; }
+  .runs-tools > .q-field { grid-column: 1 / -1; }
+  .runs-tools > .q-field:first-child { grid-column: 1; }
   .runs-tools > .q-btn { grid-row: 1; grid-column: 2; } }
 """
 )

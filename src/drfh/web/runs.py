@@ -45,6 +45,7 @@ class RunsPanel:
     _hint: ui.element
     _refused: ui.label
     _run: ui.select
+    _path: ui.input
     _others: ui.select
     _figure: ui.select
 
@@ -98,12 +99,11 @@ class RunsPanel:
         from nicegui import ui
 
         with ui.element("div").classes("runs-tools") as self._tools:
-            self._run = ui.select(
-                {}, label="Run directory", with_input=True, new_value_mode="add-unique",
-                key_generator=str, on_change=self._run_changed,
-            )  # fmt: skip
+            self._run = ui.select({}, label="Run directory", on_change=self._run_changed)
             self._run.props("dense outlined data-testid=runs-run")
-            self._run.tooltip("choose one, or type its path in the folder of this page")
+            self._path = ui.input("or its path in the folder")
+            self._path.props("dense outlined data-testid=runs-path")
+            self._path.on("keydown.enter", lambda: self._named(str(self._path.value or "")))
             self._others = ui.select(
                 {}, label="Compare with", multiple=True, on_change=self._others_changed
             )
@@ -199,15 +199,19 @@ class RunsPanel:
         self._open()
 
     def _run_changed(self, event: Any) -> None:
-        if self._quiet or not event.value:
+        if not self._quiet and event.value:
+            self._choose(str(event.value))
+
+    def _named(self, name: str) -> None:
+        """Open a directory that somebody typed."""
+        if not name.strip():
             return
-        name = str(event.value)
         try:
-            place = place_of(name, self._page.folder, self._page.run)
+            place = place_of(name.strip(), self._page.folder, self._page.run)
         except DrfhError as error:
             self._refuse(str(error))
-            self._offer()
             return
+        self._path.set_value("")
         self._places[place.name] = place
         self._choose(place.name)
 
