@@ -25,6 +25,7 @@ from drfh.web.run_pages import run_page
 from tests.explorer_site import Seen, Site, explorer, seen
 
 LONG = 120_000  # milliseconds: other work may keep the machine busy
+AXIS = "svg .role-axis-label text"
 NAMES = ["<img src=x onerror=window.hacked=1>", ":onclick", "back\\", 'q" + \\"', "image"]
 
 
@@ -208,6 +209,21 @@ def test_a_run_its_figures_and_another_one(browser: Any, site: Site, folder: Pat
         expect(lines).to_have_count(1)
         key.press("Enter")
         expect(lines).to_have_count(2)
+        # A part of the time, in all figures alike; it is still there after a look elsewhere.
+        page.part("runs-span").locator(".q-slider__thumb").first.focus()
+        for _ in range(30):
+            page.page.keyboard.press("ArrowRight")
+        for _ in range(2):
+            marks(page, "utilisation")
+            for plot in ("utilisation", "tasks"):
+                labels = page.page.locator(f"figure#{plot} .figure").first.locator(AXIS)
+                # Of tasks, the other axis begins with 0.
+                start, later = (labels.filter(has_text=re.compile(f"^{n}$")) for n in (0, 20))
+                expect(start).to_have_count(int(plot == "tasks"))
+                expect(later).to_have_count(1)
+            page.part("tab-shares").click()
+            expect(page.part("shares-server-table")).to_be_attached(timeout=LONG)
+            page.part("tab-runs").click()
         # One figure alone.
         choose(page, "runs-figure", "Dominant shares over time")
         expect(page.page.locator("figure#turnaround")).to_be_hidden()

@@ -4,6 +4,8 @@ const INK = {
   dark: { ink: "#e6e9ef", grid: "#3a4352" },
 };
 const LARGER = 1.6;  // of a figure that is shown alone
+const TIME = "zoom_time";  // what Vega-Lite calls the part of the time that is shown
+const ALL = [0, 1];
 const AROUND = 60;  // pixels of axes and their titles
 
 const isDark = () => document.body.classList.contains("body--dark");
@@ -56,20 +58,20 @@ function without(spec, hidden) {  // leave names out, and what is said of them
 function zoomable(spec) {  // over time: with the wheel and a key, as a page must still scroll
   const unit = unitsOf(spec).find((one) => one.mark && one.encoding?.x?.field === "time"
     && one.encoding.x.type === "quantitative" && one.name !== "reader");
-  if (!unit) return false;
+  if (!unit?.encoding.x.scale?.domain) return 0;
   const drag = "[pointerdown[event.pointerType === 'mouse'], window:pointerup]"
     + " > window:pointermove!";
   const zoom = { type: "interval", encodings: ["x"], zoom: "wheel![event.shiftKey]",
                  translate: drag };
   unit.params = [...(unit.params ?? []), { name: "zoom", select: zoom, bind: "scales" }];
-  return true;
+  return unit.encoding.x.scale.domain[1];
 }
 
 export default {
   // What is inside is ours: of the outer element Vue keeps the classes.
   template: `<div><div class="run-page" ref="page" data-testid="runs-figures"></div></div>`,
   props: { library: String },
-  created() { this.seen = 0; this.places = []; },
+  created() { this.seen = 0; this.places = []; this.span = ALL; },
   mounted() {
     this.classes = new MutationObserver(() => {
       if (this.dark !== isDark()) this.places.forEach((place) => place.drawn && this.draw(place));
@@ -105,9 +107,11 @@ export default {
       this.places = [];
       this.links = [];
     },
-    set(text, only, number) {
-      const { markup, specs } = JSON.parse(text);
+    set(text, only, span, number) {
+      const { markup, specs, together } = JSON.parse(text);
       this.clear();
+      this.span = span;
+      this.together = together;
       this.seen = number;
       this.$refs.page.innerHTML = markup;  // escaped where it was made
       for (const [name, spec] of Object.entries(specs)) {
@@ -193,8 +197,41 @@ export default {
       place.view?.finalize();
       place.view = made;
       place.box.style.minHeight = "";
-      if (zooms) place.box.dataset.zooms = "";
+      if (zooms) {
+        place.end = zooms;
+        if (String(this.spanOf(place)) !== String(ALL)) this.move(place);
+        made.view.addSignalListener(TIME, (_, range) => this.moved(place, range));
+      }
       this.hints();
+    },
+    // Figures over time show the same part of it, from 0 to 1: all figures of runs, and of a
+    // reproduction, which has several experiments, those that stand together.
+    spanOf(place) { return (this.together ? this.span : place.plot?.span) ?? ALL; },
+    setSpan(place, span) {
+      if (this.together) this.span = span;
+      else if (place.plot) place.plot.span = span;
+    },
+    move(place) {
+      if (!place.end || !place.view) return;
+      const [from, to] = this.spanOf(place);
+      const range = from > 0 || to < 1 ? [from * place.end, to * place.end] : null;
+      this.moving = true;  // not somebody's hand
+      place.view.view.signal(TIME, range).run();
+      this.moving = false;
+    },
+    moved(place, range) {
+      if (this.moving) return;
+      const within = (time) => Math.min(Math.max(time / place.end, 0), 1);
+      this.setSpan(place, range ? range.map(within) : ALL);
+      this.places.forEach((one) => {
+        if (one !== place && (this.together || one.plot === place.plot)) this.move(one);
+      });
+      clearTimeout(this.later);
+      if (this.together) this.later = setTimeout(() => this.$emit("span", this.span), 200);
+    },
+    showSpan(from, to) {
+      this.span = [from, to];
+      this.places.forEach((one) => this.move(one));
     },
     hint(box) {  // what is wider than the screen says so, until its end is reached
       const beyond = box.scrollWidth - box.clientWidth;

@@ -38,6 +38,9 @@ RUN_STYLE = (
 .runs-title { margin-top: .9rem !important; overflow-wrap: anywhere; }
 .runs-hint { display: flex; flex-wrap: wrap; gap: 0 .5rem; }
 @media (hover: none) { .runs-hint .mouse { display: none; } }
+.runs-time { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; align-items: center;
+  max-width: 34rem; }
+.runs-time .q-range { flex: 1 1 12rem; margin: 0 .6rem; }
 .stale > .run-page { opacity: .45; }
 .runs-tools { display: grid; gap: .4rem 1rem; align-items: start; max-width: 76rem;
   grid-template-columns: repeat(4, minmax(0, 1fr)) auto; }
@@ -71,18 +74,25 @@ class RunFigures(Element, component="run_figures.js"):
     ----------
     everything
         Called when somebody follows a link to what is hidden.
+    moved
+        Called when somebody zooms in a figure: which part of the time is shown, from 0 to 1.
     """
 
-    def __init__(self, everything: Callable[[], None]) -> None:
+    def __init__(
+        self, everything: Callable[[], None], moved: Callable[[float, float], None]
+    ) -> None:
         super().__init__()
         self._props["library"] = _LIBRARY
         self._content, self._only, self._number = "", "", 0
+        self._span = (0.0, 1.0)
+        self._moved = moved
         self.on("ready", self._ready)
         self.on("everything", everything)
+        self.on("span", self._was_moved)
 
     def set(self, content: str) -> None:
-        """Show something else: JSON with ``markup`` that is escaped, and ``specs`` by place."""
-        self._content, self._only = content, ""
+        """Show something else: JSON of a :class:`drfh.web.run_pages.RunPage`."""
+        self._content, self._only, self._span = content, "", (0.0, 1.0)
         self._number += 1
         self._send()
 
@@ -91,8 +101,18 @@ class RunFigures(Element, component="run_figures.js"):
         self._only = name
         self.run_method("only", name)
 
+    def span(self, start: float, end: float) -> None:
+        """Show a part of the time in all figures, from 0 to 1."""
+        self._span = (start, end)
+        self.run_method("showSpan", start, end)
+
+    def _was_moved(self, event: GenericEventArguments) -> None:
+        start, end = (min(max(float(part), 0.0), 1.0) for part in event.args)
+        self._span = (start, end)
+        self._moved(start, end)
+
     def _send(self) -> None:
-        self.run_method("set", self._content, self._only, self._number)
+        self.run_method("set", self._content, self._only, list(self._span), self._number)
 
     def _ready(self, event: GenericEventArguments) -> None:
         if self._number and event.args != self._number:

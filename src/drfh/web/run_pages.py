@@ -33,14 +33,18 @@ class RunPage:
     title : str
         What it is.
     content : str
-        For the browser: markup that is escaped, and what to draw in it, as JSON.
+        For the browser, as JSON: ``markup`` that is escaped, ``specs`` of what to draw in it by
+        place, and ``together``.
     figures : dict
         Name → title of each figure.
+    together : bool
+        Whether all figures over time have the same time.
     """
 
     title: str
     content: str
     figures: dict[str, str]
+    together: bool
 
 
 def run_page(places: Sequence[RunPlace], tell: Tell) -> RunPage:
@@ -63,7 +67,7 @@ def run_page(places: Sequence[RunPlace], tell: Tell) -> RunPage:
 
         read = read_place(place, tell_part)
         if isinstance(read, Reproduction):
-            return _drawn(place.name, TITLE, *_reproduced(read, place.name, tell), tell)
+            return _drawn(place.name, TITLE, *_reproduced(read, place.name, tell), tell, False)
         found |= dict(read)
         if len(found) > MOST_RUNS:
             raise InputError("runs", f"must be at most {MOST_RUNS} on one page", len(found))
@@ -76,7 +80,7 @@ def run_page(places: Sequence[RunPlace], tell: Tell) -> RunPage:
         raise
     except Exception as error:
         raise damaged(", ".join(found), error) from None
-    return _drawn(", ".join(found), title, parts, sections, tell)
+    return _drawn(", ".join(found), title, parts, sections, tell, True)
 
 
 def _reproduced(
@@ -96,6 +100,7 @@ def _drawn(
     parts: list[str | Figure],
     sections: Sequence[tuple[str, Sequence[Plot]]],
     tell: Tell,
+    together: bool,
 ) -> RunPage:
     tell("drawing the figures", 0.8)
     try:
@@ -106,15 +111,14 @@ def _drawn(
         for hint in _hints(spec):
             # They become part of an expression, in which only quotes are escaped.
             hint["title"] = hint["title"].replace("\\", "\\\\")
-    content = json.dumps({"markup": markup, "specs": specs})
+    content = json.dumps({"markup": markup, "specs": specs, "together": together})
     if len(content) > _LARGEST_PAGE:
         rule = "must have less to show here (see drfh report, which writes a page)"
         raise InputError("run", rule, name)
     tell("fetching what draws", 0.9)
     library()
-    return RunPage(
-        title, content, {plot.name: plot.title for _, found in sections for plot in found}
-    )
+    figures = {plot.name: plot.title for _, found in sections for plot in found}
+    return RunPage(title, content, figures, together)
 
 
 def _hints(spec: Any) -> Iterator[dict[str, Any]]:

@@ -22,6 +22,7 @@ __all__ = ["RunsPanel"]
 _MAKE = "drfh simulate gpu-day --policy best-fit-drfh,fifo -o runs"
 _SHOW = "drfh explore --run runs"
 _EVERYTHING = ""
+_ALL = {"min": 0, "max": 100}
 
 
 class RunsPanel:
@@ -46,6 +47,9 @@ class RunsPanel:
     _refused: ui.label
     _run: ui.select
     _path: ui.input
+    _span: ui.range
+    _span_words: ui.label
+    _time: ui.element
     _others: ui.select
     _figure: ui.select
 
@@ -76,10 +80,18 @@ class RunsPanel:
             with ui.element("p").classes("soft runs-hint") as self._hint:
                 ui.label("Point at a figure to read it; click on a name above it to hide its line.")
                 ui.label(
-                    "Over time: shift and the wheel zoom, dragging moves, a double click goes back."
+                    "Shift and the wheel zoom in time, dragging moves, a double click goes back."
                 ).classes("mouse")
             self._hint.set_visibility(False)
-            self._figures = RunFigures(self._show_everything)
+            with ui.element("div").classes("runs-time") as self._time:
+                self._span_words = ui.label("Time shown: all").classes("soft")
+                self._span = ui.range(
+                    min=0, max=100, value=dict(_ALL), on_change=self._span_changed
+                )
+                self._span.props('dense aria-label="part of the time that is shown, percent"')
+                self._span.props("data-testid=runs-span")
+            self._time.set_visibility(False)
+            self._figures = RunFigures(self._show_everything, self._moved)
         self._look()
         first = next(iter(self._places.values()), None)
         if page.run is None:
@@ -242,6 +254,8 @@ class RunsPanel:
         self._hint.set_visibility(True)
         self._head.set_text(found.title)
         self._figures.set(found.content)
+        self._time.set_visibility(found.together)
+        self._moved(0.0, 1.0)
         before = self._figure.value
         self._figure.set_options({_EVERYTHING: "All figures", **found.figures}, value=_EVERYTHING)
         if before in found.figures:  # the same figure of another run
@@ -255,6 +269,21 @@ class RunsPanel:
         self._refused.set_text(words)
 
     # Figures
+
+    def _span_changed(self, event: Any) -> None:
+        low, high = event.value["min"], event.value["max"]
+        shown = "all" if (low, high) == (0, 100) else f"{low}–{high} %"
+        self._span_words.set_text(f"Time shown: {shown}")
+        if not self._quiet:
+            self._figures.span(low / 100, high / 100)
+
+    def _moved(self, start: float, end: float) -> None:
+        """Show in the slider what somebody did in a figure."""
+        self._quiet = True
+        try:
+            self._span.set_value({"min": round(100 * start), "max": round(100 * end)})
+        finally:
+            self._quiet = False
 
     def _only(self, name: str) -> None:
         self._figures.only(name)
