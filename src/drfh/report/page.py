@@ -155,12 +155,23 @@ def library() -> str:
 def _for_screen(figure: Figure) -> dict[str, Any]:
     spec = figure.chart.to_dict()
     spec.pop("config", None)  # the page has its own, light and dark
+    _escape_hints(spec)
     if not figure.keys:
         _drop_legends(spec)
     if figure.stretch:
         spec["width"] = "container"
         spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     return spec
+
+
+def _escape_hints(spec: dict[str, Any]) -> None:
+    """Escape the titles of hints: they go into an expression, where only quotes are escaped."""
+    hints = spec.get("encoding", {}).get("tooltip", ())
+    for hint in hints if isinstance(hints, list) else [hints]:
+        if isinstance(hint, dict) and isinstance(hint.get("title"), str):
+            hint["title"] = hint["title"].replace("\\", "\\\\")
+    for layer in spec.get("layer", ()):
+        _escape_hints(layer)
 
 
 def _drop_legends(spec: dict[str, Any]) -> None:

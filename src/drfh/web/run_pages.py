@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from drfh.errors import DrfhError, InputError
 from drfh.experiments.reproduction import Reproduction
@@ -107,10 +106,6 @@ def _drawn(
         markup, specs = body_of(parts)
     except Exception as error:
         raise damaged(name, error) from None
-    for spec in specs.values():
-        for hint in _hints(spec):
-            # They become part of an expression, in which only quotes are escaped.
-            hint["title"] = hint["title"].replace("\\", "\\\\")
     content = json.dumps({"markup": markup, "specs": specs, "together": together})
     if len(content) > _LARGEST_PAGE:
         rule = "must have less to show here (see drfh report, which writes a page)"
@@ -119,12 +114,3 @@ def _drawn(
     library()
     figures = {plot.name: plot.title for _, found in sections for plot in found}
     return RunPage(title, content, figures, together)
-
-
-def _hints(spec: Any) -> Iterator[dict[str, Any]]:
-    """Yield what is said at marks that are pointed at, where it has a title."""
-    for unit in (spec, *spec.get("layer", ())):
-        hints = unit.get("encoding", {}).get("tooltip", ())
-        for hint in hints if isinstance(hints, list) else (hints,):
-            if isinstance(hint, dict) and isinstance(hint.get("title"), str):
-                yield hint
