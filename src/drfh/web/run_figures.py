@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import sha256
-from importlib.metadata import version
 
-from fastapi import Response
-from nicegui import app
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
-from drfh.report.page import library
 from drfh.report.style import STYLE
+from drfh.web.run_library import LIBRARY
 
 __all__ = ["RUN_STYLE", "RunFigures"]
-
-# Another version has another address, so that browsers may keep it.
-_LIBRARY = f"/_drfh/vega-{sha256(version('vl-convert-python').encode()).hexdigest()[:12]}.js"
 
 #: The style of the offline pages, for what is inside an element of the class ``run-page``.
 RUN_STYLE = (
@@ -61,12 +54,6 @@ RUN_STYLE = (
 )
 
 
-@app.get(_LIBRARY, include_in_schema=False)
-def _library() -> Response:
-    headers = {"Cache-Control": "private, max-age=31536000, immutable"}
-    return Response(library(), media_type="text/javascript", headers=headers)
-
-
 class RunFigures(Element, component="run_figures.js"):
     """Markup of the offline pages with their figures: with hints, legends that hide, and zoom.
 
@@ -82,7 +69,7 @@ class RunFigures(Element, component="run_figures.js"):
         self, everything: Callable[[], None], moved: Callable[[float, float], None]
     ) -> None:
         super().__init__()
-        self._props["library"] = _LIBRARY
+        self._props["library"] = LIBRARY
         self._content, self._only, self._number = "", "", 0
         self._span = (0.0, 1.0)
         self._moved = moved

@@ -97,7 +97,8 @@ def run_places(folder: Path | None, run: Path | None = None) -> list[RunPlace]:
         here, depth = waiting.pop(0)
         seen += 1
         place = _look(here, root)
-        if place is not None and here not in known:
+        # One that holds a single run is that run, which comes by itself.
+        if place is not None and here not in known and len(place.inside) != 1:
             found.append(place)
         if depth < _DEEPEST and (place is None or place.kind != "run"):
             waiting += [(path, depth + 1) for path in _directories(here)]

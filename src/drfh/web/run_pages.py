@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from drfh.errors import DrfhError, InputError
 from drfh.experiments.reproduction import Reproduction
-from drfh.report.page import body_of, library
+from drfh.report.page import body_of
 from drfh.report.parts import Figure
 from drfh.report.plots import Plot
 from drfh.report.reproduction import TITLE, reproduction_parts, reproduction_plots
@@ -110,7 +110,5 @@ def _drawn(
     if len(content) > _LARGEST_PAGE:
         rule = "must have less to show here (see drfh report, which writes a page)"
         raise InputError("run", rule, name)
-    tell("fetching what draws", 0.9)
-    library()
     figures = {plot.name: plot.title for _, found in sections for plot in found}
     return RunPage(title, content, figures, together)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from drfh.errors import DrfhError
 from drfh.web.looks import PANEL_STYLE
 from drfh.web.run_files import RunPlace, newest, place_of, run_places
-from drfh.web.run_pages import RunPage, run_page
-from drfh.web.working import Working
+from drfh.web.working import Tell, Working
 
 if TYPE_CHECKING:
     from nicegui import ui
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from drfh.web.answers import Answer
     from drfh.web.panel import Page
     from drfh.web.run_figures import RunFigures
+    from drfh.web.run_pages import RunPage
 
 __all__ = ["RunsPanel"]
 
@@ -232,13 +232,18 @@ class RunsPanel:
             self._open()
 
     def _open(self) -> None:
+        from drfh.web.run_library import begin
+
         names = self._chosen()
         if not names:
             return
+        begin()
         # Looked at again: it may have been written anew, or taken away.
         folder, run = self._page.folder, self._page.run
 
-        def work(tell: Any) -> RunPage:
+        def work(tell: Tell) -> RunPage:
+            from drfh.web.run_pages import run_page  # and what draws, which few pages need
+
             return run_page([place_of(name, folder, run) for name in names], tell)
 
         self._refuse("")
