@@ -410,7 +410,7 @@ def test_a_user_lies_and_the_page_says_what_it_can_really_run(browser: Any, site
 
     with seen(browser, site) as page:
         page.part("tab-whatif").click()
-        page.part("lie-0").fill("1")
+        page.part("form-user-0").fill("1")
         page.part("claim").click()
         book = paper()
         book.do(Lie("ann", {"cpu": "1", "memory": "1"}))

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     import altair
     import polars
 
-__all__ = ["figure_bytes", "figure_files", "offline_page", "page_of", "save_picture"]
+__all__ = [
+    "body_of", "figure_bytes", "figure_files", "library", "offline_page", "page_of", "save_picture"
+]  # fmt: skip
 
 _MOST_ROWS = 1_000
 _KEYED = ("color", "shape", "strokeDash", "strokeWidth")
@@ -98,8 +100,38 @@ def page_of(title: str, parts: Iterable[str | Figure]) -> str:
     >>> "<h1>Answer</h1>" in page and "<p>1 &lt; 2</p>" in page
     True
     """
+    body, specs = body_of(parts)
+    # "</script" would end a script, and "<!--" could hide its end.
+    data = json.dumps(specs).replace("<", "\\u003c")
+    return "\n".join(
+        (
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            tag("title", title),
+            f"<style>{STYLE}</style></head><body>",
+            tag("h1", title),
+            body,
+            f'<script type="module">{library()}',
+            f"const FONT = {json.dumps(FONT)};",
+            f"const FIGURES = {data};",
+            SCRIPT,
+            "</script></body></html>",
+            "",
+        )
+    )
+
+
+def body_of(parts: Iterable[str | Figure]) -> tuple[Markup, dict[str, Any]]:
+    """Return markup with an empty place for each figure, and what to draw there by its name.
+
+    Examples
+    --------
+    >>> body_of([tag("p", "1 < 2")])
+    ('<p>1 &lt; 2</p>', {})
+    """
     specs: dict[str, Any] = {}
-    body = [tag("h1", title)]
+    body: list[Markup] = []
     for part in parts:
         if isinstance(part, Figure):
             name = f"figure-{len(specs) + 1}"
@@ -111,29 +143,11 @@ def page_of(title: str, parts: Iterable[str | Figure]) -> str:
             )
         else:
             body.append(text(part))
-    # "</script" would end a script, and "<!--" could hide its end.
-    data = json.dumps(specs).replace("<", "\\u003c")
-    library = _library()
-    return "\n".join(
-        (
-            "<!doctype html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            tag("title", title),
-            f"<style>{STYLE}</style></head><body>",
-            *body,
-            f'<script type="module">{library}',
-            f"const FONT = {json.dumps(FONT)};",
-            f"const FIGURES = {data};",
-            SCRIPT,
-            "</script></body></html>",
-            "",
-        )
-    )
+    return Markup("\n".join(body)), specs
 
 
 @cache
-def _library() -> str:
+def library() -> str:
     """Return the scripts that draw: putting them together takes a second, once is enough."""
     return str(vl_convert.javascript_bundle()).replace("</script", "<\\/script")
 
@@ -141,12 +155,23 @@ def _library() -> str:
 def _for_screen(figure: Figure) -> dict[str, Any]:
     spec = figure.chart.to_dict()
     spec.pop("config", None)  # the page has its own, light and dark
+    _escape_hints(spec)
     if not figure.keys:
         _drop_legends(spec)
     if figure.stretch:
         spec["width"] = "container"
         spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     return spec
+
+
+def _escape_hints(spec: dict[str, Any]) -> None:
+    """Escape the titles of hints: they go into an expression, where only quotes are escaped."""
+    hints = spec.get("encoding", {}).get("tooltip", ())
+    for hint in hints if isinstance(hints, list) else [hints]:
+        if isinstance(hint, dict) and isinstance(hint.get("title"), str):
+            hint["title"] = hint["title"].replace("\\", "\\\\")
+    for layer in spec.get("layer", ()):
+        _escape_hints(layer)
 
 
 def _drop_legends(spec: dict[str, Any]) -> None:

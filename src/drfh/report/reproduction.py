@@ -25,12 +25,17 @@ from drfh.report.scorecard import scorecard
 from drfh.resources import some
 
 __all__ = [
+    "TITLE",
     "Reproduced",
     "reproduction_page",
+    "reproduction_parts",
     "reproduction_plots",
     "save_reproduction",
     "source_line",
 ]
+
+#: Head of the page.
+TITLE = "The paper's evaluation, reproduced"
 
 _SUFFIXES = (".svg", ".png", ".pdf")
 
@@ -136,6 +141,21 @@ def reproduction_page(
     >>> "Generated workload, not the real trace" in reproduction_page(nothing)
     True
     """
+    return page_of(TITLE, reproduction_parts(reproduction, plots))
+
+
+def reproduction_parts(
+    reproduction: Reproduced, plots: Sequence[tuple[str, Sequence[Plot]]] | None = None
+) -> list[str | Figure]:
+    """Return what is on the page, below its head; see :func:`reproduction_page`.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> nothing = SimpleNamespace(setup={"data": None}, tables={}, numbers={})
+    >>> any("scorecard" in part for part in reproduction_parts(nothing) if isinstance(part, str))
+    True
+    """
     drawn = dict(reproduction_plots(reproduction) if plots is None else plots)
     tables = reproduction.tables
     links = [("scorecard", "Scorecard")]
@@ -150,25 +170,22 @@ def reproduction_page(
             body.append(tag("p", "Not in this reproduction.", "note"))
         body += tables_of(name, tables)
     links.append(("setup", "Every choice"))
-    return page_of(
-        "The paper's evaluation, reproduced",
-        [
-            tag("p", source_line(reproduction), "source"),
-            *_summary(reproduction),
-            contents(links),
-            Markup('<h2 id="scorecard">Scorecard: what the paper says, and what we found</h2>'),
-            *_claims(tables, {plot.name for found in drawn.values() for plot in found}),
-            *body,
-            Markup('<h2 id="setup">Every choice</h2>'),
-            choices_table(reproduction.setup),
-            tag(
-                "p",
-                "Beside this page: figures/ (SVG, PNG, PDF), tables/ (CSV, Parquet), runs/ (run "
-                "directories, see drfh report) and summary.json. The page needs no network.",
-                "note",
-            ),
-        ],
-    )
+    return [
+        tag("p", source_line(reproduction), "source"),
+        *_summary(reproduction),
+        contents(links),
+        Markup('<h2 id="scorecard">Scorecard: what the paper says, and what we found</h2>'),
+        *_claims(tables, {plot.name for found in drawn.values() for plot in found}),
+        *body,
+        Markup('<h2 id="setup">Every choice</h2>'),
+        choices_table(reproduction.setup),
+        tag(
+            "p",
+            "Beside this page: figures/ (SVG, PNG, PDF), tables/ (CSV, Parquet), runs/ (run "
+            "directories, see drfh report) and summary.json. The page needs no network.",
+            "note",
+        ),
+    ]
 
 
 def _claims(tables: Tables, figures: set[str]) -> list[str]:

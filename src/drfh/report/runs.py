@@ -11,13 +11,13 @@ from drfh.disk import check_writable, write_whole
 from drfh.errors import InputError
 from drfh.report.page import page_of
 from drfh.report.parts import Cell, Content, Figure, Markup, part_text, seconds, table, tag
-from drfh.report.plots import contents, plot_parts
+from drfh.report.plots import Plot, contents, plot_parts
 from drfh.report.run_charts import MOST_LINES, run_plots
 from drfh.report.run_jobs import NamedRun, starving
 from drfh.resources import some
 from drfh.simulation.result import RUN_FILE, Result
 
-__all__ = ["check_report", "load_runs", "name_runs", "runs_page", "save_runs"]
+__all__ = ["check_report", "load_runs", "name_runs", "runs_page", "runs_parts", "save_runs"]
 
 _MOST_USERS = 20
 _SIDE_BY_SIDE = 5
@@ -107,11 +107,36 @@ def save_runs(runs: Sequence[NamedRun], path: str | os.PathLike[str], title: str
 
 def runs_page(runs: Sequence[NamedRun], title: str = "") -> str:
     """Return the page of runs."""
+    return page_of(*runs_parts(runs, title))
+
+
+def runs_parts(
+    runs: Sequence[NamedRun],
+    title: str = "",
+    sections: Sequence[tuple[str, Sequence[Plot]]] | None = None,
+) -> tuple[str, list[str | Figure]]:
+    """Return the head of the page of runs, and what is on it.
+
+    Parameters
+    ----------
+    runs, title
+        As for :func:`save_runs`.
+    sections
+        Its figures, if they are there already.
+
+    Examples
+    --------
+    >>> import drfh
+    >>> scenario = drfh.load_scenario("gpu-day")
+    >>> result = drfh.simulate(scenario.cluster, scenario.workload)
+    >>> runs_parts(name_runs([result]), "My day")[0]
+    'My day'
+    """
     if not runs:
         raise InputError("runs", "must be at least one")
     sources = list(dict.fromkeys(str(run.result.config["source"]) for run in runs))
     head = title or f"{some(len(runs), 'run')} of {_short(sources)}"
-    sections = run_plots(runs)
+    sections = run_plots(runs) if sections is None else sections
     links = [("runs", "The runs")]
     parts: list[str | Figure] = []
     for number, (heading, plots) in enumerate(sections, start=1):
@@ -121,7 +146,7 @@ def runs_page(runs: Sequence[NamedRun], title: str = "") -> str:
             parts += plot_parts(plot)
         if any(plot.name == "longest-waiting" for plot in plots):
             parts += _starving_table(runs)
-    return page_of(
+    return (
         head,
         [
             tag("p", f"{headline(runs)}.", "headline"),
