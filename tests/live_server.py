@@ -1,6 +1,6 @@
 """A live view of a made-up cluster, in a process of its own: told line by line what happens.
 
-``python tests/live_server.py NODES`` prints where the page is; then each line of its input is
+``python tests/live_server.py NODES HOST`` prints where the page is; then each line of its input is
 ``step`` (everything changes a little), ``trouble WORDS``, or ``break`` (the page has a fault).
 """
 
@@ -69,9 +69,9 @@ def wanted() -> Wanted:
     return Wanted({"n1": there}, tasks)
 
 
-def main(nodes: int) -> None:
+def main(nodes: int, host: str) -> None:
     from drfh.web.live import LivePage
-    from drfh.web.live_server import serve_live
+    from drfh.web.live_server import live_site
 
     feed = Feed("sandbox", "best-fit-drfh places jobs by user, in all partitions")
     for past in range(40):
@@ -80,8 +80,8 @@ def main(nodes: int) -> None:
     feed.take(made_up(nodes), waits(), wanted())
     feed.note("the made-up cluster has started")
     feed.take(made_up(nodes), waits(), wanted())
-    with serve_live(feed, 0) as server:
-        print(server.url, flush=True)
+    with live_site(feed, host=host) as site:
+        print(site.address.url, flush=True)
         step = 0
         for line in sys.stdin:
             word, _, rest = line.strip().partition(" ")
@@ -101,4 +101,4 @@ def _broken(self: Any, now: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2])

@@ -1,6 +1,6 @@
 """The live view: who has what over time, who waits and why, how full the nodes are, what happened.
 
-A page of its own for each browser tab. It asks the feed once a second, and sends to the browser
+A page of its own for each browser tab. It asks the feed twice a second, and sends to the browser
 only what is new.
 """
 
@@ -35,10 +35,9 @@ from drfh.web.live_words import (
 
 __all__ = ["LivePage"]
 
-_PERIOD = 1.0  # seconds
+_PERIOD = 0.5  # seconds
 _POINTS = 900
 _LINES = 6  # users that are drawn unless somebody chooses
-_LATE = 15.0  # seconds without a look, from which on the page says so
 _SCHEMES = {"auto": None, "light": False, "dark": True}
 
 
@@ -211,7 +210,7 @@ class LivePage:
             self.seen.set_text(
                 f"seen at {when}" + (f", {seconds(int(age))} ago" if age > 2 else "")
             )
-            if age > _LATE and not now.trouble:
+            if age > self.feed.late and not now.trouble:
                 self._warn(f"No new look for {seconds(int(age))}.")
                 return
         if not self.broken:
