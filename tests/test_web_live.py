@@ -155,7 +155,7 @@ def test_rounds_of_a_controller_are_told() -> None:
     assert follower.step()
     assert not follower.step()  # there is nothing new
     later = feed.snapshot()
-    assert later.version == seen.version + 1
+    assert later.version == seen.version + 2  # numbers, then words
     assert [event.kind for event in later.events][:2] == ["ended", "placed"]
     found = feed.columns("15 min", ["ann", "bob"])
     assert found.time.size == 2

@@ -119,7 +119,7 @@ class Feed:
     >>> feed.look(understood(look([node], [job], 0.0), Site()))
     >>> seen = feed.snapshot()
     >>> seen.version, seen.status.distance, seen.waits[0].answers
-    (1, 1.0, {'7': 'job 7 of ann can start when its turn comes: 1 server has room.'})
+    (2, 1.0, {'7': 'job 7 of ann can start when its turn comes: 1 server has room.'})
     """
 
     def __init__(
@@ -168,11 +168,13 @@ class Feed:
         began = self._clock()
         status = status_of(live)
         budget = max(_LEAST_BUDGET, _PART * (self._clock() - began))
-        waits = self._desk.look(live, status, budget)
-        self._answer(live)
         self.happened(changes(self._before, live, starts=starts))
         self._before = live
-        self.take(status, waits, live.view.wanted)
+        self.take(status, self._now.waits, live.view.wanted)  # words take longer than numbers
+        waits = self._desk.look(live, status, budget)
+        self._answer(live)
+        with self._lock:
+            self._publish(waits=waits)
         cost = self._clock() - began
         watched = began - self._watched < _WATCHED
         pause = max(_SHORTEST_PAUSE, _RATIO * cost)
