@@ -62,8 +62,9 @@ body:has(#popup[aria-hidden="false"]) .live :is(section, .facts) { opacity: .6; 
 .live .meter { display: block; position: relative; height: .8rem; border-radius: 2px;
   background: linear-gradient(to right, var(--bar) var(--has), color-mix(in srgb, var(--ink) 8%,
   transparent) var(--has)); }
-.live .meter::after { content: ""; position: absolute; left: clamp(0px, calc(var(--fair) - 1.5px), calc(100% - 3px));
-  top: -3px; bottom: -3px; width: 3px; background: var(--ink); }
+.live .meter::after { content: ""; position: absolute;
+  left: clamp(0px, calc(var(--fair) - 1.5px), calc(100% - 3px)); top: -3px; bottom: -3px;
+  width: 3px; background: var(--ink); }
 .live .meter.idle::after { content: none; }
 .live .waiting { display: grid; margin-top: .8rem; gap: .8rem 2rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
