@@ -94,10 +94,14 @@ class Watched:
         frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
         self.page.evaluate(f"() => {frames}")
 
-    def close(self) -> None:
-        """Close it, after it was quiet and alone, not too wide, and never loaded again."""
+    def check(self) -> None:
+        """Check that it was quiet and alone, is not too wide, and was never loaded again."""
         assert self.page.evaluate("window.notReloaded") is True
         width = self.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert width[0] <= width[1]
         assert not self.trouble
+
+    def close(self) -> None:
+        """Close it after a last check."""
+        self.check()
         self.page.close()

@@ -1,7 +1,8 @@
 """A live view of a made-up cluster, in a process of its own: told line by line what happens.
 
 ``python tests/live_server.py NODES HOST`` prints where the page is; then each line of its input is
-``step`` (everything changes a little), ``trouble WORDS``, or ``break`` (the page has a fault).
+``step`` (everything changes a little), ``old SECONDS`` (no look for so long), ``trouble WORDS``, or
+``break`` (the page has a fault).
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ def main(nodes: int, host: str) -> None:
             if word == "step":
                 step += 1
                 feed.take(made_up(nodes, step), waits(), wanted())
+            elif word == "old":
+                feed.take(replace(made_up(nodes), time=time.time() - float(rest)))
             elif word == "trouble":
                 feed.trouble(rest)
             elif word == "break":

@@ -629,6 +629,19 @@ def test_trouble_and_faults_are_shown(browser: Any) -> None:
         page.page.wait_for_selector("[data-testid=live-trouble]", state="hidden")
         view.tell("break")
         page.page.wait_for_selector("[data-testid=live-trouble]:has-text('has a fault')")
+        assert not page.page.is_visible("[data-testid=live-lost]")
+        page.check()
+    page.page.wait_for_selector("[data-testid=live-lost]:has-text('no connection to drfh')")
+    assert page.page.is_visible("[data-testid=live-facts]")  # what was seen last stays
+    page.page.close()
+
+
+def test_old_numbers_are_told_of(browser: Any) -> None:
+    with made_up_view(4) as view:
+        page = Watched(browser, view.url)
+        view.tell("old 36000")
+        page.page.wait_for_selector("[data-testid=live-trouble]:has-text('No new look for 10 h')")
+        assert "10 h ago" in page.text("live-seen")
         page.close()
 
 

@@ -258,7 +258,8 @@ class LivePage:
              lambda found: [found.waiting, found.placed], "Jobs that wait, over time."),
         ]  # fmt: skip
         for chart, lines, rows, told in charts:
-            whole = self.another_span or chart.lines != tuple(lines)
+            back = now.status.time < chart.last  # the clock was: there may be a new history
+            whole = self.another_span or back or chart.lines != tuple(lines)
             since = -np.inf if whole else chart.last
             found = self.feed.columns(self.span, users, since)
             if whole:
