@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONUTF8 := 1
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help run tour explore test test-slow lint bench bench-audit bench-explore bench-schedule bench-simulate bench-slurm bench-trace docs pictures reference browser slurm slurm-demo lock clean
+.PHONY: help run tour explore test test-slow lint bench bench-audit bench-explore bench-heat bench-schedule bench-simulate bench-slurm bench-trace docs pictures reference browser slurm slurm-demo lock clean
 .DEFAULT_GOAL := help
 
 help:  ## Show the targets
@@ -109,6 +109,9 @@ bench-trace: $(VENV)/.bench  ## Google's trace against a pandas reader, as a rat
 
 bench-explore: $(VENV)/.dev browser  ## First paint of the explorer, and edits from key to paint
 	@$(BIN)/python benchmarks/explore.py $(ARGS)
+
+bench-heat: $(VENV)/.dev browser  ## The heat map: milliseconds a frame, against a page of plain elements
+	@$(BIN)/python benchmarks/heat.py $(ARGS)
 
 docs: $(VENV)/.dev  ## Build the documentation into site/
 	@$(BIN)/mkdocs build --strict

@@ -46,7 +46,7 @@ class Site:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        with self.process.stdout as said:
+        with self.process.stdout as said:  # nobody else closes it
             for line in said:
                 self.lines.append(line)
                 if "Ctrl-C" in line:

@@ -29,7 +29,7 @@ class View:
         assert process.stdout is not None
         self.process = process
         self.url = process.stdout.readline().strip()
-        assert self.url.startswith("http://127.0.0.1:"), self.url
+        assert self.url.startswith("http://"), self.url
 
     def tell(self, line: str) -> None:
         assert self.process.stdin is not None
@@ -38,19 +38,21 @@ class View:
 
 
 @contextmanager
-def made_up_view(nodes: int) -> Iterator[View]:
+def made_up_view(nodes: int, host: str = "127.0.0.1") -> Iterator[View]:
     pytest.importorskip("nicegui", reason="needs nicegui (pip install 'drfh[web]')")
     process = subprocess.Popen(
-        [sys.executable, str(ROOT / "tests" / "live_server.py"), str(nodes)],
+        [sys.executable, str(ROOT / "tests" / "live_server.py"), str(nodes), host],
         env=environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
-    try:
-        yield View(process)
-    finally:
-        process.communicate(timeout=30)  # it ends with its input
+    with process:  # closes its pipes, whatever happens
+        try:
+            yield View(process)
+            process.communicate(timeout=60)  # it ends with its input
+        finally:
+            process.kill()  # nothing, where it has ended
     assert process.returncode == 0
 
 
@@ -87,10 +89,19 @@ class Watched:
         found = "getElement(+document.querySelector('.drfh-heat').id.slice(1))"
         return self.page.evaluate(f"(() => {{ const heat = {found}; {code} }})()")
 
-    def close(self) -> None:
-        """Close it, after it was quiet and alone, not too wide, and never loaded again."""
+    def settle(self) -> None:
+        """Wait until what has changed is drawn."""
+        frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        self.page.evaluate(f"() => {frames}")
+
+    def check(self) -> None:
+        """Check that it was quiet and alone, is not too wide, and was never loaded again."""
         assert self.page.evaluate("window.notReloaded") is True
         width = self.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert width[0] <= width[1]
         assert not self.trouble
+
+    def close(self) -> None:
+        """Close it after a last check."""
+        self.check()
         self.page.close()

@@ -1,7 +1,8 @@
 """A live view of a made-up cluster, in a process of its own: told line by line what happens.
 
-``python tests/live_server.py NODES`` prints where the page is; then each line of its input is
-``step`` (everything changes a little), ``trouble WORDS``, or ``break`` (the page has a fault).
+``python tests/live_server.py NODES HOST`` prints where the page is; then each line of its input is
+``step`` (everything changes a little), ``old SECONDS`` (no look for so long), ``trouble WORDS``, or
+``break`` (the page has a fault).
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ def wanted() -> Wanted:
     return Wanted({"n1": there}, tasks)
 
 
-def main(nodes: int) -> None:
+def main(nodes: int, host: str) -> None:
     from drfh.web.live import LivePage
-    from drfh.web.live_server import serve_live
+    from drfh.web.live_server import live_site
 
     feed = Feed("sandbox", "best-fit-drfh places jobs by user, in all partitions")
     for past in range(40):
@@ -80,14 +81,16 @@ def main(nodes: int) -> None:
     feed.take(made_up(nodes), waits(), wanted())
     feed.note("the made-up cluster has started")
     feed.take(made_up(nodes), waits(), wanted())
-    with serve_live(feed, 0) as server:
-        print(server.url, flush=True)
+    with live_site(feed, host=host) as site:
+        print(site.address.url, flush=True)
         step = 0
         for line in sys.stdin:
             word, _, rest = line.strip().partition(" ")
             if word == "step":
                 step += 1
                 feed.take(made_up(nodes, step), waits(), wanted())
+            elif word == "old":
+                feed.take(replace(made_up(nodes), time=time.time() - float(rest)))
             elif word == "trouble":
                 feed.trouble(rest)
             elif word == "break":
@@ -101,4 +104,4 @@ def _broken(self: Any, now: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2])

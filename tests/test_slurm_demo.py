@@ -93,13 +93,15 @@ def test_a_place_that_not_all_may_enter_is_not_used(
 
 
 def test_a_pipe_gets_a_few_looks_and_a_summary(place: Path) -> None:
-    with started(place, "--seconds", "6") as process:
+    pytest.importorskip("nicegui")
+    with started(place, "--seconds", "6", "--web-port", "0") as process:
         out, said = process.communicate(timeout=240)
     text = out.decode()
     assert process.returncode == 0, said
     assert "\x1b" not in text
     assert 1 <= text.count("6 nodes: 6 up") <= 6
     assert "ann joins with" in text
+    assert b"live view: http://127.0.0.1:" in said
     assert "drfh slurm replay" in text
     assert left(place) == []
 

@@ -129,13 +129,13 @@ def view(browser: Any) -> Iterator[View]:
 
 def show(page: Watched, resource: str) -> None:
     page.page.select_option("[data-testid=heat-shown]", label=resource)
-    page.page.wait_for_timeout(100)
+    page.settle()
 
 
 def colours(page: Watched, cell: int, *parts: float) -> list[list[int]]:
     """Return colours in the middle of the height of a cell, which is scrolled into view."""
     page.heat(f"heat.go({cell}, 'keys'); return 0")
-    page.page.wait_for_timeout(60)
+    page.settle()
     found: list[list[int]] = page.heat(f"""
         const [x, y] = heat.spot({cell}), side = heat.cell - heat.gap(), dots = devicePixelRatio;
         const copy = document.createElement("canvas");
@@ -173,7 +173,7 @@ def test_bars_for_each_resource_when_there_is_room(browser: Any, view: View) -> 
     page = Watched(browser, view.url)
     for _ in range(6):
         page.page.click("[data-testid=heat-larger]")
-    page.page.wait_for_timeout(100)
+    page.settle()
     assert page.heat("return heat.bars") is True
     assert "cpu" in page.page.inner_text(".drfh-heat .keys")
     nodes = node_map(made_up(NODES).nodes)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 
 from drfh.cli import main
 from drfh.engines.mirror import Mirror
-from drfh.engines.slurm.controller import Controller
-from drfh.engines.slurm.live import understood
+from drfh.engines.slurm.controller import Controller, Cycle
+from drfh.engines.slurm.live import Live, understood
 from drfh.engines.slurm.picture import look
 from drfh.engines.slurm.sandbox import Sandbox
 from drfh.engines.slurm.site import Site
@@ -26,8 +29,10 @@ from drfh.engines.slurm.status import status_of
 from drfh.errors import InputError, UnknownNameError
 from drfh.report.parts import part_text
 from drfh.web.feed import Feed
+from drfh.web.follower import Follower
 from drfh.web.happened import Event, changes
 from drfh.web.history import SPANS, History, Moment
+from drfh.web.live_server import live_site
 from drfh.web.live_words import (
     choose_users,
     events_markup,
@@ -124,7 +129,9 @@ def test_rounds_of_a_controller_are_told() -> None:
     for i in range(6):
         slurm.submit("ann" if i % 2 else "bob", 4, 1000)
     done = ours.cycle()
-    feed.round(ours, done)
+    follower = Follower(feed)
+    follower.round(ours, done)
+    assert follower.step()
     seen = feed.snapshot()
     assert seen.status is not None
     # What was placed counts as started, in all numbers alike.
@@ -144,9 +151,11 @@ def test_rounds_of_a_controller_are_told() -> None:
     slurm.end("1")
     slurm.now += 1
     clock[0] += 1.5
-    feed.round(ours, ours.cycle())
+    follower.round(ours, ours.cycle())
+    assert follower.step()
+    assert not follower.step()  # there is nothing new
     later = feed.snapshot()
-    assert later.version == seen.version + 1
+    assert later.version == seen.version + 2  # numbers, then words
     assert [event.kind for event in later.events][:2] == ["ended", "placed"]
     found = feed.columns("15 min", ["ann", "bob"])
     assert found.time.size == 2
@@ -166,7 +175,7 @@ def test_looks_are_not_taken_too_often() -> None:
     feed.snapshot()
     assert feed.due()  # now somebody does
     feed.look(live)
-    clock[0] = 5.5
+    clock[0] = 5.4
     assert not feed.due()
     clock[0] = 6.5
     feed.snapshot()
@@ -185,12 +194,96 @@ def test_a_slow_look_is_followed_by_a_long_pause() -> None:
 
     feed = Feed(clock=clock)
     feed.snapshot()
+    began = now[0]
     feed.look(understood(look(NODES, JOBS, NOW), SITE))
-    feed.snapshot()
     ended = now[0]
     while not feed.due():
         feed.snapshot()
-    assert now[0] - ended >= 3.0
+    assert now[0] - ended >= ended - began  # as long as the look at least
+
+
+class Busy:
+    """A controller, and a cluster to which a job is submitted before each round."""
+
+    def __init__(self) -> None:
+        self.slurm = ModelSlurm(SIZES)
+        self.controller = Controller(self.slurm, Site(), Mirror(), clock=lambda: self.slurm.now)
+
+    def round(self) -> Cycle:
+        self.slurm.submit("ann", 1, 100)
+        self.slurm.schedule()
+        self.slurm.now += 1
+        return self.controller.cycle()
+
+
+def test_the_controller_only_hands_over_and_the_newest_round_counts() -> None:
+    busy = Busy()
+    threads: list[int] = []
+    times: list[float] = []
+    begun, go_on, seen_all = threading.Event(), threading.Event(), threading.Event()
+
+    class Slow(Feed):
+        def due(self) -> bool:
+            return True
+
+        def look(self, live: Live, *, starts: bool = True) -> None:
+            threads.append(threading.get_ident())
+            times.append(live.picture.time)
+            begun.set()
+            go_on.wait(60)
+            super().look(live, starts=starts)
+            if len(times) == 2:
+                seen_all.set()
+
+    feed = Slow()
+    with Follower(feed) as follower:
+        follower.round(busy.controller, first := busy.round())
+        assert begun.wait(60)
+        follower.round(busy.controller, busy.round())
+        follower.round(busy.controller, third := busy.round())
+        go_on.set()
+        assert seen_all.wait(60)
+    assert times == [first.time, third.time]
+    assert threading.get_ident() not in threads
+    assert not follower._thread.is_alive()
+    seen = feed.snapshot()
+    assert (seen.placed, len(seen.events)) == (3, 3)  # also of the round that nobody looked at
+    assert seen.status is not None
+    assert seen.status.totals["cpu"].used == 3
+
+
+def test_a_view_that_cannot_follow_says_so_once_and_recovers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = Busy()
+    done = ours.round()
+    said: list[str] = []
+    feed = Feed()
+    follower = Follower(feed, said.append)
+    with monkeypatch.context() as broken:
+        broken.setattr("drfh.web.feed.status_of", lambda live: 1 / 0)
+        for _ in range(2):
+            follower.round(ours.controller, done)
+            assert follower.step()
+    words = "the live view could not follow (ZeroDivisionError: division by zero)"
+    assert said == [words]
+    assert feed.snapshot().trouble == words
+    now = replace(done, picture=replace(done.picture, time=time.time()))
+    follower.round(ours.controller, now)
+    assert follower.step()
+    assert feed.snapshot().trouble == ""
+    assert feed.snapshot().status is not None
+
+
+def test_trouble_is_not_over_because_of_an_older_look() -> None:
+    feed = Feed()
+    live = understood(look(NODES, JOBS, NOW), SITE)
+    feed.trouble("slurmctld is away", NOW + 1)
+    feed.look(live)
+    assert feed.snapshot().trouble == "slurmctld is away"
+    assert feed.snapshot().status is not None
+    feed.look(understood(look(NODES, JOBS, NOW + 2), SITE))
+    assert feed.snapshot().trouble == ""
 
 
 def test_questions_are_answered_with_the_next_look() -> None:
@@ -345,7 +438,8 @@ def test_users_in_a_table() -> None:
 
 def test_nicegui_is_not_imported_before_a_page_is_served() -> None:
     code = (
-        "import sys, drfh.web, drfh.web.feed, drfh.web.live_server, drfh.web.live_words; "
+        "import sys, drfh.web, drfh.web.feed, drfh.web.follower, "
+        "drfh.web.live_server, drfh.web.live_words; "
         "assert not {'nicegui', 'fastapi', 'uvicorn'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], env=environment(), check=True)
@@ -364,23 +458,23 @@ def test_without_the_extra(
     assert (
         capsys.readouterr()
         .err.strip()
-        .endswith("the extra web must be installed to see pages: pip install 'drfh[web]'")
+        .endswith("pages need the extra [web]: pip install 'drfh[web]'")
     )
 
 
-def test_ports_that_cannot_be_had() -> None:
+def test_places_that_cannot_be_had() -> None:
     pytest.importorskip("nicegui")
-    from drfh.web.live_server import serve_live
-
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        rule = r"--web-port must be a port that can be opened on 127.0.0.1 \(Address already in use"
+        rule = r"--web-port must be free on 127.0.0.1 \(Address already in use"
         with pytest.raises(InputError, match=rule):
-            serve_live(Feed(), port)
-    with pytest.raises(InputError, match="--web-port must be a port, 0 to 65535, got 70000"):
-        serve_live(Feed(), 70000)
-    with pytest.raises(InputError, match="must be a loopback address"):
-        serve_live(Feed(), 0, "192.0.2.1")
+            live_site(Feed(), port)
+    with pytest.raises(InputError, match="--web-port must be from 0 to 65535, got 70000"):
+        live_site(Feed(), 70000)
+    with pytest.raises(InputError, match=r"--web-port must be free on 192\.0\.2\.1"):
+        live_site(Feed(), 0, "192.0.2.1")
+    with pytest.raises(InputError, match="--web-host must be an address of this machine"):
+        live_site(Feed(), 0, "no such host")
 
 
 # In a browser
@@ -535,18 +629,43 @@ def test_trouble_and_faults_are_shown(browser: Any) -> None:
         page.page.wait_for_selector("[data-testid=live-trouble]", state="hidden")
         view.tell("break")
         page.page.wait_for_selector("[data-testid=live-trouble]:has-text('has a fault')")
+        assert not page.page.is_visible("[data-testid=live-lost]")
+        page.check()
+    page.page.wait_for_selector("[data-testid=live-lost]:has-text('no connection to drfh')")
+    assert page.page.is_visible("[data-testid=live-facts]")  # what was seen last stays
+    page.page.close()
+
+
+def test_old_numbers_are_told_of(browser: Any) -> None:
+    with made_up_view(4) as view:
+        page = Watched(browser, view.url)
+        view.tell("old 36000")
+        page.page.wait_for_selector("[data-testid=live-trouble]:has-text('No new look for 10 h')")
+        assert "10 h ago" in page.text("live-seen")
         page.close()
 
 
-def test_names_of_others_do_not_lead_here(small: View) -> None:
-    import http.client
+def answer(port: int | None, path: str = "/", **headers: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port or 0, timeout=30)
+    connection.request("GET", path, headers=headers)
+    found = connection.getresponse().status
+    connection.close()
+    return found
 
-    port = int(small.url.rstrip("/").rpartition(":")[2])
-    for host, status in (("127.0.0.1", 200), ("evil.example", 400)):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        connection.request("GET", "/", headers={"Host": f"{host}:{port}"})
-        assert connection.getresponse().status == status
-        connection.close()
+
+def test_names_of_others_do_not_lead_here(small: View) -> None:
+    port = urlsplit(small.url).port
+    assert answer(port, Host=f"127.0.0.1:{port}") == 200
+    assert answer(port, Host=f"evil.example:{port}") == 403
+    assert answer(port, Host=f"127.0.0.1:{port}", Origin="http://evil.example") == 403
+
+
+def test_an_address_that_others_reach_needs_the_token() -> None:
+    with made_up_view(4, "0.0.0.0") as view:
+        found = urlsplit(view.url)
+        assert answer(found.port) == 403
+        assert answer(found.port, "/?token=guess") == 403
+        assert answer(found.port, f"/?{found.query}") == 303  # it becomes a cookie
 
 
 # On a real Slurm

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.cli.output import console, percent, print_json
+from drfh.cli.slurm_web import WebOption, WebPortOption, view_at
 from drfh.errors import DrfhError, InputError
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def demo(
         Path | None,
         typer.Option(metavar="LOG", help="Keep the event log here, for drfh slurm replay."),
     ] = None,
+    web: WebOption = False,
+    web_port: WebPortOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON at the end, and nothing before.")
     ] = False,
@@ -49,6 +52,8 @@ def demo(
 
     Try:
 
+      drfh slurm demo --web
+
       drfh slurm demo --record demo.journal
 
       drfh slurm replay demo.journal --policy slots:14
@@ -60,6 +65,7 @@ def demo(
     if not 0 < seconds < 1e6:
         raise InputError("--seconds", "must be > 0", seconds)
     demo_nodes(nodes)
+    place = view_at(web, None, web_port)
     name = find_policy(policy).name
     if record is not None and record.exists():
         raise InputError("--record", "must be a new file", str(record))
@@ -69,11 +75,12 @@ def demo(
         raise DrfhError(f"a Slurm cluster on this machine {reason}{how}")
     with tempfile.TemporaryDirectory(
         prefix="drfh-demo-", dir=open_directory(), ignore_cleanup_errors=True
-    ) as place:
-        show = Demo(Path(place), nodes, seconds, name, record)
+    ) as directory:
+        show = Demo(Path(directory), nodes, seconds, name, record)
+        show.web_port = None if place is None else place.port
         with show.signals():
             if not as_json:
-                console().print(f"starting a Slurm cluster of {nodes} nodes in {place}")
+                console().print(f"starting a Slurm cluster of {nodes} nodes in {directory}")
             with show, _screen(show, as_json) as draw:
                 show.run(draw, every=min(1.0, seconds / 8))
                 done = show.completed()
@@ -89,6 +96,8 @@ def _screen(demo: Demo, as_json: bool) -> Iterator[Callable[[Moment], None]]:
     from drfh.cli.slurm_text import Lines, print_status, write_status
 
     out = console()
+    if demo.live_view:
+        console(stderr=True).print(f"live view: {demo.live_view}", soft_wrap=True)
     if as_json:
         yield lambda moment: None
         return
@@ -107,6 +116,8 @@ def _screen(demo: Demo, as_json: bool) -> Iterator[Callable[[Moment], None]]:
             lines = Lines(plain.width)
             lines.print(f"drfh slurm demo: {moment.seconds:.0f} of {demo.seconds:.0f} s; "
                         "Ctrl-C ends it")  # fmt: skip
+            if demo.live_view:
+                lines.print(f"live view: {demo.live_view}", style="bold")
             for line in news[-_NEWS:]:
                 lines.print(line)
             write_status(lines, moment.status)

@@ -23,7 +23,13 @@ from drfh.cli.slurm_options import (
     WeightsOption,
     open_site,
 )
-from drfh.cli.slurm_web import WebOption, WebPortOption, port_of, watch_in_browser
+from drfh.cli.slurm_web import (
+    WebHostOption,
+    WebOption,
+    WebPortOption,
+    view_at,
+    watch_in_browser,
+)
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,6 +59,7 @@ def status(
     everyone: Annotated[bool, typer.Option("--all", help="All users, however many.")] = False,
     web: WebOption = False,
     web_port: WebPortOption = None,
+    web_host: WebHostOption = None,
     as_json: JsonOption = False,
     policy: PolicyOption = None,
     weights: WeightsOption = None,
@@ -72,22 +79,22 @@ def status(
 
       drfh slurm status --web
     """
-    port = port_of(web, web_port)
+    place = view_at(web, web_host, web_port)
     if not watch:
-        both = [] if port is not None else [("SECONDS", seconds)]
+        both = [] if place is not None else [("SECONDS", seconds)]
         for name, given in (*both, ("--count", count)):
             if given is not None:
                 raise InputError(name, "must be used together with --watch", given)
     if seconds is not None and not 0 <= seconds < 1e6:
         raise InputError("SECONDS", "must be a number ≥ 0", seconds)
 
-    if port is not None:
+    if place is not None:
         if watch or as_json:
             given_too = "--watch" if watch else "--json"
             raise InputError(given_too, "must not be used together with --web")
         pause = _SECONDS if seconds is None else max(seconds, 0.1)
         say = console(stderr=True).print
-        watch_in_browser(lambda: open_site(policy, weights, user_by, partition), pause, port, say)
+        watch_in_browser(lambda: open_site(policy, weights, user_by, partition), pause, place, say)
         return
 
     def look() -> tuple[OpenSite, Status]:

@@ -24,7 +24,15 @@ from drfh.cli.slurm_options import (
     open_site,
     partition_names,
 )
-from drfh.cli.slurm_web import WebOption, WebPortOption, open_view, port_of, told_to
+from drfh.cli.slurm_web import (
+    WebHostOption,
+    WebOption,
+    WebPortOption,
+    follow,
+    open_view,
+    told_to,
+    view_at,
+)
 from drfh.errors import DrfhError, InputError
 
 if TYPE_CHECKING:
@@ -74,6 +82,7 @@ def run(
     ] = None,
     web: WebOption = False,
     web_port: WebPortOption = None,
+    web_host: WebHostOption = None,
     record_to: Annotated[
         Path | None,
         typer.Option(
@@ -110,7 +119,7 @@ def run(
             raise InputError(option, "must be > 0", value)
     if hold_by not in _HOLDERS:
         raise InputError("--hold-by", "must be plugin or controller", hold_by)
-    view_port = port_of(web, web_port)
+    place = view_at(web, web_host, web_port)
     opened = open_site(policy, weights, user_by, partition, hold_by=hold_by, afresh=True)
     slurm, site, configuration = opened.slurm, opened.site, opened.configuration
     check_rights(configuration)
@@ -135,8 +144,9 @@ def run(
         reload = _reload(controller, weights, say)
         how = f"{mirror.policy.name} places jobs by {site.user_by}, in {_where(site)}"
         feed = None
-        if view_port is not None:
-            feed = open_view(stack, opened.name, how, view_port, say)
+        if place is not None:
+            feed = open_view(stack, opened.name, how, place, say, interval)
+        follower = follow(stack, feed, say)
 
         def check() -> None:
             held.check()
@@ -152,7 +162,7 @@ def run(
             controller,
             interval=interval,
             say=tell,
-            seen=told_to(feed, controller, _seen(say, as_json=as_json), say),
+            seen=told_to(follower, controller, _seen(say, as_json=as_json), say),
             gauges=gauges,
             check=check,
         )

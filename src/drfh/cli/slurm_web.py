@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,18 +16,30 @@ if TYPE_CHECKING:
     from drfh.cli.slurm_options import OpenSite
     from drfh.engines.slurm.controller import Controller, Cycle
     from drfh.web.feed import Feed
+    from drfh.web.follower import Follower
 
-__all__ = ["WebOption", "WebPortOption", "open_view", "port_of", "told_to", "watch_in_browser"]
+__all__ = [
+    "Place",
+    "WebHostOption",
+    "WebOption",
+    "WebPortOption",
+    "follow",
+    "open_view",
+    "told_to",
+    "view_at",
+    "watch_in_browser",
+]
 
-_PORT = 8437
+_HOST, _PORT = "127.0.0.1", 8437
 _PANEL = "Live view"
+_LATE, _MISSED = 15.0, 3  # seconds without a look, and looks that were due, until pages say so
 
 WebOption = Annotated[
     bool,
     typer.Option(
         "--web",
         rich_help_panel=_PANEL,
-        help=f"Show the cluster in a browser, on port {_PORT} of 127.0.0.1.",
+        help=f"Show the cluster in a browser, on port {_PORT} of {_HOST}.",
     ),
 ]
 WebPortOption = Annotated[
@@ -39,26 +52,50 @@ WebPortOption = Annotated[
         help="The same on another port (0: any free one).",
     ),
 ]
+WebHostOption = Annotated[
+    str | None,
+    typer.Option(
+        "--web-host",
+        metavar="ADDRESS",
+        envvar="DRFH_SLURM_WEB_HOST",
+        rich_help_panel=_PANEL,
+        help="The same on another address; one that others can reach needs the token that is "
+        "printed at the start.",
+    ),
+]
 
 
-def port_of(web: bool, web_port: int | None) -> int | None:
-    """Return the port of the live view; None if nobody wants one.
+@dataclass(frozen=True)
+class Place:
+    """Where a live view is served."""
+
+    host: str
+    port: int
+
+
+def view_at(web: bool, host: str | None, port: int | None) -> Place | None:
+    """Return where the live view is served; None if nobody wants one.
 
     Examples
     --------
-    >>> port_of(False, None), port_of(True, None), port_of(False, 0)
-    (None, 8437, 0)
+    >>> view_at(False, None, None), view_at(True, None, 0)
+    (None, Place(host='127.0.0.1', port=0))
     """
-    if web_port is None and not web:
+    if host is None and port is None and not web:
         return None
-    from drfh.web.live_server import check_web
+    from drfh.web.server import needs_nicegui
 
-    check_web()
-    return _PORT if web_port is None else web_port
+    needs_nicegui()
+    return Place(_HOST if host is None else host, _PORT if port is None else port)
 
 
 def open_view(
-    stack: ExitStack, title: str, how: str, port: int, say: Callable[[str], None]
+    stack: ExitStack,
+    title: str,
+    how: str,
+    place: Place,
+    say: Callable[[str], None],
+    pause: float = 0.0,
 ) -> Feed | None:
     """Serve a live view until the stack is closed, and say where it is.
 
@@ -68,34 +105,57 @@ def open_view(
         Closes it.
     title, how
         What the cluster is called, and how it is shared.
-    port
-        0: any free one.
+    place
+        Where.
     say
         Told where it is.
+    pause
+        Seconds between two looks.
 
     Returns
     -------
     Feed or None
-        What is to be told of each round; None if pages cannot be served, which must not keep a
-        controller from its work.
+        What is to be told; None if pages cannot be served, which must not keep a controller from
+        its work.
     """
     from drfh.web.feed import Feed
-    from drfh.web.live_server import serve_live
+    from drfh.web.live_server import live_site
 
-    feed = Feed(title, how)
+    feed = Feed(title, how, late=max(_LATE, _MISSED * pause))
     try:
-        server = stack.enter_context(serve_live(feed, port))
+        site = stack.enter_context(live_site(feed, place.port, place.host))
     except DrfhError:
         raise
     except Exception as error:
         say(f"there is no live view ({type(error).__name__}: {error})")
         return None
-    say(f"live view: {server.url}")
+    say(f"live view: {site.address.url}")
+    if site.address.token:
+        say("whoever has this address sees the page; the token is printed only here")
     return feed
 
 
+def follow(stack: ExitStack, feed: Feed | None, say: Callable[[str], None]) -> Follower | None:
+    """Return what a controller tells of its rounds until the stack is closed, if there is a view.
+
+    Parameters
+    ----------
+    stack
+        Closes it.
+    feed
+        The live view; None if there is none.
+    say
+        Told once if it cannot follow.
+    """
+    if feed is None:
+        return None
+    from drfh.web.follower import Follower
+
+    return stack.enter_context(Follower(feed, say))
+
+
 def told_to(
-    feed: Feed | None,
+    follower: Follower | None,
     controller: Controller,
     seen: Callable[[Cycle], None],
     say: Callable[[str], None],
@@ -104,16 +164,16 @@ def told_to(
 
     Parameters
     ----------
-    feed
-        The live view; None if there is none.
+    follower
+        Follows the controller for the live view; None if there is none.
     controller
         Who goes round.
     seen
         What was done before.
     say
-        Told once if the live view cannot follow.
+        Told once if the live view cannot be told.
     """
-    if feed is None:
+    if follower is None:
         return seen
     failed = False
 
@@ -121,18 +181,18 @@ def told_to(
         nonlocal failed
         seen(done)
         try:
-            feed.round(controller, done)
+            follower.round(controller, done)
             failed = False
         except Exception as error:  # a page is not worth a round
             if not failed:
-                say(f"the live view could not follow ({type(error).__name__}: {error})")
+                say(f"the live view could not be told ({type(error).__name__}: {error})")
             failed = True
 
     return after
 
 
 def watch_in_browser(
-    look: Callable[[], OpenSite], seconds: float, port: int, say: Callable[[str], None]
+    look: Callable[[], OpenSite], seconds: float, place: Place, say: Callable[[str], None]
 ) -> None:
     """Show a cluster in a browser that somebody else controls, until Ctrl-C; nothing is touched.
 
@@ -142,8 +202,8 @@ def watch_in_browser(
         Finds the cluster; again each time, as a controller may start or start again.
     seconds
         Between two looks.
-    port
-        0: any free one.
+    place
+        Where it is served.
     say
         Told where it is.
     """
@@ -152,7 +212,7 @@ def watch_in_browser(
     how = f"{first.mirror.policy.name}, by {site.site.user_by}; a view that only looks"
     try:
         with ExitStack() as stack:
-            feed = open_view(stack, site.name, how, port, say)
+            feed = open_view(stack, site.name, how, place, say, seconds)
             if feed is None:
                 return
             feed.look(first)

@@ -2,6 +2,7 @@
 
 One thread looks at the cluster and tells the feed; pages in other threads take snapshots. All
 work that needs the brain is done by the one who looks, so that nothing is read while it changes.
+Beside a controller that is not the controller: see :mod:`drfh.web.follower`.
 """
 
 from __future__ import annotations
@@ -12,29 +13,26 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from drfh.engines.slurm.live import Live
 from drfh.engines.slurm.status import Status, status_of
 from drfh.engines.slurm.why import check_job, why_job
 from drfh.engines.wanted import Wanted, WantedTask
-from drfh.web.happened import Event, changes, done_in, remarks
+from drfh.web.happened import Event, changes, remarks
 from drfh.web.history import Columns, History, Moment
 from drfh.web.nodes import NodeMap, node_map
 from drfh.web.waits import Waits, WaitsDesk
-
-if TYPE_CHECKING:
-    from drfh.engines.slurm.controller import Controller, Cycle
 
 __all__ = ["Answer", "Feed", "Snapshot"]
 
 _MOST_EVENTS = 300
 _MOST_ANSWERS = 50
 _MOST_QUESTIONS = 20
-_SHORTEST_PAUSE, _LONG_PAUSE = 1.0, 10.0  # seconds between two looks: watched, and not
+_SHORTEST_PAUSE, _LONG_PAUSE = 0.5, 10.0  # seconds between two looks: watched, and not
 _LEAST_BUDGET, _PART = 0.1, 0.5  # seconds for why jobs wait: of what the numbers took
 _WATCHED = 5.0  # seconds after a page has asked
-_RATIO, _LONG_RATIO = 4.0, 9.0  # a look of a second is followed by so many without
+_RATIO, _LONG_RATIO = 1.0, 9.0  # a look of a second is followed by so many without
+_LATE = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +68,8 @@ class Snapshot:
         Jobs placed since the start.
     wanted
         Servers and tasks of the look.
+    nodes
+        The nodes as cells of a heat map.
     """
 
     version: int = 0
@@ -82,11 +82,7 @@ class Snapshot:
     trouble: str = ""
     placed: int = 0
     wanted: Wanted = field(default_factory=lambda: Wanted({}, {}))
-
-    @cached_property
-    def nodes(self) -> NodeMap:
-        """The nodes as cells of a heat map."""
-        return node_map(() if self.status is None else self.status.nodes)
+    nodes: NodeMap = field(default_factory=lambda: node_map(()))
 
     @cached_property
     def on_nodes(self) -> Mapping[str, list[tuple[str, WantedTask]]]:
@@ -105,6 +101,8 @@ class Feed:
     ----------
     title, how
         As of :class:`Snapshot`.
+    late
+        Seconds without a look, from which on pages say so.
     clock
         Seconds that only rise.
 
@@ -121,12 +119,18 @@ class Feed:
     >>> feed.look(understood(look([node], [job], 0.0), Site()))
     >>> seen = feed.snapshot()
     >>> seen.version, seen.status.distance, seen.waits[0].answers
-    (1, 1.0, {'7': 'job 7 of ann can start when its turn comes: 1 server has room.'})
+    (2, 1.0, {'7': 'job 7 of ann can start when its turn comes: 1 server has room.'})
     """
 
     def __init__(
-        self, title: str = "", how: str = "", *, clock: Callable[[], float] = time.monotonic
+        self,
+        title: str = "",
+        how: str = "",
+        *,
+        late: float = _LATE,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.late = late
         self._clock = clock
         self._lock = threading.Lock()
         self._now = Snapshot(title=title, how=how)
@@ -137,19 +141,18 @@ class Feed:
         self._desk = WaitsDesk()
         self._before: Live | None = None
         self._placed = self._placed_before = 0
-        self._next = self._watched = -float("inf")
+        self._troubled = self._next = self._watched = -float("inf")
 
     # The one who looks
 
-    def round(self, controller: Controller, done: Cycle) -> None:
-        """Take what a round of the controller did; look closer if it is time for that."""
-        self._events.extend(done_in(done))
-        self._placed += len(done.placed)
-        if self.due():
-            self.look(_settled(controller, done), starts=False)
+    def happened(self, events: Iterable[Event], placed: int = 0) -> None:
+        """Take what was done, and how many jobs were placed by that."""
+        with self._lock:
+            self._events.extend(events)
+            self._placed += placed
 
     def due(self) -> bool:
-        """Return whether it is time for a look: they take the one who looks from its own work."""
+        """Return whether it is time for a look: a large cluster takes a while to look at."""
         return self._clock() >= self._next or bool(self._questions)
 
     def look(self, live: Live, *, starts: bool = True) -> None:
@@ -160,16 +163,18 @@ class Feed:
         live
             The look.
         starts
-            Whether jobs that started are events; not where :meth:`round` tells what was placed.
+            Whether jobs that started are events; not where :meth:`happened` tells what was placed.
         """
         began = self._clock()
         status = status_of(live)
         budget = max(_LEAST_BUDGET, _PART * (self._clock() - began))
+        self.happened(changes(self._before, live, starts=starts))
+        self._before = live
+        self.take(status, self._now.waits, live.view.wanted)  # words take longer than numbers
         waits = self._desk.look(live, status, budget)
         self._answer(live)
-        self._events.extend(changes(self._before, live, starts=starts))
-        self._before = live
-        self.take(status, waits, live.view.wanted)
+        with self._lock:
+            self._publish(waits=waits)
         cost = self._clock() - began
         watched = began - self._watched < _WATCHED
         pause = max(_SHORTEST_PAUSE, _RATIO * cost)
@@ -187,24 +192,30 @@ class Feed:
         waits, wanted
             As of :class:`Snapshot`.
         """
-        self._events.extend(remarks(self._now.status, status))
-        moment = _moment(status, self._placed - self._placed_before)
-        self._placed_before = self._placed
+        new = remarks(self._now.status, status)
+        nodes = node_map(status.nodes)
+        wanted = Wanted({}, {}) if wanted is None else wanted
         with self._lock:
-            self._history.add(moment)
-            wanted = Wanted({}, {}) if wanted is None else wanted
-            self._publish(status=status, waits=tuple(waits), trouble="", wanted=wanted)
+            self._events.extend(new)
+            self._history.add(_moment(status, self._placed - self._placed_before))
+            self._placed_before = self._placed
+            # Trouble that came while an older look was thought about stays.
+            trouble = self._now.trouble if status.time < self._troubled else ""
+            self._publish(
+                status=status, waits=tuple(waits), trouble=trouble, wanted=wanted, nodes=nodes
+            )
 
     def trouble(self, words: str, when: float | None = None) -> None:
         """Take why there is no look now."""
-        if words != self._now.trouble:
-            self._events.append(Event(time.time() if when is None else when, "trouble", words))
-            with self._lock:
+        with self._lock:
+            self._troubled = time.time() if when is None else when
+            if words != self._now.trouble:
+                self._events.append(Event(self._troubled, "trouble", words))
                 self._publish(trouble=words)
 
     def note(self, words: str, when: float | None = None) -> None:
         """Take a line for the events."""
-        self._events.append(Event(time.time() if when is None else when, "note", words))
+        self.happened([Event(time.time() if when is None else when, "note", words)])
 
     def _answer(self, live: Live) -> None:
         while self._questions:
@@ -271,15 +282,3 @@ def _moment(status: Status, placed: int) -> Moment:
         waiting=sum(user.waiting for user in status.users),
         placed=placed,
     )
-
-
-def _settled(controller: Controller, done: Cycle) -> Live:
-    """Return the cluster after a round: what was placed has its node, as the brain has it."""
-    view, placed = done.view, controller.mirror.placed
-    if placed:
-        tasks = dict(view.wanted.tasks)
-        for name, node in placed.items():
-            tasks[name] = replace(tasks[name], on=node)
-        wanted = replace(view.wanted, tasks=tasks)
-        view = replace(view, wanted=wanted, released={**view.released, **placed})
-    return Live(controller.site, done.picture, view, controller.mirror)

@@ -117,7 +117,8 @@ export default {
         <span v-if="bars" v-for="(name, i) in names" :key="i">
           <i :style="{ display: 'inline-block', width: '.8rem', height: '.8rem',
              background: colours[i % colours.length] }"></i>{{ name }}</span>
-        <span v-else>empty <canvas ref="scale" width="120" height="12"></canvas> full</span>
+        <span v-else>{{ shaded() }}: empty <canvas ref="scale" width="120" height="12"></canvas> full</span>
+        <span v-if="!bars && shown === 'all' && names.length > 1">larger cells show all</span>
         <span><canvas ref="closing" width="14" height="14"></canvas>takes nothing new</span>
         <span><canvas ref="down" width="14" height="14"></canvas>down</span>
       </div>
@@ -298,6 +299,9 @@ export default {
         this.dots.levels[level] = dots[Math.floor(((level - 1) * (STEPS - 1)) / (FULL - 1))];
       this.dots.levels[0] = dot(EMPTY[this.scheme]);
       this.dots.levels[FULL] = dots[STEPS - 1];
+    },
+    shaded() {  // what the shades are of; bars need room
+      return this.shown[0] === "r" ? this.names[+this.shown.slice(1)] : "fullest resource";
     },
     font() { return `600 12px ${getComputedStyle(this.$el).fontFamily}`; },
     repaint() {

@@ -87,7 +87,7 @@ export default {
       const { look } = this, wide = this.$el.clientWidth >= 560, whole = this.whole();
       const last = 1000 * (this.times.at(-1) ?? 0);
       const first = Math.max(1000 * (this.times[0] ?? 0), last - this.span);
-      const room = this.ends && this.series.length ? (wide ? 110 : 76) : 14;
+      const room = this.ends && this.series.length ? (wide ? 122 : 88) : 14;
       this.$el.dataset.points = this.times.length;
       this.$el.dataset.last = JSON.stringify(this.rows.map((row) => row.at(-1) ?? null));
       this.chart.setOption({
@@ -128,8 +128,9 @@ export default {
           color: line.colour, opacity: line.dashed ? 0.9 : 1 },
         areaStyle: line.filled ? { color: line.colour, opacity: 0.18 } : undefined,
         endLabel: this.ends && !line.dashed
-          ? { show: true, formatter: line.name, color: look.ink, fontSize: 12, distance: 6,
-              width: wide ? 96 : 62, overflow: "truncate", lineHeight: 16, minMargin: 2 }
+          ? { show: true, formatter: () => `{spot|■} ${line.name}`, color: look.ink, fontSize: 12,
+              distance: 6, width: wide ? 108 : 74, overflow: "truncate", lineHeight: 16,
+              minMargin: 2, rich: { spot: { color: line.colour, fontSize: 10 } } }
           : { show: false },
         labelLayout: { moveOverlap: "shiftY" },
       };

@@ -1,6 +1,6 @@
 """The live view: who has what over time, who waits and why, how full the nodes are, what happened.
 
-A page of its own for each browser tab. It asks the feed once a second, and sends to the browser
+A page of its own for each browser tab. It asks the feed twice a second, and sends to the browser
 only what is new.
 """
 
@@ -35,10 +35,14 @@ from drfh.web.live_words import (
 
 __all__ = ["LivePage"]
 
-_PERIOD = 1.0  # seconds
+_PERIOD = 0.5  # seconds
 _POINTS = 900
+_PRIMARY = "#2a6fb0"  # white on it can be read
 _LINES = 6  # users that are drawn unless somebody chooses
-_LATE = 15.0  # seconds without a look, from which on the page says so
+_LOST = (
+    "There is no connection to drfh any more: it has stopped, or cannot be reached. What is shown "
+    "is as it was seen last; it goes on by itself when drfh is back."
+)
 _SCHEMES = {"auto": None, "light": False, "dark": True}
 
 
@@ -65,6 +69,7 @@ class LivePage:
         """Make all parts of the page and fill them for the first time."""
         ui.add_css(LIVE_STYLE)
         self.dark = ui.dark_mode(None)
+        ui.colors(primary=_PRIMARY)
         with ui.element("main").classes("live"):
             self._build_top()
             with _section("shares", "Shares over time"):
@@ -86,6 +91,8 @@ class LivePage:
                 self.heat = Heat(words=self._node_words, height=520).props("data-testid=live-heat")
             with _section("events", "What happened"):
                 self.events = _Html("live-events")
+                self.events.box.classes("events-box")
+                self.events.box.props("tabindex=0 role=region aria-labelledby=h-events")
         self.tick()
         ui.timer(_PERIOD, self.tick)
 
@@ -96,11 +103,13 @@ class LivePage:
                 self.how = _text("div", "live-how", "soft")
                 self.seen = _text("div", "live-seen", "soft")
             with ui.element("div").classes("tools"):
-                self.pause = ui.button("pause", icon="pause", on_click=self._pause)
+                self.pause = ui.button("pause", icon="pause", on_click=self._pause, color=None)
                 self.pause.props("outline no-caps dense padding='4px 12px' data-testid=live-pause")
                 schemes = ui.toggle(list(_SCHEMES), value="auto", on_change=self._scheme)
                 schemes.props("no-caps dense padding='4px 10px' data-testid=live-scheme")
                 schemes.props("aria-label='light or dark'")
+        # Shown by the style alone: who could tell is no longer there.
+        _text("div", "live-lost", "trouble lost").props("role=alert").set_text(_LOST)
         self.trouble = _text("div", "live-trouble", "trouble").props("role=alert")
         self.trouble.set_visibility(False)
         self.numbers = ui.element("div").classes("facts").props("data-testid=live-facts")
@@ -121,7 +130,7 @@ class LivePage:
         with ui.element("div").classes("pick"):
             self.job = ui.input("job, such as 12 or 12_3").props("dense outlined")
             self.job.props("data-testid=live-job").on("keydown.enter", self._ask)
-            ask = ui.button("why?", on_click=self._ask).props("outline no-caps dense")
+            ask = ui.button("why?", on_click=self._ask, color=None).props("outline no-caps dense")
             ask.props("padding='4px 12px' data-testid=live-ask")
         self.answer = _text("div", "live-answer", "answer").props("aria-live=polite")
         self.answer.set_visibility(False)
@@ -211,8 +220,8 @@ class LivePage:
             self.seen.set_text(
                 f"seen at {when}" + (f", {seconds(int(age))} ago" if age > 2 else "")
             )
-            if age > _LATE and not now.trouble:
-                self._warn(f"No new look for {seconds(int(age))}.")
+            if age > self.feed.late and not now.trouble:
+                self._warn(f"No new look for {seconds(int(age))}: what is shown is old.")
                 return
         if not self.broken:
             self._warn(now.trouble)
@@ -249,7 +258,8 @@ class LivePage:
              lambda found: [found.waiting, found.placed], "Jobs that wait, over time."),
         ]  # fmt: skip
         for chart, lines, rows, told in charts:
-            whole = self.another_span or chart.lines != tuple(lines)
+            back = now.status.time < chart.last  # the clock was: there may be a new history
+            whole = self.another_span or back or chart.lines != tuple(lines)
             since = -np.inf if whole else chart.last
             found = self.feed.columns(self.span, users, since)
             if whole:

@@ -1,15 +1,15 @@
 """How the live view looks, light and dark, wide and narrow."""
 
-from drfh.report.style import FONT
+from drfh.report.style import DARK, FONT, LIGHT
 
 __all__ = ["LIVE_STYLE"]
 
 LIVE_STYLE = (
+    f"""
+:root {{ {LIGHT} --card: #f6f8fb; --focus: #b23cf5; }}
+body.body--dark {{ {DARK} --card: #1b212b; --focus: #ffd24a; }}
+"""
     """
-:root { --ink: #1c2330; --soft: #5a6475; --paper: #ffffff; --line: #d9dee7; --bar: #2d7dc4;
-        --bad: #b3261e; --good: #1b7f3b; --card: #f6f8fb; }
-body.body--dark { --ink: #e6e9ef; --soft: #9aa4b5; --paper: #14181f; --line: #2c3440;
-        --bar: #72a6d8; --bad: #ff8f86; --good: #7bd88f; --card: #1b212b; }
 body { font-family: FONT; color: var(--ink); background: var(--paper) !important; }
 .nicegui-content { padding: 0; align-items: stretch; }
 .live { box-sizing: border-box; width: 100%; max-width: 100rem; margin: 0 auto;
@@ -26,7 +26,12 @@ body { font-family: FONT; color: var(--ink); background: var(--paper) !important
 .live .trouble { border-left: 4px solid var(--bad); padding: .5rem .8rem; margin: .8rem 0 0;
                  background: color-mix(in srgb, var(--bad) 10%, transparent);
                  overflow-wrap: anywhere; }
+.live .lost, #popup { display: none !important; }
+body:has(#popup[aria-hidden="false"]) .live .lost { display: block !important; }
+body:has(#popup[aria-hidden="false"]) .live :is(section, .facts) { opacity: .6; }
 .live section { margin-top: 1.6rem; min-width: 0; }
+.live :is(.events-box, .q-btn, .q-toggle):focus-visible { outline: 2px solid var(--focus);
+                 outline-offset: 2px; }
 .live .facts { display: grid; gap: .7rem; margin-top: 1rem;
                grid-template-columns: repeat(auto-fit, minmax(min(100%, 10rem), 1fr)); }
 .live .fact { background: var(--card); border: 1px solid var(--line); border-radius: 6px;
@@ -51,13 +56,15 @@ body { font-family: FONT; color: var(--ink); background: var(--paper) !important
               text-align: left; white-space: nowrap; }
 .live th { color: var(--soft); font-weight: 600; font-size: .875rem; }
 .live td.number, .live th.number { text-align: right; }
-.live td.name { font-weight: 600; overflow-wrap: anywhere; white-space: normal; min-width: 5rem; }
+.live td.name { font-weight: 600; overflow-wrap: anywhere; white-space: normal;
+              min-width: clamp(7rem, 18vw, 16rem); }
 .live td.strip { width: 40%; min-width: 8rem; }
 .live .meter { display: block; position: relative; height: .8rem; border-radius: 2px;
   background: linear-gradient(to right, var(--bar) var(--has), color-mix(in srgb, var(--ink) 8%,
   transparent) var(--has)); }
-.live .meter::after { content: ""; position: absolute; left: calc(var(--fair) - 1.5px);
-  top: -3px; bottom: -3px; width: 3px; background: var(--ink); }
+.live .meter::after { content: ""; position: absolute;
+  left: clamp(0px, calc(var(--fair) - 1.5px), calc(100% - 3px)); top: -3px; bottom: -3px;
+  width: 3px; background: var(--ink); }
 .live .meter.idle::after { content: none; }
 .live .waiting { display: grid; margin-top: .8rem; gap: .8rem 2rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
@@ -65,8 +72,8 @@ body { font-family: FONT; color: var(--ink); background: var(--paper) !important
 .live .waits p { margin: 0; overflow-wrap: anywhere; }
 .live .waits ul { margin: .2rem 0 0; padding-left: 1.1rem; list-style: disc; font-size: .9rem; }
 .live .waits li { margin: .1rem 0; overflow-wrap: anywhere; }
-.live ol.events { list-style: none; margin: 0; padding: 0; max-height: 24rem; overflow-y: auto;
-  font-size: .875rem; }
+.live .events-box { max-height: 24rem; overflow-y: auto; }
+.live ol.events { list-style: none; margin: 0; padding: 0; font-size: .875rem; }
 .live ol.events li { display: flex; gap: .8rem; padding: .15rem 0;
   border-bottom: 1px solid var(--line); }
 .live ol.events time { color: var(--soft); font-variant-numeric: tabular-nums; flex: none; }

@@ -5,24 +5,31 @@ from __future__ import annotations
 import logging
 import secrets
 import socket
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from drfh.errors import DrfhError, InputError
 from drfh.web.gate import Gate, is_loopback
 
-__all__ = ["Address", "Site", "listen", "needs_nicegui"]
+__all__ = ["Address", "MissingExtraError", "Site", "listen", "needs_nicegui"]
 
 _FIRST_PORT = 8090
 _TRIES = 20
 _ANYWHERE = ("0.0.0.0", "::", "")
 # What a lost connection may take to come back, in seconds.
 _PATIENCE = 30.0
+_LONGEST_START, _LONGEST_STOP = 30.0, 5.0  # seconds, beside something else
 
 
 class MissingExtraError(DrfhError):
     """The extra that pages need is not installed."""
+
+    exit_code = 2
 
 
 def needs_nicegui() -> None:
@@ -63,7 +70,12 @@ class Address:
         return f"http://{host}:{self.port}/" + (f"?token={self.token}" if self.token else "")
 
 
-def listen(host: str = "127.0.0.1", port: int | None = None) -> tuple[Address, socket.socket]:
+def listen(
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    *,
+    options: tuple[str, str] = ("--host", "--port"),
+) -> tuple[Address, socket.socket]:
     """Return an address and the open socket that listens there.
 
     Parameters
@@ -72,6 +84,8 @@ def listen(host: str = "127.0.0.1", port: int | None = None) -> tuple[Address, s
         An address or name of this machine; one that others can reach gets a token.
     port
         The port; 0: any; None: 8090, or one of those after it.
+    options
+        What host and port are called where they were given.
 
     Examples
     --------
@@ -81,7 +95,7 @@ def listen(host: str = "127.0.0.1", port: int | None = None) -> tuple[Address, s
     ('127.0.0.1', '')
     """
     if port is not None and not 0 <= port < 65_536:
-        raise InputError("--port", "must be from 0 to 65535", port)
+        raise InputError(options[1], "must be from 0 to 65535", port)
     wanted = [port] if port is not None else range(_FIRST_PORT, _FIRST_PORT + _TRIES)
     reason = ""
     for number in wanted:
@@ -90,7 +104,7 @@ def listen(host: str = "127.0.0.1", port: int | None = None) -> tuple[Address, s
                 host.strip("[]"), number, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
         except (OSError, UnicodeError):
-            raise InputError("--host", "must be an address of this machine", host) from None
+            raise InputError(options[0], "must be an address of this machine", host) from None
         try:
             listener = socket.create_server(place[:2], family=family, backlog=64)
         except OSError as error:
@@ -99,7 +113,7 @@ def listen(host: str = "127.0.0.1", port: int | None = None) -> tuple[Address, s
         token = "" if is_loopback(host) else secrets.token_urlsafe(16)
         return Address(host.strip("[]"), int(listener.getsockname()[1]), token), listener
     shown = _FIRST_PORT if port is None else port
-    raise InputError("--port", f"must be free on {host} ({reason})", shown)
+    raise InputError(options[1], f"must be free on {host} ({reason})", shown)
 
 
 class Site:
@@ -171,3 +185,38 @@ class Site:
     def stop(self) -> None:
         """End :meth:`run`, from another thread or a handler."""
         self._server.should_exit = True
+
+    # Beside something else
+
+    def start(self) -> Self:
+        """Serve from a thread of its own, which does not keep the program alive.
+
+        No signal is handled, and what goes wrong with a page is no news for a terminal.
+        """
+        logging.getLogger("nicegui").setLevel(logging.CRITICAL)
+        self._thread = threading.Thread(target=self._beside, name="drfh-web", daemon=True)
+        self._thread.start()
+        end = time.monotonic() + _LONGEST_START
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > end:
+                self.stop()
+                raise RuntimeError("the page could not be served")
+            time.sleep(0.01)
+        return self
+
+    def _beside(self) -> None:
+        # Uvicorn ends the program (SystemExit) where it cannot start: not one that is not its own.
+        with suppress(Exception, SystemExit):
+            self.run()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+        self._thread.join(_LONGEST_STOP)

@@ -6,6 +6,7 @@ Everything is started in one directory and stopped by process id: the cluster is
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -123,6 +124,8 @@ class Demo(Stopping):
         Where the event log goes.
     visitors
         Who comes.
+    web_port
+        Where the controller serves its live view; 0: any free port, None: it does not.
 
     Attributes
     ----------
@@ -136,6 +139,7 @@ class Demo(Stopping):
     policy: str = "best-fit-drfh"
     log: Path | None = None
     visitors: Sequence[Visitor] = VISITORS
+    web_port: int | None = None
     moments: list[Moment] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -179,6 +183,8 @@ class Demo(Stopping):
         words += ["--user-by=account", f"--partition={PARTITION}", "--interval=0.5"]
         if self.log is not None:
             words.append(f"--record={self.log.absolute()}")
+        if self.web_port is not None:
+            words.append(f"--web-port={self.web_port}")
         with self._said.open("wb") as said:
             self._controller = subprocess.Popen(
                 words,
@@ -189,6 +195,12 @@ class Demo(Stopping):
                 start_new_session=True,  # Ctrl-C is for us: we stop it when all has been seen
             )
         self.sandbox.wait(self._controls, 60, "the controller")
+
+    @property
+    def live_view(self) -> str:
+        """Address of the live view; empty if there is none."""
+        found = re.search(r"live view: (\S+)", self._said.read_text(errors="replace"))
+        return found[1] if found else ""
 
     @property
     def _said(self) -> Path:
