@@ -36,10 +36,11 @@ class Site:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line)
-            if "Ctrl-C" in line:
-                self._ready.set()
+        with self.process.stdout as said:  # else whatever test runs later is blamed for it
+            for line in said:
+                self.lines.append(line)
+                if "Ctrl-C" in line:
+                    self._ready.set()
         self._ready.set()
 
 
