@@ -242,7 +242,7 @@ def piece_table(piece: Piece) -> Markup:
         ]
         for user in listed
     ]
-    shown = table(["user", "jobs", "tasks", "the first at", "a task takes"], rows)
+    shown = table(["user", "jobs", "tasks", "first at", "a task takes"], rows, "tight")
     if len(listed) < users:
         words = f"The {len(listed)} of {users:,} users with the most tasks."
         return Markup(shown + tag("p", words, "note"))

@@ -47,7 +47,11 @@ STAGE_STYLE = """
   position: sticky; top: 3.4rem; z-index: 20; background: var(--paper); padding: .4rem 0; }
 /* What scrolls by itself would keep the slider from staying in sight. */
 .q-tab-panels:has(.slide), .q-panel:has(.slide), .q-tab-panel:has(.slide) { overflow: visible; }
-@media (max-width: 44rem) { .drfh-panel .slide { position: static; } }
+@media (max-width: 44rem) {
+  .drfh-panel .slide { position: static; }
+  .drfh-panel table.tight { font-size: .9rem; }
+  .drfh-panel table.tight th, .drfh-panel table.tight td { padding-right: .45rem; }
+  .drfh-panel table.tight th { white-space: normal; vertical-align: bottom; } }
 .drfh-panel .drfh-slide { flex: 1 1 14rem; min-width: 8rem; height: 2rem; margin: 0;
   accent-color: var(--bar); cursor: pointer; }
 .drfh-panel .slide .at { min-width: 6.5rem; font-weight: 600; font-variant-numeric: tabular-nums; }

@@ -132,7 +132,7 @@ def user_table(films: Sequence[Film], frames: Sequence[Frame]) -> Markup:
     head = ["user"]
     for film, level in zip(films, fair, strict=True):
         after = f", {film.policy}" if several else ""
-        head += [f"share{after}", *(["fair"] if level is not None else []), "running", "waiting"]
+        head += [f"share{after}", *(["fair"] if level is not None else []), "run", "wait"]
     rows: list[list[Content]] = []
     for user in listed:
         row: list[Content] = [Cell(tag("b", users[user]))]
@@ -144,7 +144,7 @@ def user_table(films: Sequence[Film], frames: Sequence[Frame]) -> Markup:
             row += [Cell(f"{frame.running[user]:,}", "number")]
             row += [Cell(f"{frame.waiting[user]:,}", "number")]
         rows.append(row)
-    shown = table(head, rows, "first-stays")
+    shown = table(head, rows, "tight first-stays")
     if len(listed) == len(users):
         return shown
     words = f"The {len(listed)} of {len(users):,} users with the largest shares."
@@ -172,7 +172,7 @@ def summary_table(films: Sequence[Film]) -> Markup:
         add("put back when servers left", [f"{n['tasks']['evictions']:,}" for n in numbers])
     if any(n["tasks"]["never"] for n in numbers):
         add("fit on no server", [f"{n['tasks']['never']:,}" for n in numbers])
-    return table(["whole run", *(film.policy for film in films)], rows)
+    return table(["whole run", *(film.policy for film in films)], rows, "tight")
 
 
 def _of(part: int, whole: int) -> str:
