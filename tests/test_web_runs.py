@@ -211,8 +211,8 @@ def test_a_run_its_figures_and_another_one(browser: Any, site: Site, folder: Pat
         expect(lines).to_have_count(2)
         # A part of the time, in all figures alike; it is still there after a look elsewhere.
         page.part("runs-span").locator(".q-slider__thumb").first.focus()
-        for _ in range(30):
-            page.page.keyboard.press("ArrowRight")
+        for _ in range(3):
+            page.page.keyboard.press("Control+ArrowRight")
         for _ in range(2):
             marks(page, "utilisation")
             for plot in ("utilisation", "tasks"):
