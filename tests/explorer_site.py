@@ -146,7 +146,7 @@ class Seen:
 
     def wait_for(self, table: str, row: int, field: str, text: str) -> None:
         """Wait until a cell shows a text."""
-        self.expect(self.cell(table, row, field)).to_have_text(text, timeout=20_000)
+        self.expect(self.cell(table, row, field)).to_have_text(text)
 
     def nameless(self) -> list[str]:
         """Return what can be used or read in a table, but has no name for a screen reader."""
@@ -171,6 +171,7 @@ class Seen:
         """Return what waits for an element to be as it should."""
         from playwright.sync_api import expect
 
+        expect.set_options(timeout=20_000)
         return expect(element)
 
     def close(self) -> None:

@@ -505,7 +505,6 @@ def test_light_and_dark_are_kept(browser: Any, site: Site) -> None:
         check_users(page, paper())
         background = "getComputedStyle(document.body).backgroundColor"
         assert page.page.evaluate(background) == "rgb(20, 24, 31)"
-        page.page.wait_for_timeout(500)  # it asks how the page looks
         page.part("scheme").click()
         page.page.wait_for_function(f"{background} === 'rgb(255, 255, 255)'")
         page.page.reload()

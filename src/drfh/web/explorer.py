@@ -243,9 +243,9 @@ class Explorer(Desk):
             close.props('flat dense round size=sm aria-label="close"')
         self._trouble.set_visibility(True)
 
-    def flip_scheme(self) -> None:
-        """Make the page dark if it is light, and light if it is dark."""
-        name = "light" if self.dark else "dark"
+    def flip_scheme(self, *, dark: bool) -> None:
+        """Make the page dark if it is light, and light if it is dark now."""
+        name = "light" if dark else "dark"
         self._scheme.value = name == "dark"
         cookie = f"{_SCHEME}={name}; path=/; max-age=31536000; samesite=lax"
         ui.run_javascript(f"document.cookie = '{cookie}'")

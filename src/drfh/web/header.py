@@ -67,7 +67,13 @@ class Header:
                 self.redo = icon_button("redo", "redo", "redo", page.redo_clicked)
                 icon_button("upload_file", "open a file", "open-file", page.files.pick)
                 icon_button("link", "share", "share", page.share)
-                self.light = icon_button("dark_mode", "light or dark", "scheme", page.flip_scheme)
+                self.light = icon_button("dark_mode", "light or dark", "scheme", None)
+                # The browser knows how it looks now, the page perhaps not yet.
+                self.light.on(
+                    "click",
+                    lambda event: page.flip_scheme(dark=bool(event.args)),
+                    js_handler="() => emit(Quasar.Dark.isActive)",
+                )
 
     def show(self) -> None:
         """Show the state of the page."""
