@@ -10,7 +10,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +21,7 @@ import numpy as np
 import pytest
 
 from drfh.cli import main
+from drfh.cli.slurm_web import Place, follow
 from drfh.engines.mirror import Mirror
 from drfh.engines.slurm.controller import Controller, Cycle
 from drfh.engines.slurm.live import Live, understood
@@ -273,6 +276,33 @@ def test_a_view_that_cannot_follow_says_so_once_and_recovers(
     assert follower.step()
     assert feed.snapshot().trouble == ""
     assert feed.snapshot().status is not None
+
+
+def test_rounds_that_fail_are_trouble_and_going_on_is_not() -> None:
+    ours, feed = Busy(), Feed()
+    follower = Follower(feed)
+    for _ in range(2):  # twice alike
+        follower.failed("slurmctld does not answer", 1)
+        assert feed.snapshot().trouble == "slurmctld does not answer"
+        follower.failed("goes on after 1 rounds that failed", 1)
+        done = ours.round()
+        now = replace(done, picture=replace(done.picture, time=time.time()))
+        follower.round(ours.controller, now)
+        feed.ask("1")
+        assert follower.step()
+        assert feed.snapshot().trouble == ""
+    kinds = Counter(event.kind for event in feed.snapshot().events)
+    assert (kinds["trouble"], kinds["note"]) == (2, 2)
+
+
+def test_a_taken_port_does_not_keep_a_controller_from_its_work() -> None:
+    pytest.importorskip("nicegui")
+    said: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as taken, ExitStack() as stack:
+        place = Place("127.0.0.1", taken.getsockname()[1])
+        assert follow(stack, "a cluster", "", place, said.append, 1.0) is None
+    [line] = said
+    assert line.startswith("there is no live view (--web-port must be free on 127.0.0.1")
 
 
 def test_trouble_is_not_over_because_of_an_older_look() -> None:

@@ -29,7 +29,6 @@ from drfh.cli.slurm_web import (
     WebOption,
     WebPortOption,
     follow,
-    open_view,
     told_to,
     view_at,
 )
@@ -143,10 +142,9 @@ def run(
             controller.noted = stack.enter_context(_Journal(record_to, header, say, batch)).note
         reload = _reload(controller, weights, say)
         how = f"{mirror.policy.name} places jobs by {site.user_by}, in {_where(site)}"
-        feed = None
+        follower = None
         if place is not None:
-            feed = open_view(stack, opened.name, how, place, say, interval)
-        follower = follow(stack, feed, say)
+            follower = follow(stack, opened.name, how, place, say, interval)
 
         def check() -> None:
             held.check()
@@ -155,8 +153,8 @@ def run(
 
         def tell(line: str) -> None:
             say(line)
-            if feed is not None and service.failures:
-                feed.trouble(line)
+            if follower is not None and service.failures:
+                follower.failed(line, service.failures)
 
         service = Service(
             controller,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drfh.errors import DrfhError
+from drfh.errors import DrfhError, InputError
 
 if TYPE_CHECKING:
     from drfh.cli.slurm_options import OpenSite
@@ -86,6 +86,8 @@ def view_at(web: bool, host: str | None, port: int | None) -> Place | None:
     from drfh.web.server import needs_nicegui
 
     needs_nicegui()
+    if port is not None and not 0 <= port < 65_536:
+        raise InputError("--web-port", "must be from 0 to 65535", port)
     return Place(_HOST if host is None else host, _PORT if port is None else port)
 
 
@@ -95,8 +97,8 @@ def open_view(
     how: str,
     place: Place,
     say: Callable[[str], None],
-    pause: float = 0.0,
-) -> Feed | None:
+    pause: float,
+) -> Feed:
     """Serve a live view until the stack is closed, and say where it is.
 
     Parameters
@@ -111,46 +113,44 @@ def open_view(
         Told where it is.
     pause
         Seconds between two looks.
-
-    Returns
-    -------
-    Feed or None
-        What is to be told; None if pages cannot be served, which must not keep a controller from
-        its work.
     """
     from drfh.web.feed import Feed
     from drfh.web.live_server import live_site
 
     feed = Feed(title, how, late=max(_LATE, _MISSED * pause))
-    try:
-        site = stack.enter_context(live_site(feed, place.port, place.host))
-    except DrfhError:
-        raise
-    except Exception as error:
-        say(f"there is no live view ({type(error).__name__}: {error})")
-        return None
+    site = stack.enter_context(live_site(feed, place.port, place.host))
     say(f"live view: {site.address.url}")
     if site.address.token:
         say("whoever has this address sees the page; the token is printed only here")
     return feed
 
 
-def follow(stack: ExitStack, feed: Feed | None, say: Callable[[str], None]) -> Follower | None:
-    """Return what a controller tells of its rounds until the stack is closed, if there is a view.
+def follow(
+    stack: ExitStack,
+    title: str,
+    how: str,
+    place: Place,
+    say: Callable[[str], None],
+    pause: float,
+) -> Follower | None:
+    """Serve a live view of a controller, and return what is to be told of its rounds.
+
+    None if there can be no view, such as on a port that is taken: that is said, and must not keep
+    a controller from its work.
 
     Parameters
     ----------
-    stack
-        Closes it.
-    feed
-        The live view; None if there is none.
-    say
-        Told once if it cannot follow.
+    stack, title, how, place, say, pause
+        As of :func:`open_view`.
     """
-    if feed is None:
-        return None
     from drfh.web.follower import Follower
 
+    try:
+        feed = open_view(stack, title, how, place, say, pause)
+    except Exception as error:
+        kind = "" if isinstance(error, DrfhError) else f"{type(error).__name__}: "
+        say(f"there is no live view ({kind}{error})")
+        return None
     return stack.enter_context(Follower(feed, say))
 
 
@@ -213,8 +213,6 @@ def watch_in_browser(
     try:
         with ExitStack() as stack:
             feed = open_view(stack, site.name, how, place, say, seconds)
-            if feed is None:
-                return
             feed.look(first)
             while True:
                 time.sleep(seconds)

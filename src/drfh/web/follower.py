@@ -58,17 +58,29 @@ class Follower:
         self._news = threading.Condition()
         self._newest: _Round | None = None
         self._stopping = self._failed = False
+        self._failures = 0  # rounds of the controller, in a row
         self._mirror: Mirror | None = None
         self._thread = threading.Thread(target=self._run, name="drfh-follower", daemon=True)
 
     def round(self, controller: Controller, done: Cycle) -> None:
         """Take what a round did; called by the controller, and over in no time."""
-        mirror = controller.mirror
+        self._failures, mirror = 0, controller.mirror
         left = _Round(controller.site, done.picture, done.view, dict(mirror.placed), mirror.policy)
         self.feed.happened(done_in(done), len(done.placed))
         with self._news:
             self._newest = left
             self._news.notify()
+
+    def failed(self, words: str, failures: int) -> None:
+        """Take what the controller says of rounds that failed, of which there are so many by now.
+
+        That it goes on after them is no trouble.
+        """
+        if failures > self._failures:
+            self.feed.trouble(words)
+        else:
+            self.feed.note(words)
+        self._failures = failures
 
     def step(self) -> bool:
         """Look at the newest round, if there is one and it is time; return whether it did."""

@@ -30,8 +30,10 @@ body { font-family: FONT; color: var(--ink); background: var(--paper) !important
 body:has(#popup[aria-hidden="false"]) .live .lost { display: block !important; }
 body:has(#popup[aria-hidden="false"]) .live :is(section, .facts) { opacity: .6; }
 .live section { margin-top: 1.6rem; min-width: 0; }
-.live :is(.events-box, .q-btn, .q-toggle):focus-visible { outline: 2px solid var(--focus);
+.live :is(.events-box, .q-toggle):focus-visible { outline: 2px solid var(--focus);
                  outline-offset: 2px; }
+.live .q-btn:focus-visible { box-shadow: 0 0 0 2px var(--paper), 0 0 0 4px var(--focus);
+                 z-index: 1; }  /* Quasar's buttons have no outline */
 .live .facts { display: grid; gap: .7rem; margin-top: 1rem;
                grid-template-columns: repeat(auto-fit, minmax(min(100%, 10rem), 1fr)); }
 .live .fact { background: var(--card); border: 1px solid var(--line); border-radius: 6px;
