@@ -41,7 +41,11 @@ class QuietDesk(Desk):
         self.said.append(words)
 
     def background(
-        self, work: Callable[[], Any], then: Callable[[Any], Any], label: str
+        self,
+        work: Callable[[], Any],
+        then: Callable[[Any], Any],
+        label: str,
+        when_dropped: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
         def finish() -> None:
             then(work())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -352,6 +354,12 @@ def test_two_policies_run_in_step_and_an_edit_is_said(browser: Any, site: Site) 
         expect(page.part("play-now-1")).to_contain_text("80 done")
 
 
+def children(site: Site) -> set[str]:
+    """Return the processes that the server has started."""
+    place = Path(f"/proc/{site.process.pid}/task")
+    return {pid for task in place.iterdir() for pid in (task / "children").read_text().split()}
+
+
 def test_a_simulation_can_be_stopped_while_others_use_the_server(browser: Any, site: Site) -> None:
     from playwright.sync_api import expect
 
@@ -364,6 +372,19 @@ def test_a_simulation_can_be_stopped_while_others_use_the_server(browser: Any, s
         expect(page.part("play-progress")).to_be_hidden(timeout=LONG)
         expect(page.part("play-start")).to_be_enabled(timeout=LONG)
         expect(page.part("play-start")).to_have_text("play_arrowRun")
+        # The page's own button ends it too, and with it the process.
+        page.part("play-start").click()
+        expect(page.part("stop-job")).to_be_visible(timeout=LONG)
+        deadline = time.monotonic() + LONG / 1_000
+        while len(children(site)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)  # beside it, what tracks resources
+        before = children(site)
+        assert len(before) == 2
+        page.part("stop-job").click()
+        while children(site) == before and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert len(children(site)) == 1
+        expect(page.part("play-start")).to_be_enabled(timeout=LONG)
         choose(page, "workload", "bursts")
         run(page)
         expect(page.part("play-about")).to_contain_text("on 10 servers of its own")

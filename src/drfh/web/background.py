@@ -25,8 +25,8 @@ _PATIENCE = 0.25
 
 
 class _Job:
-    def __init__(self, label: str) -> None:
-        self.label = label
+    def __init__(self, label: str, when_dropped: Callable[[], None]) -> None:
+        self.label, self.when_dropped = label, when_dropped
         self.dropped = False
         self.note: ui.element | None = None
 
@@ -51,9 +51,15 @@ class Jobs:
         self._place.props("data-testid=jobs")
 
     def start(
-        self, work: Callable[[], T], then: Callable[[T], Any], label: str
+        self,
+        work: Callable[[], T],
+        then: Callable[[T], Any],
+        label: str,
+        when_dropped: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
         """Do work in a thread and hand over what it returns; return what drops it.
+
+        `when_dropped` is called then, and when the page is gone: work that can end early does.
 
         Raises
         ------
@@ -63,7 +69,7 @@ class Jobs:
         if len(self._running) >= _MOST_JOBS:
             rule = "must wait: what was started before, or stopped just now, still runs"
             raise InputError(label, rule)
-        job = _Job(label)
+        job = _Job(label, when_dropped)
         self._running.add(job)
         background_tasks.create(self._run(job, work, then), name=label)
         return lambda: self._drop(job)
@@ -71,7 +77,7 @@ class Jobs:
     def drop_all(self) -> None:
         """Drop everything: nobody waits for it any more."""
         for job in list(self._running):
-            job.dropped = True
+            self._give_up(job)
 
     async def _run(self, job: _Job, work: Callable[[], T], then: Callable[[T], Any]) -> None:
         result = asyncio.ensure_future(_in_thread(work, job.label))
@@ -126,11 +132,18 @@ class Jobs:
 
     def _stop(self, job: _Job) -> None:
         self._drop(job)
-        self._stopped()
+        with self._client:  # the button that was clicked is gone
+            self._stopped()
 
     def _drop(self, job: _Job) -> None:
-        job.dropped = True
+        self._give_up(job)
         self._hide(job)
+
+    @staticmethod
+    def _give_up(job: _Job) -> None:
+        if not job.dropped:
+            job.dropped = True
+            job.when_dropped()
 
 
 async def _in_thread(work: Callable[[], T], name: str) -> T:

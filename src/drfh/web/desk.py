@@ -62,7 +62,11 @@ class Desk:
         raise NotImplementedError
 
     def background(
-        self, work: Callable[[], T], then: Callable[[T], Any], label: str
+        self,
+        work: Callable[[], T],
+        then: Callable[[T], Any],
+        label: str,
+        when_dropped: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
         """Do work in a thread and hand over what it returns, unless the page is gone by then."""
         raise NotImplementedError

@@ -207,10 +207,14 @@ class Explorer(Desk):
         ui.notify(words, type=kind, position="bottom", multi_line=True)  # type: ignore[arg-type]
 
     def background(
-        self, work: Callable[[], T], then: Callable[[T], Any], label: str
+        self,
+        work: Callable[[], T],
+        then: Callable[[T], Any],
+        label: str,
+        when_dropped: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
         """Do work in a thread and hand over what it returns, unless the page is gone by then."""
-        return self._jobs.start(work, then, label)
+        return self._jobs.start(work, then, label, when_dropped)
 
     # Clicks
 

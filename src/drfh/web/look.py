@@ -48,9 +48,10 @@ body { --q-primary: var(--yes) !important; --q-dark: var(--card) !important;
 .trouble { border-left: 4px solid var(--bad); padding: .5rem .8rem; margin: .7rem 0 0;
            background: color-mix(in srgb, var(--bad) 10%, transparent); overflow-wrap: anywhere;
            display: flex; gap: .6rem; align-items: center; justify-content: space-between; }
-.jobs { display: contents; }
-.job { display: flex; gap: .6rem; align-items: center; padding: .3rem .8rem; margin-top: .6rem;
-       border-left: 4px solid var(--bar); background: var(--card); }
+.jobs { position: fixed; left: 1rem; bottom: 1rem; z-index: 2500; display: grid; gap: .4rem; }
+.job { display: flex; gap: .6rem; align-items: center; padding: .35rem .8rem; max-width: 90vw;
+       border: 1px solid var(--line); border-left: 4px solid var(--bar); border-radius: 4px;
+       background: var(--card); box-shadow: 0 2px 8px rgb(0 0 0 / .18); }
 .explorer .q-tabs { margin-top: .8rem; border-bottom: 1px solid var(--line); color: var(--soft); }
 .explorer .q-tab { padding: 0 .9rem; min-height: 40px; }
 .explorer .q-tab--active { color: var(--yes); }

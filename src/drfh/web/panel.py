@@ -77,12 +77,17 @@ class Page(Protocol):
         """Show a line for a moment; kind is info, positive, warning or negative."""
 
     def background(
-        self, work: Callable[[], T], then: Callable[[T], Any], label: str
+        self,
+        work: Callable[[], T],
+        then: Callable[[T], Any],
+        label: str,
+        when_dropped: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
         """Do work in a thread and hand over what it returns, unless the page is gone by then.
 
         The page says what is under way, with a button to stop it. Returns what cancels it: its
-        result is then dropped. Errors are shown as a line.
+        result is then dropped, and `when_dropped` is called, as it is when somebody stops it or
+        the page is closed. Errors are shown as a line.
         """
 
 

@@ -100,10 +100,14 @@ class Working:
                 self._finish()
                 then(*result)
 
+        def give_up() -> None:
+            if self._turn == turn:
+                self._turn += 1  # the work ends the next time that it tells how far it is
+
         def begin() -> None:
             self._threads += 1
             try:
-                self._cancel = self._page.background(guarded, done, label)
+                self._cancel = self._page.background(guarded, done, label, give_up)
             except InputError:  # too much is under way on the page: later
                 self._threads -= 1
                 return
