@@ -119,6 +119,7 @@ docs: $(VENV)/.dev  ## Build the documentation into site/
 pictures: $(VENV)/.dev  ## Draw the pictures of README and docs again
 	@$(BIN)/python docs/pictures.py
 	@$(BIN)/python docs/slurm_pictures.py
+	@$(BIN)/python docs/explore_pictures.py
 
 reference: $(VENV)/.dev  ## Write the pages of mechanisms and properties again
 	@$(BIN)/python docs/reference.py

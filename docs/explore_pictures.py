@@ -9,6 +9,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,14 @@ def explorer(*words: str) -> Iterator[str]:
             yield json.loads(process.stdout.readline())["url"]
         finally:
             process.terminate()
+
+
+def simulated(folder: Path) -> Path:
+    """Return a directory with runs of three policies."""
+    command = [sys.executable, "-m", "drfh", "simulate", "paper-dynamic", "-o", "paper-dynamic"]
+    command += ["--policy", "best-fit-drfh,first-fit-drfh,slots:14"]
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    return folder / "paper-dynamic"
 
 
 def part(page: Any, name: str) -> Any:
@@ -66,12 +75,34 @@ def what_if(page: Any) -> None:
     part(page, "back-to-2").wait_for()
 
 
+def play(page: Any) -> None:
+    """Play two policies in step, and stop at the busiest moment."""
+    part(page, "play-beside").click()
+    page.get_by_role("option").filter(has_text="slots:14").click()
+    part(page, "play-start").click()
+    part(page, "play-busiest").wait_for(timeout=120_000)
+    part(page, "play-busiest").click()
+    page.wait_for_timeout(SETTLED)
+    part(page, "play-workload").evaluate("field => field.scrollIntoView()")
+
+
+def runs(page: Any) -> None:
+    """Wait for the figures of a run, and go to the first."""
+    first = page.locator(".run-page figure.plot").first
+    first.wait_for(timeout=60_000)
+    first.locator("svg").first.wait_for(timeout=60_000)
+    first.evaluate("figure => figure.scrollIntoView({block: 'center'})")
+    page.wait_for_timeout(SETTLED)
+
+
 #: Name of the picture: the address, and what is done there.
 SCENES: dict[str, tuple[str, Callable[[Any], None]]] = {
     "shares": ("?open=google-2011&panel=shares", shares),
     "compare": ("?panel=compare", compare),
     "card": ("?open=nsdi11-single-server&m=nash&panel=card", card),
     "whatif": ("?open=google-2011&panel=whatif", what_if),
+    "play": ("?open=google-2011&panel=play", play),
+    "runs": ("?panel=runs", runs),
 }
 
 
@@ -97,7 +128,11 @@ def main(folder: Path | None, only: list[str]) -> None:
     from playwright.sync_api import sync_playwright
 
     widths = (WIDE,) if folder is None else (WIDE, NARROW)
-    with explorer() as url, sync_playwright() as playwright:
+    with (
+        tempfile.TemporaryDirectory(prefix="drfh-") as place,
+        explorer("--run", str(simulated(Path(place)))) as url,
+        sync_playwright() as playwright,
+    ):
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )

@@ -87,6 +87,10 @@ def explorer_page(start: Start) -> Callable[..., None]:
     panel_classes()
     answer_of(Workbook(base_of(FIRST)))
     Workbook(start.scenario or base_of(FIRST))
+    if start.run is not None:
+        from drfh.web.run_library import begin
+
+        begin()
 
     def page(s: str = "", m: str = "", open: str = "", panel: str = "") -> None:  # noqa: A002
         Explorer(start, link=s, mechanism=m, name=open, panel=panel).build()

@@ -15,6 +15,7 @@ __all__ = ["RUN_STYLE", "RunFigures"]
 #: The style of the offline pages, for what is inside an element of the class ``run-page``.
 RUN_STYLE = (
     f".run-page {{ {STYLE} }}"
+    ".run-page .figure:empty::before { content: 'drawing …'; color: var(--soft); }"
     """
 .run-page { line-height: 1.5; max-width: 76rem; min-width: 0; }
 .run-page p.headline { font-size: 1.15rem; margin: .5rem 0; overflow-wrap: anywhere; }
