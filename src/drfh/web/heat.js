@@ -325,7 +325,7 @@ export default {
       pencil.clearRect(0, 0, width, height);
       const top = view.scrollTop;
       const found = this.inView(top, top + height);
-      if (this.bars) this.drawBars(pencil, found); else this.drawShades(pencil, found, dots);
+      this.drawCells(pencil, found, dots);
       this.titles(pencil, top, height);
       this.drawStates(pencil, found);
       view.dataset.cells = this.cells.states.length;
@@ -376,44 +376,35 @@ export default {
         for (let i = 0; i < most.length; i++) if (row[i] > most[i]) most[i] = row[i];
       return most;
     },
-    drawShades(pencil, { cells, xs, ys, count }, dots) {
+    drawCells(pencil, { cells, xs, ys, count }, dots) {
       // Dots by hand: thousands of small rectangles take ten times as long. And what is used for
       // each cell is taken from `this` once: every look there goes through Vue.
       const { canvas } = this.$refs, wide = canvas.width, tall = canvas.height;
       const image = pencil.createImageData(wide, tall), ink = new Uint32Array(image.data.buffer);
-      const levels = this.shownLevels(), states = this.cells.states, side = this.cell - this.gap();
-      const shades = this.dots;
-      for (let i = 0; i < count; i++) {
-        const cell = cells[i];
-        const shade = states[cell] === DOWN ? shades.gone : shades.levels[levels[cell]];
-        const left = Math.round(xs[i] * dots), right = Math.round((xs[i] + side) * dots);
-        const end = Math.min(Math.round((ys[i] + side) * dots), tall);
-        for (let row = Math.max(Math.round(ys[i] * dots), 0); row < end; row++)
+      const { levels, states } = this.cells, side = this.cell - this.gap(), shades = this.dots;
+      const shown = this.bars ? null : this.shownLevels();
+      const colours = this.colours.map(dot), each = side / levels.length;
+      const fill = (x, y, width, height, shade) => {
+        const left = Math.round(x * dots), right = Math.round((x + width) * dots);
+        const end = Math.min(Math.round((y + height) * dots), tall);
+        for (let row = Math.max(Math.round(y * dots), 0); row < end; row++)
           for (let at = row * wide + left, to = row * wide + right; at < to; at++) ink[at] = shade;
-      }
-      pencil.putImageData(image, 0, 0);
-    },
-    drawBars(pencil, { cells, xs, ys, count }) {
-      const { levels, states } = this.cells, side = this.cell - this.gap();
-      pencil.fillStyle = EMPTY[this.scheme];
-      for (let i = 0; i < count; i++)
-        if (states[cells[i]] !== DOWN) pencil.fillRect(xs[i], ys[i], side, side);
-      pencil.fillStyle = GONE[this.scheme];
-      for (let i = 0; i < count; i++)
-        if (states[cells[i]] === DOWN) pencil.fillRect(xs[i], ys[i], side, side);
-      const wide = side / levels.length;
-      levels.forEach((row, r) => {
-        const from = Math.round(r * wide), to = Math.max(Math.round((r + 1) * wide), from + 1);
-        pencil.fillStyle = this.colours[r % this.colours.length];
-        for (let i = 0; i < count; i++) {
-          const level = row[cells[i]];
-          if (!level || states[cells[i]] === DOWN) continue;
+      };
+      for (let i = 0; i < count; i++) {
+        const cell = cells[i], down = states[cell] === DOWN;
+        fill(xs[i], ys[i], side, side, down ? shades.gone : shades.levels[shown ? shown[cell] : 0]);
+        if (shown || down) continue;
+        for (let r = 0; r < levels.length; r++) {
+          const level = levels[r][cell];
+          if (!level) continue;
+          const from = Math.round(r * each), to = Math.max(Math.round((r + 1) * each), from + 1);
           // At least a pixel for a little, at least a pixel missing where it is not full.
           const high = level === FULL ? side
             : Math.min(Math.max(Math.round((level / FULL) * side), 1), side - 1);
-          pencil.fillRect(xs[i] + from, ys[i] + side - high, to - from, high);
+          fill(xs[i] + from, ys[i] + side - high, to - from, high, colours[r % colours.length]);
         }
-      });
+      }
+      pencil.putImageData(image, 0, 0);
     },
     drawStates(pencil, { cells, xs, ys, count }) {
       const side = this.cell - this.gap(), { states } = this.cells;
