@@ -12,30 +12,27 @@ body.body--dark .drfh-heat { --heat-ink: #e6e9ef; --heat-soft: #9aa4b5; --heat-p
 .drfh-heat select, .drfh-heat button { font: inherit; color: inherit; background: var(--heat-paper);
   border: 1px solid var(--heat-line); border-radius: 4px; padding: .15rem .5rem; cursor: pointer;
   min-height: 1.9rem; }
-.drfh-heat .zoom { display: inline-flex; gap: .2rem; }
-.drfh-heat .zoom button { min-width: 2rem; }
+.drfh-heat .zoom { display: inline-flex; gap: .2rem; } .drfh-heat .zoom button { min-width: 2rem; }
 .drfh-heat button:focus-visible, .drfh-heat select:focus-visible, .drfh-heat .view:focus-visible {
   outline: 2px solid var(--heat-mark); outline-offset: 1px; }
 .drfh-heat .view { overflow-x: hidden; overflow-y: auto; border: 1px solid var(--heat-line);
   border-radius: 4px; cursor: crosshair; overscroll-behavior: auto; }
 .drfh-heat .stage { position: relative; width: 100%; }
-.drfh-heat canvas { position: sticky; top: 0; display: block; }
+.drfh-heat .stage canvas { position: sticky; top: 0; display: block; }
 .drfh-heat .spot { position: absolute; pointer-events: none; display: none; box-sizing: border-box;
   border: 2px solid var(--heat-mark); border-radius: 2px; z-index: 1;
   box-shadow: 0 0 0 1px var(--heat-paper); }
 .drfh-heat .keys { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; margin-top: .4rem;
   font-size: .8125rem; color: var(--heat-soft); }
 .drfh-heat .keys span { display: inline-flex; align-items: center; gap: .4rem; }
-.drfh-heat .keys canvas { position: static; }
 .drfh-heat .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden;
   clip-path: inset(50%); white-space: nowrap; }
 .drfh-heat .tip { position: fixed; z-index: 3000; display: none; pointer-events: none;
   max-width: min(24rem, calc(100vw - 16px)); padding: .5rem .7rem; font-size: .8125rem;
   line-height: 1.4; background: var(--heat-paper); color: var(--heat-ink);
   border: 1px solid var(--heat-line); border-radius: 6px; box-shadow: 0 4px 16px #0004;
-  overflow-wrap: anywhere; }
+  overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
 .drfh-heat .tip b { display: block; font-size: .875rem; }
-.drfh-heat .tip div { font-variant-numeric: tabular-nums; }
 .drfh-heat .tip .tasks { color: var(--heat-soft); margin-top: .2rem; white-space: pre-line; }
 `;
 
@@ -117,7 +114,8 @@ export default {
         <span v-if="bars" v-for="(name, i) in names" :key="i">
           <i :style="{ display: 'inline-block', width: '.8rem', height: '.8rem',
              background: colours[i % colours.length] }"></i>{{ name }}</span>
-        <span v-else>{{ shaded() }}: empty <canvas ref="scale" width="120" height="12"></canvas> full</span>
+        <span v-else>{{ shaded() }}: empty
+          <canvas ref="scale" width="120" height="12"></canvas> full</span>
         <span v-if="!bars && shown === 'all' && names.length > 1">larger cells show all</span>
         <span><canvas ref="closing" width="14" height="14"></canvas>takes nothing new</span>
         <span><canvas ref="down" width="14" height="14"></canvas>down</span>
@@ -147,7 +145,7 @@ export default {
     this.sizes.observe(this.$refs.view);
     this.classes = new MutationObserver(() => { this.theme(); this.repaint(); });
     this.classes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    if (this.picture) this.take(this.picture, this.number);
+    if (this.picture) this.set(this.picture, this.number);
     this.$emit("ready", this.seen);
   },
   unmounted() {
@@ -160,18 +158,16 @@ export default {
   methods: {
     // What the server sends
 
-    set(picture, number) { this.take(picture, number); },
-    take(picture, number) {
-      const same = this.cells && JSON.stringify(this.cells.groups) === JSON.stringify(picture.groups);
+    set(picture, number) {
+      const before = JSON.stringify(this.cells?.groups);
+      const same = before === JSON.stringify(picture.groups);
       this.cells = {
         groups: picture.groups,
         levels: picture.levels.map(bytes),
         states: bytes(picture.states),
         thing: picture.thing,
       };
-      this.seen = number;
-      this.names = picture.resources;
-      this.summary = picture.summary;
+      [this.seen, this.names, this.summary] = [number, picture.resources, picture.summary];
       if (this.shown[0] === "r" && +this.shown.slice(1) >= this.names.length) this.shown = "all";
       this.known.clear();
       if (!same) { this.at = -1; this.hide(); }
@@ -190,8 +186,7 @@ export default {
       });
       const states = bytes(change.states);
       at.forEach((cell, i) => { this.cells.states[cell] = states[i]; });
-      this.seen = number;
-      this.summary = change.summary;
+      [this.seen, this.summary] = [number, change.summary];
       this.known.clear();
       this.repaint();
       this.again();
@@ -238,8 +233,7 @@ export default {
       }
       const found = this.place(size, width);
       this.cell = size;
-      this.blocks = found.blocks;
-      this.tall = found.tall;
+      [this.blocks, this.tall] = [found.blocks, found.tall];
       view.style.height = `${Math.min(found.tall, most) + 2}px`;
       this.$refs.stage.style.height = `${found.tall}px`;
       this.bars = this.shown === "all" && this.names.length > 1 && size >= BARS_FROM;
@@ -321,9 +315,9 @@ export default {
       const dots = window.devicePixelRatio || 1;
       const width = view.clientWidth, height = view.clientHeight;
       if (!width || !height) return;  // on a tab that is not seen
-      if (canvas.width !== Math.round(width * dots) || canvas.height !== Math.round(height * dots)) {
-        canvas.width = Math.round(width * dots);
-        canvas.height = Math.round(height * dots);
+      const wide = Math.round(width * dots), tall = Math.round(height * dots);
+      if (canvas.width !== wide || canvas.height !== tall) {
+        [canvas.width, canvas.height] = [wide, tall];
         canvas.style.width = `${width}px`;
         canvas.style.height = `${height}px`;
       }
@@ -332,7 +326,7 @@ export default {
       pencil.clearRect(0, 0, width, height);
       const top = view.scrollTop;
       const found = this.inView(top, top + height);
-      if (this.bars) this.drawBars(pencil, found); else this.drawShades(pencil, found, dots);
+      this.drawCells(pencil, found, dots);
       this.titles(pencil, top, height);
       this.drawStates(pencil, found);
       view.dataset.cells = this.cells.states.length;
@@ -383,44 +377,35 @@ export default {
         for (let i = 0; i < most.length; i++) if (row[i] > most[i]) most[i] = row[i];
       return most;
     },
-    drawShades(pencil, { cells, xs, ys, count }, dots) {
+    drawCells(pencil, { cells, xs, ys, count }, dots) {
       // Dots by hand: thousands of small rectangles take ten times as long. And what is used for
       // each cell is taken from `this` once: every look there goes through Vue.
       const { canvas } = this.$refs, wide = canvas.width, tall = canvas.height;
       const image = pencil.createImageData(wide, tall), ink = new Uint32Array(image.data.buffer);
-      const levels = this.shownLevels(), states = this.cells.states, side = this.cell - this.gap();
-      const shades = this.dots;
-      for (let i = 0; i < count; i++) {
-        const cell = cells[i];
-        const shade = states[cell] === DOWN ? shades.gone : shades.levels[levels[cell]];
-        const left = Math.round(xs[i] * dots), right = Math.round((xs[i] + side) * dots);
-        const end = Math.min(Math.round((ys[i] + side) * dots), tall);
-        for (let row = Math.max(Math.round(ys[i] * dots), 0); row < end; row++)
+      const { levels, states } = this.cells, side = this.cell - this.gap(), shades = this.dots;
+      const shown = this.bars ? null : this.shownLevels();
+      const colours = this.colours.map(dot), each = side / levels.length;
+      const fill = (x, y, width, height, shade) => {
+        const left = Math.round(x * dots), right = Math.round((x + width) * dots);
+        const end = Math.min(Math.round((y + height) * dots), tall);
+        for (let row = Math.max(Math.round(y * dots), 0); row < end; row++)
           for (let at = row * wide + left, to = row * wide + right; at < to; at++) ink[at] = shade;
-      }
-      pencil.putImageData(image, 0, 0);
-    },
-    drawBars(pencil, { cells, xs, ys, count }) {
-      const { levels, states } = this.cells, side = this.cell - this.gap();
-      pencil.fillStyle = EMPTY[this.scheme];
-      for (let i = 0; i < count; i++)
-        if (states[cells[i]] !== DOWN) pencil.fillRect(xs[i], ys[i], side, side);
-      pencil.fillStyle = GONE[this.scheme];
-      for (let i = 0; i < count; i++)
-        if (states[cells[i]] === DOWN) pencil.fillRect(xs[i], ys[i], side, side);
-      const wide = side / levels.length;
-      levels.forEach((row, r) => {
-        const from = Math.round(r * wide), to = Math.max(Math.round((r + 1) * wide), from + 1);
-        pencil.fillStyle = this.colours[r % this.colours.length];
-        for (let i = 0; i < count; i++) {
-          const level = row[cells[i]];
-          if (!level || states[cells[i]] === DOWN) continue;
+      };
+      for (let i = 0; i < count; i++) {
+        const cell = cells[i], down = states[cell] === DOWN;
+        fill(xs[i], ys[i], side, side, down ? shades.gone : shades.levels[shown ? shown[cell] : 0]);
+        if (shown || down) continue;
+        for (let r = 0; r < levels.length; r++) {
+          const level = levels[r][cell];
+          if (!level) continue;
+          const from = Math.round(r * each), to = Math.max(Math.round((r + 1) * each), from + 1);
           // At least a pixel for a little, at least a pixel missing where it is not full.
           const high = level === FULL ? side
             : Math.min(Math.max(Math.round((level / FULL) * side), 1), side - 1);
-          pencil.fillRect(xs[i] + from, ys[i] + side - high, to - from, high);
+          fill(xs[i] + from, ys[i] + side - high, to - from, high, colours[r % colours.length]);
         }
-      });
+      }
+      pencil.putImageData(image, 0, 0);
     },
     drawStates(pencil, { cells, xs, ys, count }) {
       const side = this.cell - this.gap(), { states } = this.cells;
@@ -460,8 +445,7 @@ export default {
       pencil.stroke();
     },
     legend() {
-      const style = getComputedStyle(this.$el);
-      const { scale } = this.$refs;
+      const style = getComputedStyle(this.$el), { scale } = this.$refs;  // not there with bars
       if (scale) {
         const pencil = scale.getContext("2d"), wide = scale.width / (STEPS + 1);
         pencil.clearRect(0, 0, scale.width, scale.height);
@@ -487,9 +471,8 @@ export default {
     pointed(event) {
       const box = this.$refs.stage.getBoundingClientRect();
       const cell = this.cellAt(event.clientX - box.left, event.clientY - box.top, false);
-      if (cell === this.at && this.by === "pointer") return;
-      if (cell < 0) { if (this.by === "pointer") this.hide(); return; }
-      this.go(cell, "pointer");
+      if (cell < 0) this.left();
+      else if (cell !== this.at || this.by !== "pointer") this.go(cell, "pointer");
     },
     left() { if (this.by === "pointer") this.hide(); },
     picked() { if (this.at >= 0) this.$emit("pick", this.at); },
@@ -543,8 +526,7 @@ export default {
       return best;
     },
     go(cell, by) {
-      this.at = cell;
-      this.by = by;
+      [this.at, this.by] = [cell, by];
       if (by === "keys") {
         const view = this.$refs.view, y = this.spot(cell)[1];
         if (y - LABEL < view.scrollTop) view.scrollTop = Math.max(y - LABEL - PAD, 0);
@@ -577,10 +559,8 @@ export default {
     },
     mark() {
       const spot = this.$refs.spot;
-      if (this.at < 0 || !this.cells || this.at >= this.cells.states.length) {
-        spot.style.display = "none";
-        return;
-      }
+      spot.style.display = "none";
+      if (this.at < 0 || !this.cells || this.at >= this.cells.states.length) return;
       const [x, y] = this.spot(this.at), side = this.cell - this.gap();
       Object.assign(spot.style, { display: "block", left: `${x - 2}px`, top: `${y - 2}px`,
         width: `${side + 4}px`, height: `${side + 4}px` });
@@ -604,8 +584,8 @@ export default {
       tip.style.top = `${Math.max(Math.min(top, innerHeight - high - 8), 8)}px`;
     },
     hide() {
-      this.at = -1;
       clearTimeout(this.asking);
+      this.at = -1;
       this.$refs.tip.style.display = "none";
       this.mark();
     },
