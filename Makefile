@@ -74,7 +74,7 @@ slurm:  ## Install Debian's Slurm for the tests with a real cluster, where that 
 	        slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins >/dev/null; }; } || \
 	    echo "no Slurm and no way to install it: the tests with a real Slurm will be skipped"
 
-slurm-demo: $(VENV)/.run slurm  ## A 16-node Slurm cluster on this machine, shared by three users
+slurm-demo: $(VENV)/.web slurm  ## A 16-node Slurm cluster on this machine, shared by three users
 	@$(BIN)/drfh slurm demo $(ARGS)
 
 test: $(VENV)/.dev $(VENV)/.warm lint browser slurm  ## Set up, lint, type-check, run all tests and build the docs
@@ -120,6 +120,7 @@ pictures: $(VENV)/.dev  ## Draw the pictures of README and docs again
 	@$(BIN)/python docs/pictures.py
 	@$(BIN)/python docs/slurm_pictures.py
 	@$(BIN)/python docs/explore_pictures.py
+	@$(BIN)/python docs/live_pictures.py
 
 reference: $(VENV)/.dev  ## Write the pages of mechanisms and properties again
 	@$(BIN)/python docs/reference.py
