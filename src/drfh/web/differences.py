@@ -19,6 +19,7 @@ from drfh.report.parts import (
     tag,
 )
 from drfh.web.comparing import CompareRow
+from drfh.web.solving import took_words
 from drfh.web.stacks import chosen
 
 __all__ = ["difference", "side_by_side"]
@@ -107,12 +108,8 @@ def _summary_lines(rows: Sequence[CompareRow], fair: CompareRow | None) -> list[
             Cell("–") if row.why_not else bar(row.utilisation.get(resource)) for row in rows
         ]
         lines.append([f"{resource} in use", *cells])
-    lines.append(["took", *(Cell(_time(row.seconds), "number") for row in rows)])
+    lines.append(["took", *(Cell(took_words(row.seconds), "number") for row in rows)])
     return lines
-
-
-def _time(took: float) -> str:
-    return f"{took:.2g} s" if took >= 1 else f"{1000 * took:.2g} ms"
 
 
 def _words(row: CompareRow) -> Cell:

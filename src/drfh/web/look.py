@@ -17,7 +17,7 @@ body { --q-primary: var(--yes) !important; --q-dark: var(--card) !important;
        font-size: 15px; line-height: 1.45; }
 .nicegui-content { padding: 0; gap: 0; align-items: stretch; display: block; }
 .q-btn.bare { color: var(--ink); }
-.body--dark .q-btn.bg-primary { color: var(--paper) !important; }
+.body--dark .q-btn.bg-primary .q-btn__content { color: var(--paper); }
 .q-tooltip { font-size: .8125rem; }
 .explorer { box-sizing: border-box; width: 100%; max-width: 100rem; margin: 0 auto; min-width: 0;
             padding: 0 clamp(.75rem, 2.5vw, 2rem) 4rem; }

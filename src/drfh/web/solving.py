@@ -11,7 +11,7 @@ from drfh.web.editing import State
 from drfh.web.workbook import Workbook
 from drfh.workload import User
 
-__all__ = ["Answers", "is_quick", "solved_words"]
+__all__ = ["Answers", "is_quick", "solved_words", "took_words"]
 
 _KEPT = 8
 # Pairs of user and server group up to which a linear program is quick; and without one.
@@ -66,6 +66,19 @@ def is_quick(scenario: Scenario, mechanism: str) -> bool:
     return pairs <= (_MOST_SIMPLE_PAIRS if simple else _MOST_PAIRS)
 
 
+def took_words(seconds: float) -> str:
+    """Return how long something took.
+
+    Examples
+    --------
+    >>> took_words(0.00042), took_words(0.171), took_words(2.53)
+    ('0.4 ms', '171 ms', '2.5 s')
+    """
+    if seconds < 1:
+        return f"{seconds * 1000:.{1 if seconds < 0.01 else 0}f} ms"
+    return f"{seconds:.1f} s"
+
+
 def solved_words(answer: Answer) -> str:
     """Return how an answer was found and how sure it is.
 
@@ -79,11 +92,7 @@ def solved_words(answer: Answer) -> str:
     >>> solved_words(replace(answer, seconds=2.5, gap=None, proven=False))
     '2.5 s'
     """
-    seconds = answer.seconds
-    if seconds < 1:
-        took = f"{seconds * 1000:.{1 if seconds < 0.01 else 0}f} ms"
-    else:
-        took = f"{seconds:.1f} s"
+    took = took_words(answer.seconds)
     if answer.gap is None:
         return took
     gap = "0" if answer.gap == 0 else f"{answer.gap:.0e}".replace("e-0", "e-")
