@@ -22,7 +22,7 @@ import drfh
 from drfh import traces
 from drfh.traces.scenario import scenario_of
 from drfh.web.sharing import link_of
-from drfh.web.steps import SetServer, SetUser
+from drfh.web.steps import AddServer, RemoveServer, RemoveUser, SetServer, SetUser
 from drfh.web.workbook import Workbook
 from tests.explorer_site import Seen, Site, explorer, seen
 
@@ -416,10 +416,36 @@ def test_a_user_lies_and_the_page_says_what_it_can_really_run(browser: Any, site
         book.do(Lie("ann", {"cpu": "1", "memory": "1"}))
         row = user_rows(answer_of(book))[0]
         page.wait_for("changes", 0, "tasks_after", shown(row.real))
-        assert page.part("truth").inner_text() == "In truth it needs cpu 0.2, memory 1."
+        assert page.part("remark-user").inner_text() == "In truth it needs cpu 0.2, memory 1."
         page.part("tab-tables").click()
         page.wait_for("users", 0, "gets", shown(row.tasks))
         page.wait_for("users", 0, "real", shown(row.real))
+
+
+def test_servers_come_and_go_and_a_user_leaves(browser: Any, site: Site) -> None:
+    with seen(browser, site, "?panel=whatif") as page:
+        book = paper()
+        page.part("form-count").fill("many")
+        page.part("set-count").click()
+        refused = page.expect(page.part("refused-servers"))
+        refused.to_contain_text("count of high-memory must be a whole number")
+        assert page.part("steps-title").inner_text() == "No steps yet"
+        page.part("form-count").fill("10")
+        page.part("form-servers-1").fill("64")
+        page.part("add-these").click()
+        book.do(AddServer(None, {"cpu": "2", "memory": "64"}, "10"))
+        page.wait_for("changes", 0, "tasks_after", shown(tasks(book)["ann"]))
+        page.part("form-count").fill("3")
+        page.part("set-count").click()
+        book.do(SetServer("high-memory", "count", "3"))
+        page.wait_for("changes", 1, "tasks_after", shown(tasks(book)["bob"]))
+        page.part("remove-these").click()
+        book.do(RemoveServer("high-memory"))
+        page.wait_for("changes", 0, "tasks_after", shown(tasks(book)["ann"]))
+        page.part("leave").click()
+        book.do(RemoveUser("ann"))
+        page.wait_for("changes", 0, "tasks_after", "")
+        page.wait_for("changes", 1, "tasks_after", shown(tasks(book)["bob"]))
 
 
 def test_scenario_files_go_out_and_come_in(browser: Any, site: Site, tmp_path: Path) -> None:
