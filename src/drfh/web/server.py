@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from drfh.errors import DrfhError, InputError
-from drfh.web.gate import Gate, is_loopback
+from drfh.web.crowd import limited
+from drfh.web.gate import MOST_BYTES, Gate, is_loopback
 
 __all__ = ["Address", "MissingExtraError", "Site", "listen", "needs_nicegui"]
 
@@ -149,8 +150,10 @@ class Site:
         from nicegui import app as pages
         from nicegui import ui
 
+        from drfh.web.door import LONGEST_HEADERS, Door
+
         self.address, self._listener = address, listener
-        ui.page("/")(page)
+        ui.page("/")(limited(page))
         if started is not None:
             pages.on_startup(started)
         app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -167,6 +170,9 @@ class Site:
         )
         config = uvicorn.Config(
             Gate(app, address.token),
+            http=Door,
+            h11_max_incomplete_event_size=LONGEST_HEADERS,
+            ws_max_size=MOST_BYTES,
             log_config=None,
             access_log=False,
             lifespan="on",
