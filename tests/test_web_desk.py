@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import pytest
 
 import drfh
 from drfh.errors import InputError
+from drfh.web import opening, server
 from drfh.web.desk import Desk
 from drfh.web.gate import Gate
 from drfh.web.opening import LARGEST_UPLOAD, book_of_file, open_named, path_inside, scenario_files
@@ -199,6 +202,35 @@ def test_names_that_lead_out_of_the_folder(tmp_path: Path) -> None:
     assert path_inside(folder, "a/../b.yaml") == folder.resolve() / "b.yaml"
     assert scenario_files(folder) == ["out.yaml"]
     assert scenario_files(folder / "none") == []
+
+
+def test_files_that_become_something_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a.yaml").write_text("cluster: []")
+    folder = tmp_path / "team"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.yaml").symlink_to(tmp_path / "out" / "a.yaml")
+    (folder / "linked").symlink_to(tmp_path / "out")
+    os.mkfifo(folder / "pipe.yaml")
+    (folder / "long.yaml").write_bytes(b"#" * (LARGEST_UPLOAD + 1))
+    # As if they had been files of the folder when they were looked at.
+    monkeypatch.setattr(opening, "path_inside", lambda folder, name: folder.resolve() / name)
+    for name, words in (("a.yaml", "a.yaml: the file must be there and readable"),
+                        ("linked/a.yaml", "linked/a.yaml: the file must be there and readable"),
+                        ("pipe.yaml", "must be a regular file"),
+                        ("long.yaml", "must be at most 2 MB")):  # fmt: skip
+        with pytest.raises(InputError, match=words):
+            open_named(name, folder)
+    (folder / "sub" / "a.yaml").write_text(
+        "cluster: [{resources: {a: 1}}]\nusers: [{name: b, demand: {a: 1}}]"
+    )
+    assert open_named("sub/a.yaml", folder).scenario.users[0].name == "b"
+
+
+def test_what_browsers_log_is_harmless() -> None:
+    record = logging.LogRecord("nicegui", logging.ERROR, "", 0, "\x1b[31m%s\nroot:", ("a",), None)
+    assert server._plain(record)
+    assert record.getMessage() == " [31ma root:"
 
 
 # The gate

@@ -22,6 +22,7 @@ __all__ = ["Address", "MissingExtraError", "Site", "listen", "needs_nicegui"]
 _FIRST_PORT = 8090
 _TRIES = 20
 _ANYWHERE = ("0.0.0.0", "::", "")
+_LONGEST_LINE = 2_000
 # What a lost connection may take to come back, in seconds.
 _PATIENCE = 30.0
 _LONGEST_START, _LONGEST_STOP = 30.0, 5.0  # seconds, beside something else
@@ -117,6 +118,13 @@ def listen(
     raise InputError(options[1], f"must be free on {host} ({reason})", shown)
 
 
+def _plain(record: logging.LogRecord) -> bool:
+    """Make a line of a log harmless for a terminal: no colours, no other lines, no end."""
+    text = record.getMessage()[:_LONGEST_LINE]
+    record.msg, record.args = "".join(c if c.isprintable() else " " for c in text), ()
+    return True
+
+
 class Site:
     """One page, served at one address; each browser tab gets its own.
 
@@ -152,6 +160,7 @@ class Site:
 
         from drfh.web.door import LONGEST_HEADERS, Door
 
+        logging.getLogger("nicegui").addFilter(_plain)  # browsers may write into it
         self.address, self._listener = address, listener
         ui.page("/")(limited(page))
         if started is not None:
