@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +17,7 @@ import pytest
 
 import drfh
 from drfh.errors import InputError
+from drfh.web import opening, server
 from drfh.web.desk import Desk
 from drfh.web.gate import Gate
 from drfh.web.opening import LARGEST_UPLOAD, book_of_file, open_named, path_inside, scenario_files
@@ -200,10 +204,45 @@ def test_names_that_lead_out_of_the_folder(tmp_path: Path) -> None:
     assert scenario_files(folder / "none") == []
 
 
+def test_files_that_become_something_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a.yaml").write_text("cluster: []")
+    folder = tmp_path / "team"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.yaml").symlink_to(tmp_path / "out" / "a.yaml")
+    (folder / "linked").symlink_to(tmp_path / "out")
+    os.mkfifo(folder / "pipe.yaml")
+    (folder / "long.yaml").write_bytes(b"#" * (LARGEST_UPLOAD + 1))
+    # As if they had been files of the folder when they were looked at.
+    monkeypatch.setattr(opening, "path_inside", lambda folder, name: folder.resolve() / name)
+    for name, words in (("a.yaml", "a.yaml: the file must be there and readable"),
+                        ("linked/a.yaml", "linked/a.yaml: the file must be there and readable"),
+                        ("pipe.yaml", "must be a regular file"),
+                        ("long.yaml", "must be at most 2 MB")):  # fmt: skip
+        with pytest.raises(InputError, match=words):
+            open_named(name, folder)
+    (folder / "sub" / "a.yaml").write_text(
+        "cluster: [{resources: {a: 1}}]\nusers: [{name: b, demand: {a: 1}}]"
+    )
+    assert open_named("sub/a.yaml", folder).scenario.users[0].name == "b"
+
+
+def test_what_browsers_log_is_harmless() -> None:
+    record = logging.LogRecord("nicegui", logging.ERROR, "", 0, "\x1b[31m%s\nroot:", ("a",), None)
+    assert server._plain(record)
+    assert record.getMessage() == " [31ma root:"
+
+
 # The gate
 
 
-def passed(token: str, headers: dict[str, str], query: str = "", kind: str = "http") -> int:
+def passed(
+    token: str,
+    headers: dict[str, str],
+    query: str = "",
+    kind: str = "http",
+    path: str = "//evil.example/",
+) -> int:
     """Return what a request gets: 200 if it comes through."""
     sent: list[dict[str, Any]] = []
 
@@ -218,7 +257,7 @@ def passed(token: str, headers: dict[str, str], query: str = "", kind: str = "ht
 
     scope = {
         "type": kind,
-        "path": "//evil.example/",
+        "path": path,
         "query_string": query.encode(),
         "server": ("127.0.0.1", 8090),
         "headers": [(k.lower().encode(), v.encode("latin-1")) for k, v in headers.items()],
@@ -228,7 +267,7 @@ def passed(token: str, headers: dict[str, str], query: str = "", kind: str = "ht
     if first["type"] == "websocket.close":
         return 403
     location = dict(first["headers"]).get(b"location", b"/")
-    assert not location.startswith(b"//")
+    assert re.fullmatch(rb"/|/[^/\\\s][^\\\s]*", location)
     return int(first["status"])
 
 
@@ -254,6 +293,22 @@ def test_the_gate(kind: str) -> None:
     assert gate("abc", "token=abc", host="drfh.example") == (303 if kind == "http" else 403)
     crossed = {"host": "drfh.example", "origin": "http://evil.example"}
     assert gate("abc", **crossed, cookie="drfh_token_8090=abc") == 403
+    # What others on this machine set does not lock anybody out.
+    odd = 'seen={"a": 1}; drfh_token_8090=old; drfh_token_8090=abc'
+    assert gate("abc", host="drfh.example", cookie=odd) == 200
+    # The token leaves the address, also of who has the cookie already.
+    again = gate("abc", "token=abc", host="drfh.example", cookie="drfh_token_8090=abc")
+    assert again == (303 if kind == "http" else 200)
+    unseen = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
+    assert gate(**{"host": "localhost", **unseen, "sec-fetch-dest": "image"}) == 403
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    assert gate(**{"host": "localhost", **link, "sec-fetch-dest": "iframe"}) == 403
+    assert gate(**{"host": "localhost", **link, "sec-fetch-dest": "document"}) == 200
+
+
+@pytest.mark.parametrize("path", ["//evil.example/", "/\\evil.example/", "/a\r\nset-cookie: b=c"])
+def test_the_gate_leads_nowhere_else(path: str) -> None:
+    assert passed("abc", {"host": "drfh.example"}, "token=abc", path=path) == 303
 
 
 def test_only_pages_know_nicegui() -> None:

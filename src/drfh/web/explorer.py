@@ -22,7 +22,7 @@ from drfh.web.desk import Desk
 from drfh.web.filing import base_of
 from drfh.web.header import FIRST, Examples, Header
 from drfh.web.look import EXPLORER_SCRIPT, EXPLORER_STYLE
-from drfh.web.opening import open_named
+from drfh.web.opening import is_quick_to_open, open_named
 from drfh.web.panel import Panel
 from drfh.web.sharing import book_of, link_of
 from drfh.web.transfer import Files, ShareDialog
@@ -114,10 +114,11 @@ class Explorer(Desk):
         self, start: Start, *, link: str = "", mechanism: str = "", name: str = "", panel: str = ""
     ) -> None:
         book, self._wrong = Workbook(start.scenario or base_of(FIRST)), ""
+        self._later = "" if link or is_quick_to_open(name, start.folder) else name
         try:
             if link:
                 book = book_of(link)
-            elif name:
+            elif name and not self._later:
                 book = open_named(name, start.folder)
         except DrfhError as error:
             self._wrong = f"{error}. This is {book.title or 'the first scenario'} instead."
@@ -162,6 +163,8 @@ class Explorer(Desk):
             self.solve()
         if self._wrong:
             self.complain(self._wrong)
+        if self._later:
+            self.open_named(self._later)
 
     def _build_scheme(self) -> None:
         client = ui.context.client
@@ -234,7 +237,22 @@ class Explorer(Desk):
 
     def open_named(self, name: str) -> None:
         """Open a shipped scenario, or a file of the folder."""
-        if not self.attempt(lambda: self.load(open_named(name, self.folder))):
+
+        def work() -> Workbook | DrfhError:
+            try:
+                return open_named(name, self.folder)
+            except DrfhError as error:
+                return error
+
+        def opened(found: Workbook | DrfhError) -> None:
+            if isinstance(found, DrfhError):
+                self.say(str(found), "negative")
+            if isinstance(found, DrfhError) or not self.attempt(lambda: self.load(found)):
+                self._header.show()
+
+        if is_quick_to_open(name, self.folder):
+            opened(work())
+        elif not self.attempt(lambda: self.background(work, opened, f"opening {name[:100]}")):
             self._header.show()
 
     def share(self) -> None:

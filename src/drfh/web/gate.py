@@ -6,9 +6,8 @@ import hmac
 import ipaddress
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
 __all__ = ["MOST_BYTES", "Gate", "is_loopback"]
 
@@ -72,12 +71,10 @@ class Gate:
             await self.app(scope, receive, send)
             return
         headers = {key.lower(): value for key, value in scope.get("headers", ())}
-        if self.token and not self._has_cookie(scope, headers):
-            query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-            given = query.pop("token", [""])[0]
-            if scope["type"] == "http" and self._matches(given):
-                await self._welcome(scope, send, query)
-                return
+        query = parse_qs(scope.get("query_string", b"").decode("latin-1")) if self.token else {}
+        if scope["type"] == "http" and self._matches(query.pop("token", [""])[0]):
+            await self._welcome(scope, send, query)
+        elif self.token and not self._has_cookie(scope, headers):
             words = "This page needs the token that was printed when it started."
             await _refuse(scope, send, 403, words)
         elif not self.token and not is_loopback(_bare(_host(headers))):
@@ -93,7 +90,7 @@ class Gate:
             await self.app(scope, receive, send)
 
     def _matches(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(), self.token.encode())
+        return bool(self.token) and hmac.compare_digest(given.encode(), self.token.encode())
 
     @staticmethod
     def _cookie(scope: Scope) -> str:
@@ -102,22 +99,21 @@ class Gate:
         return f"drfh_token_{server[1] or 0}"
 
     def _has_cookie(self, scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
-        jar: SimpleCookie = SimpleCookie()
-        try:
-            jar.load(headers.get(b"cookie", b"").decode("latin-1"))
-        except CookieError:
-            return False
+        # Read by hand: whatever else on this machine sets cookies, ours must be found among them.
+        pairs = headers.get(b"cookie", b"").decode("latin-1").split(";")
         name = self._cookie(scope)
-        return name in jar and self._matches(jar[name].value)
+        given = [value.strip() for key, _, value in (pair.partition("=") for pair in pairs)
+                 if key.strip() == name]  # fmt: skip
+        return any(self._matches(value) for value in given)
 
     async def _welcome(self, scope: Scope, send: Send, query: Mapping[str, list[str]]) -> None:
         """Set the cookie, and go on without the token in the address."""
         rest = urlencode(query, doseq=True)
-        # A path of two slashes would be another machine.
-        where = "/" + scope["path"].lstrip("/") + (f"?{rest}" if rest else "")
+        # A path of two slashes would be another machine; browsers take a backslash for one.
+        where = "/" + quote(scope["path"].lstrip("/\\")) + (f"?{rest}" if rest else "")
         cookie = f"{self._cookie(scope)}={self.token}; HttpOnly; SameSite=Lax; Path=/"
         headers = [
-            (b"location", where.encode("latin-1", "replace")),
+            (b"location", where.encode()),
             (b"set-cookie", cookie.encode()),
             (b"cache-control", b"no-store"),
         ]
@@ -135,7 +131,14 @@ def _bare(host: str) -> str:
 
 
 def _is_from_us(headers: Mapping[bytes, bytes]) -> bool:
-    """Return whether a request comes from a page of ours, or from no page at all."""
+    """Return whether a request comes from a page of ours, or from no page at all.
+
+    Somebody else's page may have a link to ours, but not load it unseen, again and again.
+    """
+    if headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"):
+        kind = headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")
+        if kind != (b"navigate", b"document"):
+            return False
     origin = headers.get(b"origin")
     return origin is None or origin.decode("latin-1").partition("://")[2] == _host(headers)
 

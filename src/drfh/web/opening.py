@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
+from contextlib import ExitStack
 from pathlib import Path
 
-from drfh.disk import read_text
 from drfh.errors import InputError
 from drfh.files import parse_scenario, shipped_scenarios
 from drfh.web.filing import base_of
 from drfh.web.sharing import book_of_text
 from drfh.web.workbook import Workbook
 
-__all__ = ["LARGEST_UPLOAD", "book_of_file", "open_named", "path_inside", "scenario_files"]
+__all__ = [
+    "LARGEST_UPLOAD",
+    "book_of_file",
+    "is_quick_to_open",
+    "open_named",
+    "path_inside",
+    "scenario_files",
+]
 
 #: Bytes of a file that is sent to the page.
 LARGEST_UPLOAD = 2_000_000
 
 _ENDINGS = (".yaml", ".yml", ".json")
 _MOST_FILES = 200
+# Bytes of a file that is read at once: more takes seconds, in which no page would move.
+_QUICK = 200_000
 
 
 def book_of_file(data: bytes | str, name: str) -> Workbook:
@@ -79,7 +90,47 @@ def open_named(name: str, folder: Path | None) -> Workbook:
     path = path_inside(folder, name)
     if path.suffix not in _ENDINGS:
         raise InputError("open", f"must end in {', '.join(_ENDINGS)}", name)
-    return book_of_file(read_text(str(path)), name)
+    return book_of_file(_read(folder.resolve(), path, name), name)
+
+
+def is_quick_to_open(name: str, folder: Path | None) -> bool:
+    """Return whether a page may wait for :func:`open_named`.
+
+    Examples
+    --------
+    >>> is_quick_to_open("google-2011", None)
+    True
+    """
+    if name in shipped_scenarios() or folder is None:
+        return True
+    try:
+        return path_inside(folder, name).stat().st_size <= _QUICK
+    except (InputError, OSError):
+        return True  # so is what is wrong with it
+
+
+def _read(root: Path, path: Path, name: str) -> bytes:
+    """Return what a file holds, up to what is too much.
+
+    Its path was resolved: a link in it was put there since, and may lead anywhere.
+    """
+    inner = path.relative_to(root).parts
+    with ExitStack() as stack:
+        try:
+            here = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, here)
+            for part in inner[:-1]:
+                here = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+                stack.callback(os.close, here)
+            # Opening a pipe would wait for its writer; this does not.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+            there = stack.enter_context(open(os.open(inner[-1], flags, dir_fd=here), "rb"))
+            if not stat.S_ISREG(os.fstat(there.fileno()).st_mode):
+                raise InputError("the file", "must be a regular file", place=name)
+            return there.read(LARGEST_UPLOAD + 1)
+        except OSError as error:
+            rule = f"must be there and readable ({error.strerror or error})"
+            raise InputError("the file", rule, place=name) from None
 
 
 def path_inside(folder: Path, name: str) -> Path:

@@ -14,13 +14,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from drfh.errors import DrfhError, InputError
-from drfh.web.gate import Gate, is_loopback
+from drfh.web.crowd import limited
+from drfh.web.gate import MOST_BYTES, Gate, is_loopback
 
 __all__ = ["Address", "MissingExtraError", "Site", "listen", "needs_nicegui"]
 
 _FIRST_PORT = 8090
 _TRIES = 20
 _ANYWHERE = ("0.0.0.0", "::", "")
+_LONGEST_LINE = 2_000
 # What a lost connection may take to come back, in seconds.
 _PATIENCE = 30.0
 _LONGEST_START, _LONGEST_STOP = 30.0, 5.0  # seconds, beside something else
@@ -116,6 +118,13 @@ def listen(
     raise InputError(options[1], f"must be free on {host} ({reason})", shown)
 
 
+def _plain(record: logging.LogRecord) -> bool:
+    """Make a line of a log harmless for a terminal: no colours, no other lines, no end."""
+    text = record.getMessage()[:_LONGEST_LINE]
+    record.msg, record.args = "".join(c if c.isprintable() else " " for c in text), ()
+    return True
+
+
 class Site:
     """One page, served at one address; each browser tab gets its own.
 
@@ -149,8 +158,11 @@ class Site:
         from nicegui import app as pages
         from nicegui import ui
 
+        from drfh.web.door import LONGEST_HEADERS, Door
+
+        logging.getLogger("nicegui").addFilter(_plain)  # browsers may write into it
         self.address, self._listener = address, listener
-        ui.page("/")(page)
+        ui.page("/")(limited(page))
         if started is not None:
             pages.on_startup(started)
         app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -167,6 +179,9 @@ class Site:
         )
         config = uvicorn.Config(
             Gate(app, address.token),
+            http=Door,
+            h11_max_incomplete_event_size=LONGEST_HEADERS,
+            ws_max_size=MOST_BYTES,
             log_config=None,
             access_log=False,
             lifespan="on",
