@@ -444,8 +444,9 @@ def test_servers_come_and_go_and_a_user_leaves(browser: Any, site: Site) -> None
         page.wait_for("changes", 0, "tasks_after", shown(tasks(book)["ann"]))
         page.part("leave").click()
         book.do(RemoveUser("ann"))
-        page.wait_for("changes", 0, "tasks_after", "")
-        page.wait_for("changes", 1, "tasks_after", shown(tasks(book)["bob"]))
+        page.wait_for("changes", 0, "tasks_after", shown(tasks(book)["bob"]))
+        page.wait_for("changes", 1, "name", "ann")
+        page.wait_for("changes", 1, "tasks_after", "")
 
 
 def test_scenario_files_go_out_and_come_in(browser: Any, site: Site, tmp_path: Path) -> None:
