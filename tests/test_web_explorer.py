@@ -345,6 +345,8 @@ def test_a_large_scenario_is_edited_and_shared_as_a_file(
             page.wait_for("users", row, "gets", shown(expected[f"user-{row}"]))
         page.part("share").click()
         words = page.part("too-long").inner_text()
+        heading = page.page.locator(".q-dialog h2")
+        assert heading.evaluate("e => parseFloat(getComputedStyle(e).fontSize)") < 24
         assert "too much for a link (more than 8,000 characters)" in words
         with page.page.expect_download() as download:
             page.part("save-book").click()
