@@ -21,8 +21,8 @@ from drfh.web.cards import card, steps_of
 from drfh.web.case_dialog import case_words, seen_words
 from drfh.web.comparing import COMPARED, CompareRow
 from drfh.web.differences import difference, side_by_side
-from drfh.web.sharing import link_of
 from drfh.web.shares import user_table
+from drfh.web.sharing import link_of
 from drfh.web.slots import slots_mechanism
 from drfh.web.stacks import MOST_USERS, stacks
 from drfh.web.workbook import Workbook
