@@ -147,7 +147,8 @@ def busy_users(users: Sequence[User], fair: Sequence[float] = ()) -> Workload:
     """Return users who come one after the other, each with one job.
 
     Who has a number of tasks has these, and who has none has no job; who has no end of them has
-    some times what it would run at once in the exact allocation. Tasks take from half a minute to one and a half.
+    some times what it would run at once in the exact allocation. Tasks take from half a minute to
+    one and a half.
 
     Parameters
     ----------
