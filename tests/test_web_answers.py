@@ -28,6 +28,7 @@ from drfh.web import answers, slots
 from drfh.web.answers import (
     UserChange,
     answer_of,
+    change_words,
     changes,
     own_mechanism,
     used_rows,
@@ -38,6 +39,7 @@ from drfh.web.cards import card, case_book, steps_of
 from drfh.web.comparing import COMPARED, compare_rows
 from drfh.web.slots import slots_mechanism
 from drfh.web.steps import (
+    AddServer,
     AddUser,
     Lie,
     RemoveServer,
@@ -405,3 +407,26 @@ def test_large_answers_have_all_rows() -> None:
     assert answer.proven
     assert len(used_rows(answer)) == 2_000
     assert all(row.limiting for row in user_rows(answer))
+
+
+def test_words_on_a_change_tell_of_those_who_come_and_leave_and_of_servers_for_nobody() -> None:
+    servers = [Server({"cpu": 4}, name="a"), Server({"cpu": 4}, name="b")]
+    users = [User("ann", {"cpu": 1}, servers="a"), User("bob", {"cpu": 1}, servers="b")]
+    book = Workbook(Scenario(Cluster(servers), tuple(users)))
+    start = answer_of(book)
+
+    def told() -> str:
+        now = answer_of(book)
+        return change_words(start, now, changes(start, now))
+
+    book.do(SetUser("ann", "weight", "2"))
+    assert told() == "Everybody can run the same."
+    book.do(AddServer("new", {"cpu": "4"}, "10"))
+    words = "Everybody can run the same. Nobody may use new: see “may use” in the users' table."
+    assert told() == words
+    book.do(RemoveUser("bob"))  # b is for nobody now too, but it was there before
+    assert told().startswith("1 user left; the others can run the same. Nobody may use new:")
+    book.do(SetUser("ann", "servers", "a or new"))
+    assert told() == "1 user left; 1 user can run more"
+    book.do(AddUser("eve", {"cpu": "1"}))
+    assert told() == "1 user came; 1 user left; 1 user can run more"

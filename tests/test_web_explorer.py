@@ -329,6 +329,14 @@ def test_a_damaged_link_is_said_and_the_page_opens(browser: Any, site: Site) -> 
         assert page.page.evaluate("window.hacked") is None
 
 
+def test_small_shares_are_not_nothing(browser: Any, site: Site) -> None:
+    with seen(browser, site) as page:
+        page.edit("users", 0, "tasks", "0.004")
+        page.wait_for("users", 0, "share", "0.029 %")
+        page.edit("users", 0, "tasks", "0")
+        page.wait_for("users", 0, "share", "0.0 %")
+
+
 def test_a_large_scenario_is_edited_and_shared_as_a_file(
     browser: Any, site: Site, folder: Path, tmp_path: Path
 ) -> None:
@@ -345,6 +353,8 @@ def test_a_large_scenario_is_edited_and_shared_as_a_file(
             page.wait_for("users", row, "gets", shown(expected[f"user-{row}"]))
         page.part("share").click()
         words = page.part("too-long").inner_text()
+        heading = page.page.locator(".q-dialog h2")
+        assert heading.evaluate("e => parseFloat(getComputedStyle(e).fontSize)") < 24
         assert "too much for a link (more than 8,000 characters)" in words
         with page.page.expect_download() as download:
             page.part("save-book").click()

@@ -21,6 +21,7 @@ from drfh.web.cards import card, steps_of
 from drfh.web.case_dialog import case_words, seen_words
 from drfh.web.comparing import COMPARED, CompareRow
 from drfh.web.differences import difference, side_by_side
+from drfh.web.shares import user_table
 from drfh.web.sharing import link_of
 from drfh.web.slots import slots_mechanism
 from drfh.web.stacks import MOST_USERS, stacks
@@ -69,6 +70,14 @@ def scenario_of(name: str) -> Scenario:
     return OWN[name]() if name in OWN else drfh.load_scenario(name)
 
 
+# Cells whose text takes more than one line.
+_WRAPPED = """cells => cells.filter((cell) => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  return new Set([...range.getClientRects()].map((box) => box.top)).size > 1;
+}).map((cell) => cell.innerText)"""
+
+
 # What the panels show, without a browser.
 
 
@@ -112,6 +121,36 @@ def test_stacks_of_many_are_the_largest_and_those_searched_for() -> None:
     assert (nobody.users, nobody.others) == ((), "30 other users")
     assert nobody.capacity.sum() == pytest.approx(seen.capacity.sum())
     assert nobody.used.sum() == pytest.approx(seen.used.sum())
+
+
+def test_servers_that_are_listed_one_by_one_are_joined_by_size() -> None:
+    sizes = [{"cpu": 8, "memory": 4}, {"cpu": 4, "memory": 32}, {"cpu": 4}]
+    servers = [Server(sizes[s % 7 % 3], name=f"m{s}", count=1 + s % 2) for s in range(500)]
+    users = (User("ann", {"cpu": 1, "memory": 2}), User("bob", {"cpu": 1}, servers=["m2", "m4"]))
+    answer = answer_of(Workbook(Scenario(Cluster(servers), users)))
+    seen = stacks(answer)
+    assert seen.groups == ("8 cpu, 4 memory", "4 cpu, 32 memory", "4 cpu")
+    assert seen.joined == 500  # so that one can be searched for
+    rows = used_rows(answer)
+    for group, size in enumerate(sizes):
+        members = {s.name: s.count for s in servers if dict(s.resources) == size}
+        assert seen.notes[group] == f"{sum(members.values())} servers"
+        for position, resource in enumerate(seen.resources):
+            found = [row for row in rows if row.group in members and row.resource == resource]
+            line = group, position
+            assert seen.capacity[line] == pytest.approx(sum(row.capacity for row in found))
+            assert seen.free[line] == pytest.approx(sum(row.free for row in found), abs=1e-6)
+    assert stacks(answer, "", "m499").groups == ("m499", "499 other groups")
+
+
+def test_reasons_do_not_repeat_long_names() -> None:
+    long = "team-" * 12
+    users = (User(long, {"cpu": 1}, tasks=2), User("gpus", {"gpu": 1}, servers=["a"]))
+    servers = [Server({"cpu": 4}, name="a"), Server({"cpu": 1, "gpu": 1}, name="b")]
+    shown = user_table(user_rows(answer_of(Workbook(Scenario(Cluster(servers), users)))), 2)
+    assert shown.count(long) == 1
+    assert ">it has all of its 2 tasks.<" in shown
+    assert ">it gets nothing: no server that it may use has gpu.<" in shown
 
 
 def test_a_mechanism_without_an_answer_is_words_and_the_others_stay() -> None:
@@ -241,8 +280,10 @@ def test_shares_on_the_page_are_right(browser: Any, site: Site, mechanism: str) 
             assert cells[1].split()[0] == number_text(record.tasks)
             assert cells[2] == f"{part_text(record.share)} of {record.dominant}"
             assert cells[3] == part_text(record.ideal)
-            assert record.limiting.endswith(cells[4])
+            assert record.limiting.endswith(cells[4].removeprefix("it "))
             assert cells[4]
+        wrapped = page.part("shares-user-table").locator("td.number").evaluate_all(_WRAPPED)
+        assert wrapped == []
         total = float(answer.allocation.assignment.user_tasks.sum())
         assert f"runs {number_text(total)} tasks" in page.part("shares-headline").inner_text()
         assert not page.part("find-users").is_visible()

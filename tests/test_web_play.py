@@ -6,6 +6,7 @@ import math
 import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,9 @@ def test_users_come_one_after_the_other() -> None:
     assert workload.batch_count.tolist() == [3, 16, 1]
     assert workload.batch_arrival.tolist() == [0, 30, 60]
     assert workload.resources == ("cpu", "gpu")
+    idle = [User("ann", {"cpu": 1}, tasks=0), *users[1:]]
+    assert busy_users(idle, [0.0, 4.0, 0.0]).batch_user.tolist() == [1, 2]
+    assert busy_users(idle[:1], [0.0]).task_count == 0
     with pytest.raises(InputError, match="at most 1,000,000 to be played on a page"):
         busy_users([User("ann", {"cpu": 1}, tasks=1e300)])
 
@@ -181,6 +185,11 @@ def test_the_jobs_of_a_trace_run_on_the_servers_as_they_are_edited() -> None:
     assert piece_of(Asked("trace", more, trace=trace)).cluster is more.cluster
     piece = piece_of(Asked("trace", drfh.load_scenario("gpu-day"), trace=trace))
     assert (piece.cluster, piece.until) == (cluster, 60.0)
+    # Who shares the servers is not edited with them: the page says so where it differs.
+    said = "those of the trace, not of the table"
+    assert said not in piece_of(Asked("trace", more, trace=trace)).words
+    for users in ((User("ann", {"cpu": 1}, weight=2),), (*more.users, User("bob", {"cpu": 1}))):
+        assert said in piece_of(Asked("trace", replace(more, users=users), trace=trace)).words
 
 
 def same(left: Sequence[Film], right: Sequence[Film]) -> bool:

@@ -230,14 +230,14 @@ def number_text(value: float) -> str:
 
 
 def short_number(value: float) -> str:
-    """Return a number with four digits, never as a power of ten if it is large.
+    """Return a number with four digits, or with all before the point if these are more.
 
     Examples
     --------
-    >>> short_number(65.36518), short_number(118359.7), short_number(2e-7)
-    ('65.37', '118,400', '2e-07')
+    >>> short_number(65.36518), short_number(12583), short_number(118359.7), short_number(2e-7)
+    ('65.37', '12,583', '118,360', '2e-07')
     """
-    return number_text(float(f"{value:.4g}"))
+    return number_text(float(f"{value:.0f}" if 1e3 <= abs(value) < 1e15 else f"{value:.4g}"))
 
 
 def seconds(value: float | None) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from drfh.explain import explain
+from drfh.resources import some
 from drfh.web.answering import Answer, answer_of, own_mechanism, own_parameters
 from drfh.web.truth import real_tasks
 
@@ -17,6 +19,7 @@ __all__ = [
     "UserChange",
     "UserRow",
     "answer_of",
+    "change_words",
     "changes",
     "own_mechanism",
     "own_parameters",
@@ -206,6 +209,14 @@ class UserChange:
     share_before: float | None
     share_after: float | None
 
+    @property
+    def difference(self) -> float | None:
+        """How many tasks more it can run, round-off left out; None if it came or left."""
+        was, now = self.tasks_before, self.tasks_after
+        if was is None or now is None:
+            return None
+        return 0.0 if abs(now - was) <= 1e-9 * max(was, now) else now - was
+
 
 def changes(before: Answer, after: Answer) -> list[UserChange]:
     """Return every user before and after: in the order of `after`, then those who left.
@@ -228,6 +239,49 @@ def changes(before: Answer, after: Answer) -> list[UserChange]:
         (tasks, share), (later, larger) = old.get(user, nothing), new.get(user, nothing)
         rows.append(UserChange(user, tasks, later, share, larger))
     return rows
+
+
+def change_words(before: Answer, after: Answer, rows: Sequence[UserChange]) -> str:
+    """Return who wins and who loses, in a line; and whether new servers help nobody.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> from drfh.web.workbook import Workbook
+    >>> from drfh.web.steps import RemoveUser
+    >>> book = Workbook(load_scenario("paper-two-servers"))
+    >>> before = answer_of(book)
+    >>> book.do(RemoveUser("bob"))
+    >>> after = answer_of(book)
+    >>> change_words(before, after, changes(before, after))
+    '1 user left; 1 user can run more'
+    """
+    apart = [row.difference for row in rows]
+    told = (
+        (sum(row.tasks_before is None for row in rows), "came"),
+        (sum(row.tasks_after is None for row in rows), "left"),
+        (sum(one is not None and one > 0 for one in apart), "can run more"),
+        (sum(one is not None and one < 0 for one in apart), "can run less"),
+    )
+    words = "; ".join(f"{some(count, 'user')} {what}" for count, what in told if count)
+    if not any(apart):
+        words = f"{words}; the others can run the same" if words else "Everybody can run the same."
+    known = set(before.scenario.cluster.names)
+    idle = [name for name in _unusable(after) if name not in known]
+    if idle:
+        listed = ", ".join(idle[:3]) + (f" and {len(idle) - 3:,} more" if len(idle) > 3 else "")
+        words = f"{words.rstrip('.')}. Nobody may use {listed}: see “may use” in the users' table."
+    return words
+
+
+def _unusable(answer: Answer) -> list[str]:
+    """Return the groups on which nobody may run, or has all that it needs."""
+    problem = answer.allocation.problem
+    usable = problem.usable_on(np.arange(len(problem.blocks)))
+    if usable is None:
+        return []
+    used = np.bincount(problem.blocks.group, usable.any(axis=0), len(problem.cluster)) > 0
+    return [problem.cluster.names[group] for group in np.flatnonzero(~used).tolist()]
 
 
 def _held(answer: Answer) -> dict[str, tuple[float, float]]:

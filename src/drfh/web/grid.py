@@ -46,8 +46,10 @@ _RULE = """p => p.data?.bad?.[p.colDef.field] ??
 _FORMATS = {
     "number": """p => p.value == null ? "" : p.value.toLocaleString("en-US",
         {maximumFractionDigits: Math.abs(p.value) < 1 ? 4 : 2})""",
+    # Of many users everybody has little: that is not nothing.
     "part": """p => p.value == null ? "–" : (100 * p.value).toLocaleString("en-US",
-        {minimumFractionDigits: 1, maximumFractionDigits: 1}) + " %" """,
+        p.value > 1e-12 && p.value < 0.001 ? {maximumSignificantDigits: 2}
+        : {minimumFractionDigits: 1, maximumFractionDigits: 1}) + " %" """,
     "change": """p => p.value == null ? "" : (p.value > 0 ? "+" : "") +
         p.value.toLocaleString("en-US", {maximumFractionDigits: Math.abs(p.value) < 1 ? 4 : 2})""",
 }

@@ -23,7 +23,7 @@ body { --q-primary: var(--yes) !important; --q-dark: var(--card) !important;
             padding: 0 clamp(.75rem, 2.5vw, 2rem) 4rem; }
 .explorer h1 { font-size: 1.4rem; font-weight: 700; line-height: 1.2; margin: .9rem 0 .1rem;
                overflow-wrap: anywhere; }
-.explorer h2 { font-size: 1.05rem; font-weight: 700; line-height: 1.3; margin: 0; }
+.explorer h2, .q-dialog h2 { font-size: 1.05rem; font-weight: 700; line-height: 1.3; margin: 0; }
 .explorer p { margin: .2rem 0; }
 .explorer .soft { color: var(--soft); font-size: .875rem; }
 .explorer .about { max-width: 60rem; color: var(--soft); font-size: .9rem; white-space: pre-line;

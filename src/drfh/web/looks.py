@@ -77,6 +77,8 @@ PANEL_STYLE = (
 .drfh-panel th { color: var(--soft); font-weight: 600; }
 .drfh-panel td.number, .drfh-panel th.number { text-align: right; padding-left: .3rem; }
 .drfh-panel td.wrap, .drfh-panel table.cards td { white-space: normal; overflow-wrap: anywhere; }
+.drfh-panel table.cards td.number { overflow-wrap: normal; white-space: nowrap; }
+.drfh-panel table.cards td:first-child { min-width: 9rem; }
 .drfh-panel td.part, .drfh-panel .bar { text-align: right; min-width: 5.5rem;
   background: linear-gradient(to right, color-mix(in srgb, var(--bar) 30%, transparent)
   var(--part), transparent var(--part)) no-repeat; background-size: 100% 2rem; }
@@ -116,7 +118,8 @@ PANEL_STYLE = (
   .drfh-panel table.cards, .drfh-panel table.cards tbody { display: block; }
   .drfh-panel table.cards tr { display: block; border-bottom: 1px solid var(--line);
     padding: .5rem 0; }
-  .drfh-panel table.cards td { display: block; border: 0; padding: .1rem 0; text-align: left; }
+  .drfh-panel table.cards td, .drfh-panel table.cards td.number { display: block; border: 0;
+    padding: .1rem 0; text-align: left; white-space: normal; overflow-wrap: anywhere; }
   .drfh-panel table.cards td:empty { display: none; }
   .drfh-panel table.labelled td[data-label]:not(:empty)::before { content: attr(data-label) ": ";
     color: var(--soft); }

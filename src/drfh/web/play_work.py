@@ -128,7 +128,10 @@ def piece_of(asked: Asked) -> Piece:
         edited = not set(cluster.names).isdisjoint(scenario.cluster.names)
         edited = edited and _is_right(workload, scenario.cluster)
         servers = scenario.cluster if edited else cluster
-        return Piece(servers, workload, window, _words("The trace", servers, workload))
+        words = _words("The trace", servers, workload)
+        if edited and _weights(scenario.users) != _weights(workload.users):
+            words += " Its users and their weights are those of the trace, not of the table."
+        return Piece(servers, workload, window, words)
     if asked.key == "jobs":
         workload = scenario.workload
         title = "The jobs of this scenario"
@@ -143,8 +146,9 @@ def piece_of(asked: Asked) -> Piece:
 def busy_users(users: Sequence[User], fair: Sequence[float] = ()) -> Workload:
     """Return users who come one after the other, each with one job.
 
-    Who has a number of tasks has these; who has no end of them has some times what it would run
-    at once in the exact allocation. Tasks take from half a minute to one and a half.
+    Who has a number of tasks has these, and who has none has no job; who has no end of them has
+    some times what it would run at once in the exact allocation. Tasks take from half a minute to
+    one and a half.
 
     Parameters
     ----------
@@ -160,11 +164,14 @@ def busy_users(users: Sequence[User], fair: Sequence[float] = ()) -> Workload:
     """
     endless = sum(n for user, n in zip(users, fair, strict=False) if user.tasks is None)
     rounds = min(float(_ROUNDS), _MANY_TASKS / endless) if endless > 0 else float(_ROUNDS)
-    counts = []
+    counts, at_work = [], []
     for position, user in enumerate(users):
+        if user.tasks == 0:
+            continue
         share = fair[position] if position < len(fair) else 0.0
         wanted = user.tasks if user.tasks is not None else rounds * share
         counts.append(max(math.ceil(min(wanted, MOST_TASKS + 1.0) - 1e-9), 1))
+        at_work.append(position)
     if sum(counts) > MOST_TASKS:
         raise _too_many("tasks", MOST_TASKS, sum(counts))
     resources = list(dict.fromkeys(name for user in users for name in user.demand or {}))
@@ -176,12 +183,12 @@ def busy_users(users: Sequence[User], fair: Sequence[float] = ()) -> Workload:
         users,
         resources,
         demand,
-        user=np.arange(len(users)),
-        arrival=np.round(gap * np.arange(len(users)), 3),
-        shape=np.arange(len(users)),
+        user=np.array(at_work, dtype=np.int64),
+        arrival=np.round(gap * np.array(at_work, dtype=np.float64), 3),
+        shape=np.array(at_work, dtype=np.int64),
         count=counts,
         duration=np.round(draw.uniform(_SHORTEST, _LONGEST, sum(counts)), 1),
-        job_names=[f"job of {user.name}" for user in users],
+        job_names=[f"job of {users[position].name}" for position in at_work],
     )
 
 
@@ -202,6 +209,10 @@ def _made_up(name: str, cluster: Cluster) -> Piece:
     servers = cluster if ours else made.cluster
     words = _words(title, servers, made.workload, "" if ours else " of its own")
     return Piece(servers, made.workload, made.window, words)
+
+
+def _weights(users: Sequence[User]) -> dict[str, float]:
+    return {user.name: user.weight for user in users}
 
 
 def _is_right(workload: Workload, cluster: Cluster) -> bool:

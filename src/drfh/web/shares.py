@@ -244,6 +244,9 @@ def user_table(rows: list[UserRow], everybody: int) -> Markup:
 
 
 def _reason(row: UserRow) -> str:
-    """Return what limits a user, without the numbers that stand beside it."""
-    head, _, reason = row.limiting.removeprefix(row.user).partition(": ")
-    return reason if head.startswith(" stops at ") and reason else row.limiting
+    """Return what limits a user, without its name and the numbers that stand beside it."""
+    words = row.limiting.removeprefix(row.user)
+    head, _, reason = words.partition(": ")
+    if head.startswith(" stops at ") and reason:
+        return reason
+    return row.limiting if words == row.limiting else f"it{words}"

@@ -1,7 +1,8 @@
 """How full the servers are, and with whose tasks: what the bars of the page are made of.
 
 The picture stays small however large the cluster is: the largest users and server groups, or
-those that were searched for, and the rest joined.
+those that were searched for, and the rest joined. Where servers are listed one by one, as in most
+traces, those of one size are joined.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drfh.cluster import Cluster
 from drfh.problem import Floats, Ints
 from drfh.resources import some
 from drfh.web.answers import Answer
+from drfh.web.nodes import amounts_text
 
 __all__ = ["MOST_USERS", "Stacks", "chosen", "stacks"]
 
@@ -30,7 +33,7 @@ class Stacks:
     Attributes
     ----------
     groups : tuple of str
-        Server groups; the last one may be the rest of them, joined.
+        Server groups, or their sizes; the last one may be the rest of them, joined.
     notes : tuple of str
         What a group is made of: ``4 servers``.
     resources : tuple of str
@@ -40,7 +43,7 @@ class Stacks:
     others : str
         All other users, in words; empty if there are none.
     joined : int
-        How many groups are the rest of them.
+        How many groups have no bars of their own.
     capacity : array, groups × resources
         How much there is.
     used : array, groups × resources × users
@@ -130,11 +133,17 @@ def stacks(answer: Answer, find_users: str = "", find_groups: str = "") -> Stack
     held = cluster.capacity * cluster.counts[:, None]
     size = (held / np.where(cluster.totals > 0, cluster.totals, 1.0)).max(axis=1)
     most_groups = max(_FEWEST_GROUPS, _MOST_BARS // resources)
-    groups = chosen(cluster.names, size, find_groups, most_groups)
     users = chosen(problem.names(), allocation.share_vector, find_users, MOST_USERS)
-    group_place, rest = _places(len(cluster), groups)
+    alike = None if find_groups.strip() else _sizes(cluster, most_groups)
+    if alike is not None:
+        names, group_place = alike
+        joined = len(cluster)
+    else:
+        groups = chosen(cluster.names, size, find_groups, most_groups)
+        group_place, joined = _places(len(cluster), groups)
+        names = [*(cluster.names[g] for g in groups), *_rest(joined, "group")]
     user_place, others = _places(len(problem.users), users)
-    rows, columns = len(groups) + (rest > 0), len(users) + (others > 0)
+    rows, columns = len(names), len(users) + (others > 0)
     capacity = np.zeros((rows, resources))
     np.add.at(capacity, group_place, held)
     used = np.zeros((rows, resources, columns))
@@ -143,20 +152,39 @@ def stacks(answer: Answer, find_users: str = "", find_groups: str = "") -> Stack
     for r in range(resources):
         amount = np.bincount(where, tasks * problem.demand[user, r], minlength=rows * columns)
         used[:, r] = amount.reshape(rows, columns)
-    counts = cluster.counts.tolist()
-    notes = [some(counts[g], "server") for g in groups]
-    if rest:
-        notes.append(some(sum(counts) - sum(counts[g] for g in groups), "server"))
+    counts = np.bincount(group_place, cluster.counts, minlength=rows).astype(np.int64)
     return Stacks(
-        (*(cluster.names[g] for g in groups), *_rest(rest, "group")),
-        tuple(notes),
+        tuple(names),
+        tuple(some(count, "server") for count in counts.tolist()),
         tuple(cluster.resources),
         tuple(problem.users[i].name for i in users),
         "".join(_rest(others, "user")),
-        rest,
+        joined,
         capacity,
         used,
     )
+
+
+def _sizes(cluster: Cluster, most: int) -> tuple[list[str], Ints] | None:
+    """Return the sizes of servers in order of listing, and the place of every group.
+
+    None if all groups have room, or if there are too many sizes as well.
+    """
+    if len(cluster) <= most:
+        return None
+    sizes, first, place = np.unique(
+        cluster.capacity, axis=0, return_index=True, return_inverse=True
+    )
+    if len(sizes) > most:
+        return None
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    names = [
+        amounts_text(dict(zip(cluster.resources, sizes[i].tolist(), strict=True)))
+        for i in order.tolist()
+    ]
+    return names, rank[place.reshape(-1)]
 
 
 def _places(size: int, chosen: list[int]) -> tuple[Ints, int]:

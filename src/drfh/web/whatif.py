@@ -9,7 +9,7 @@ from nicegui import ui
 
 from drfh.errors import DrfhError
 from drfh.resources import some
-from drfh.web.answers import Answer, answer_of, changes
+from drfh.web.answers import Answer, answer_of, change_words, changes
 from drfh.web.grid import Grid
 from drfh.web.panel import Page
 from drfh.web.rows import Column
@@ -158,27 +158,19 @@ class WhatIfPanel:
         )
 
     def _show_changes(self, before: Answer) -> None:
-        rows, more, less = [], 0, 0
-        for change in changes(before, self.page.answer):
-            was, now = change.tasks_before, change.tasks_after
-            difference = None if was is None or now is None else now - was
-            if difference is not None and abs(difference) <= 1e-9 * max(was or 0, now or 0):
-                difference = 0.0
-            more += difference is not None and difference > 0
-            less += difference is not None and difference < 0
-            rows.append(
-                {
-                    "name": change.user,
-                    "tasks_before": was,
-                    "tasks_after": now,
-                    "change": difference,
-                    "share_before": change.share_before,
-                    "share_after": change.share_after,
-                }
-            )
-        words = [f"{some(more, 'user')} can run more" * bool(more)]
-        words += [f"{some(less, 'user')} can run less" * bool(less)]
-        self._words.set_text("; ".join(filter(None, words)) or "Everybody can run the same.")
+        found = changes(before, self.page.answer)
+        rows = [
+            {
+                "name": change.user,
+                "tasks_before": change.tasks_before,
+                "tasks_after": change.tasks_after,
+                "change": change.difference,
+                "share_before": change.share_before,
+                "share_after": change.share_after,
+            }
+            for change in found
+        ]
+        self._words.set_text(change_words(before, self.page.answer, found))
         self.grid.show(_COLUMNS, rows)
 
 
