@@ -1,6 +1,7 @@
 """Imports point one way: a room may import only rooms to its left."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import drfh
@@ -56,6 +57,7 @@ def room(path: Path) -> str:
     return relative.parts[0].removesuffix(".py")
 
 
+@cache
 def imports(path: Path) -> list[tuple[str, bool]]:
     """Return (module, whether inside a function) for every import that runs."""
     found: list[tuple[str, bool]] = []
