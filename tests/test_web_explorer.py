@@ -459,6 +459,25 @@ def test_servers_come_and_go_and_a_user_leaves(browser: Any, site: Site) -> None
         page.wait_for("changes", 1, "tasks_after", "")
 
 
+def test_a_file_cannot_ask_for_slots_and_the_page_says_so(
+    browser: Any, site: Site, tmp_path: Path
+) -> None:
+    with seen(browser, site) as page:
+        page.part("mechanism").click()
+        page.page.get_by_role("option", name=re.compile("^slots")).click()
+        page.wait_for("users", 0, "gets", "1")
+        page.part("tab-whatif").click()
+        with page.page.expect_download() as download:
+            page.part("save-scenario").click()
+        notice = page.page.locator(".q-notification").first
+        page.expect(notice).to_contain_text("slots:14 is a policy: the file asks for drfh")
+        ink = notice.evaluate("e => getComputedStyle(e).color")  # on yellow
+        assert max(int(part) for part in re.findall(r"\d+", ink)[:3]) < 60
+        file = tmp_path / "saved.yaml"
+        download.value.save_as(file)
+        assert drfh.load_scenario(file).mechanism == "drfh"
+
+
 def test_scenario_files_go_out_and_come_in(browser: Any, site: Site, tmp_path: Path) -> None:
     with seen(browser, site) as page:
         page.edit("users", 0, "weight", "5")

@@ -19,6 +19,7 @@ body { --q-primary: var(--yes) !important; --q-dark: var(--card) !important;
 .q-btn.bare { color: var(--ink); }
 .body--dark .q-btn.bg-primary .q-btn__content { color: var(--paper); }
 .q-tooltip { font-size: .8125rem; }
+.q-notification.text-dark { --q-dark: #1b212b; }
 .explorer { box-sizing: border-box; width: 100%; max-width: 100rem; margin: 0 auto; min-width: 0;
             padding: 0 clamp(.75rem, 2.5vw, 2rem) 4rem; }
 .explorer h1 { font-size: 1.4rem; font-weight: 700; line-height: 1.2; margin: .9rem 0 .1rem;

@@ -115,7 +115,11 @@ class Files:
         page = self.page
 
         def send() -> None:
-            text = scenario_text(saved_scenario(page.book, page.mechanism))
+            saved = saved_scenario(page.book, page.mechanism)
+            text = scenario_text(saved)
+            if page.mechanism.startswith("slots:"):
+                words = f"{page.mechanism} is a policy: the file asks for {own_mechanism(saved)}"
+                page.say(words, "warning")
             ui.download.content(text, file_name(page.book.title, ".yaml"), "text/yaml")
 
         page.attempt(send)
