@@ -270,7 +270,8 @@ def change_words(before: Answer, after: Answer, rows: Sequence[UserChange]) -> s
     idle = [name for name in _unusable(after) if name not in known]
     if idle:
         listed = ", ".join(idle[:3]) + (f" and {len(idle) - 3:,} more" if len(idle) > 3 else "")
-        words = f"{words.rstrip('.')}. Nobody may use {listed}: see “may use” in the users' table."
+        words = f"{words.rstrip('.')}. Nobody may use {listed}: see “may use” in the users' table, "
+        words += "or raise the count of servers that they may use."
     return words
 
 

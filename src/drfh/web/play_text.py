@@ -107,6 +107,8 @@ def now_text(film: Film, frame: Frame) -> Markup:
     ended = f" It ended at {clock_text(film.horizon)}." if frame.time > film.horizon else ""
     words = f"{some(running, 'task')} {'runs' if running == 1 else 'run'}, {waiting:,} "
     words += f"{'waits' if waiting == 1 else 'wait'}, {done:,} done. In use: {used}.{ended}"
+    if waiting and film.numbers["tasks"]["never"]:
+        words += " Among those that wait are tasks that fit on no server."
     return tag("p", words)
 
 
