@@ -422,7 +422,8 @@ def test_words_on_a_change_tell_of_those_who_come_and_leave_and_of_servers_for_n
     book.do(SetUser("ann", "weight", "2"))
     assert told() == "Everybody can run the same."
     book.do(AddServer("new", {"cpu": "4"}, "10"))
-    words = "Everybody can run the same. Nobody may use new: see “may use” in the users' table."
+    words = "Everybody can run the same. Nobody may use new: see “may use” in the users' table, "
+    words += "or raise the count of servers that they may use."
     assert told() == words
     book.do(RemoveUser("bob"))  # b is for nobody now too, but it was there before
     assert told().startswith("1 user left; the others can run the same. Nobody may use new:")
