@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import highspy
@@ -17,6 +18,7 @@ from drfh.kernels.schur import price_servers, subtract_outer
 from drfh.mechanisms.solvers import coarse
 from drfh.mechanisms.solvers import columns as generation
 from drfh.mechanisms.solvers.columns import RadialSolution, solve_radial
+from drfh.mechanisms.solvers.interior import improve
 from drfh.mechanisms.solvers.newton import ServersLast, UsersLast
 from drfh.mechanisms.solvers.point import Columns, Iterate, cold_start
 
@@ -344,3 +346,15 @@ def test_rounds_agree_with_simplex(seed: int) -> None:
     assert ours.certificate is not None
     assert ours.certificate.closed
     assert list(ours.shares.values()) == pytest.approx(list(sure.shares.values()), rel=1e-6)
+
+
+def test_a_point_too_close_to_the_edge_is_left_as_it_is() -> None:
+    demand = np.array([[1.0, 0.2], [0.2, 1.0]])
+    columns = Columns(demand, 2, np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]))
+    c, a = np.array([[1.5, 0.5], [0.5, 1.5]]), np.array([0.5, 1.5])
+    start = cold_start(columns, c, a)
+    edge = replace(start, z=np.full_like(start.z, 1e-320))  # x / z is beyond all numbers
+    point, gap, iterations = improve(columns, c, a, edge, 1e-9)
+    assert gap > 1e-9
+    assert point is edge
+    assert iterations == 0

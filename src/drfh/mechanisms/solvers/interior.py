@@ -122,8 +122,9 @@ def improve(
         if gap <= target or lost or since >= PATIENCE or iteration == limit:
             break
         try:
-            newton = newton_system(columns, a, at, live, held)
-        except np.linalg.LinAlgError:
+            with np.errstate(divide="raise", over="raise", invalid="raise"):
+                newton = newton_system(columns, a, at, live, held)
+        except (np.linalg.LinAlgError, FloatingPointError):
             break  # rounding has eaten the system; the best point stands
         step = newton.step(-xz, -sp, -lc, residual, refine=0)
         primal, dual = (min(1.0, length) for length in _lengths(at, step, live))
