@@ -180,7 +180,7 @@ def test_from_the_command_to_the_browser(
     """Run all of it on a small generated workload, and open what it writes."""
     monkeypatch.delenv("DRFH_DATA", raising=False)
     output = tmp_path / "paper"
-    words = ["--quick", "--servers", "12", "--hours", "0.05", "-o", str(output)]
+    words = ["--quick", "--servers", "10", "--hours", "0.05", "-o", str(output)]
     assert main(["reproduce", *words]) == 0
     page = opened(browser, output / "index.html")
     assert "generated" in page.locator("body").inner_text().lower()[:400]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from drfh.mechanisms.solvers.newton import newton_system
+from drfh.mechanisms.solvers.newton import Newton, Residual, newton_system
 from drfh.mechanisms.solvers.point import Columns, Iterate
 from drfh.problem import Bools, Floats
 
@@ -124,44 +124,66 @@ def improve(
         try:
             with np.errstate(divide="raise", over="raise", invalid="raise"):
                 newton = newton_system(columns, a, at, live, held)
+                # Products far below what the target needs only spoil the conditioning.
+                floor = 0.1 * target * cost / pairs
+                keep = max(0.9, 1.0 - 10.0 * gap)
+                at = _advanced(newton, at, live, (xz, sp, lc), residual, mean, floor, keep, elastic)
         except (np.linalg.LinAlgError, FloatingPointError):
             break  # rounding has eaten the system; the best point stands
-        step = newton.step(-xz, -sp, -lc, residual, refine=0)
-        primal, dual = (min(1.0, length) for length in _lengths(at, step, live))
-        after = float((at.x + primal * step.x) @ (at.z + dual * step.z))
-        after += float(((at.s + primal * step.s) * (at.p + dual * step.p))[live].sum())
-        after += elastic * (at.lack + primal * step.lack) * (at.calm + dual * step.calm)
-        # Products far below what the target needs only spoil the conditioning.
-        aim = max(mean * (after / pairs / mean) ** 3, 0.1 * target * cost / pairs)
-        xz = aim - xz - step.x * step.z
-        sp = np.where(live, aim - sp - step.s * step.p, 0.0)
-        lc = elastic * (aim - lc - step.lack * step.calm)
-        step = newton.step(xz, sp, lc, residual, refine=REFINE)
-        primal, dual = _lengths(at, step, live)
-        for _ in range(CORRECTORS):
-            far, deep = min(1.0, 1.1 * primal + 0.1), min(1.0, 1.1 * dual + 0.1)
-            xz = xz + _pull((at.x + far * step.x) * (at.z + deep * step.z), aim)
-            sp = sp + live * _pull((at.s + far * step.s) * (at.p + deep * step.p), aim)
-            product = (at.lack + far * step.lack) * (at.calm + deep * step.calm)
-            lc += elastic * float(_pull(np.array(product), aim))
-            other = newton.step(xz, sp, lc, residual, refine=REFINE)
-            far, deep = _lengths(at, other, live)
-            if min(far, 1.0) + min(deep, 1.0) < min(primal, 1.0) + min(dual, 1.0) + 0.01:
-                break
-            step, primal, dual = other, far, deep
-        keep = max(0.9, 1.0 - 10.0 * gap)
-        primal, dual = min(1.0, keep * primal), min(1.0, keep * dual)
-        at = Iterate(
-            at.x + primal * step.x,
-            np.where(live, at.s + primal * step.s, 1.0),
-            at.theta + primal * step.theta,
-            np.where(live, at.p + dual * step.p, 0.0),
-            at.mu + dual * step.mu,
-            at.z + dual * step.z,
-            at.lack + primal * step.lack,
-            at.calm + dual * step.calm,
-        )
     return best, best_gap, iteration
+
+
+def _advanced(
+    newton: Newton,
+    at: Iterate,
+    live: Bools,
+    products: tuple[Floats, Floats, float],
+    residual: Residual,
+    mean: float,
+    floor: float,
+    keep: float,
+    elastic: bool,
+) -> Iterate:
+    """Return the next point: a predictor, a corrector, and attempts to go further.
+
+    `products` are those of each pair at the point and `mean` their mean; the new ones aim at
+    `floor` or more. Of the way to the edge, `keep` is gone.
+    """
+    xz, sp, lc = products
+    pairs = at.x.size + int(live.sum()) + elastic
+    step = newton.step(-xz, -sp, -lc, residual, refine=0)
+    primal, dual = (min(1.0, length) for length in _lengths(at, step, live))
+    after = float((at.x + primal * step.x) @ (at.z + dual * step.z))
+    after += float(((at.s + primal * step.s) * (at.p + dual * step.p))[live].sum())
+    after += elastic * (at.lack + primal * step.lack) * (at.calm + dual * step.calm)
+    aim = max(mean * (after / pairs / mean) ** 3, floor)
+    xz = aim - xz - step.x * step.z
+    sp = np.where(live, aim - sp - step.s * step.p, 0.0)
+    lc = elastic * (aim - lc - step.lack * step.calm)
+    step = newton.step(xz, sp, lc, residual, refine=REFINE)
+    primal, dual = _lengths(at, step, live)
+    for _ in range(CORRECTORS):
+        far, deep = min(1.0, 1.1 * primal + 0.1), min(1.0, 1.1 * dual + 0.1)
+        xz = xz + _pull((at.x + far * step.x) * (at.z + deep * step.z), aim)
+        sp = sp + live * _pull((at.s + far * step.s) * (at.p + deep * step.p), aim)
+        product = (at.lack + far * step.lack) * (at.calm + deep * step.calm)
+        lc += elastic * float(_pull(np.array(product), aim))
+        other = newton.step(xz, sp, lc, residual, refine=REFINE)
+        far, deep = _lengths(at, other, live)
+        if min(far, 1.0) + min(deep, 1.0) < min(primal, 1.0) + min(dual, 1.0) + 0.01:
+            break
+        step, primal, dual = other, far, deep
+    primal, dual = min(1.0, keep * primal), min(1.0, keep * dual)
+    return Iterate(
+        at.x + primal * step.x,
+        np.where(live, at.s + primal * step.s, 1.0),
+        at.theta + primal * step.theta,
+        np.where(live, at.p + dual * step.p, 0.0),
+        at.mu + dual * step.mu,
+        at.z + dual * step.z,
+        at.lack + primal * step.lack,
+        at.calm + dual * step.calm,
+    )
 
 
 def _lengths(at: Iterate, step: Iterate, live: Bools) -> tuple[float, float]:
