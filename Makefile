@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONUTF8 := 1
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help run tour explore test test-slow lint bench bench-audit bench-explore bench-heat bench-schedule bench-simulate bench-slurm bench-trace docs pictures reference browser slurm slurm-demo lock clean
+.PHONY: help run tour explore test coverage test-slow lint bench bench-audit bench-explore bench-heat bench-schedule bench-simulate bench-slurm bench-trace docs pictures reference browser slurm slurm-demo lock clean
 .DEFAULT_GOAL := help
 
 help:  ## Show the targets
@@ -78,8 +78,11 @@ slurm-demo: $(VENV)/.web slurm  ## A 16-node Slurm cluster on this machine, shar
 	@$(BIN)/drfh slurm demo $(ARGS)
 
 test: $(VENV)/.dev $(VENV)/.warm lint browser slurm  ## Set up, lint, type-check, run all tests and build the docs
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow' --cov --cov-report=term
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow' --durations=30
 	@$(BIN)/mkdocs build --strict --quiet
+
+coverage: $(VENV)/.dev $(VENV)/.warm  ## The tests again, with the lines that none of them reaches (half as long again)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow' --cov --cov-report=term
 
 test-slow: $(VENV)/.dev  ## Checks that take minutes
 	@$(BIN)/python -m pytest -m slow
