@@ -286,8 +286,6 @@ class Explorer(Desk):
 
     def changed(self) -> None:
         """Show the book, and the answer if there is one."""
-        self._title.set_text(self.book.title or "A scenario without a title")
-        self._about.set_text(" ".join(self.book.base.description.split()))
         self._header.show()
         self._examples.show()
         self._show_panel()
@@ -296,6 +294,7 @@ class Explorer(Desk):
     def _show_panel(self) -> None:
         """Show the answer in the panel that is seen; the others follow when they are."""
         name = self._visible
+        self._show_title()
         if not self.has_answer or self._shown.get(name) == (self.answer, self.dark):
             return
         with self._places[name]:
@@ -306,6 +305,14 @@ class Explorer(Desk):
                 self._panels[name].show(self.answer)
             except Exception as error:  # one panel that fails must not take the others along
                 self._failed(error)
+
+    def _show_title(self) -> None:
+        """Say what the panel is about: the scenario, or runs, which have nothing to do with it."""
+        title, about = self.book.title or "A scenario without a title", self.book.base.description
+        if self._visible == "runs":
+            title, about = "Runs", ""
+        self._title.set_text(title)
+        self._about.set_text(" ".join(about.split()))
 
     def _failed(self, error: Exception) -> None:
         """Say that something failed that must not; the log has the rest."""

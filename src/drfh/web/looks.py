@@ -91,15 +91,15 @@ PANEL_STYLE = (
   list-style: disclosure-closed inside; }
 .drfh-panel details[open] > summary { list-style-type: disclosure-open; }
 .drfh-panel table.side th:first-child, .drfh-panel table.side td:first-child {
-  position: sticky; left: 0; z-index: 1; background: var(--paper); max-width: 11rem;
-  overflow: hidden; text-overflow: ellipsis; }
-.drfh-panel table.side th, .drfh-panel table.side td { padding-left: .5rem; min-width: 7.5rem; }
+  position: sticky; left: 0; z-index: 1; background: var(--paper); max-width: 10rem;
+  white-space: normal; overflow-wrap: anywhere; }
+.drfh-panel table.side th, .drfh-panel table.side td { padding: .25rem .4rem; min-width: 6.8rem; }
 .drfh-panel table.side td.no-answer { white-space: normal; min-width: 11rem; }
-.drfh-panel .diff { display: block; font-size: .8125rem; font-weight: 600; }
+.drfh-panel .diff { display: block; font-size: .75rem; font-weight: 600; }
 .drfh-panel .diff.more { color: var(--yes); } .drfh-panel .diff.less { color: var(--bad); }
 .drfh-panel .diff.same { color: var(--soft); font-weight: 400; }
 .drfh-panel .diff b { display: inline-block; height: .5rem; min-width: 1px; margin-right: .3rem;
-  background: currentColor; width: calc(2.2rem * var(--size)); }
+  background: currentColor; width: calc(1.6rem * var(--size)); }
 .drfh-panel .finding { border-bottom: 1px solid var(--line); padding: .5rem 0; width: 100%;
   display: grid; gap: .1rem 1rem; align-items: start;
   grid-template: "sign name amount text act"
