@@ -114,8 +114,8 @@ class Seen:
         self.page.on("request", self._asked)
         self.page.goto(f"{site.origin}/{query}")
         self.page.wait_for_selector("[data-testid=solved]:not(:empty)")
-        # What is typed sooner does not reach the server: people are not as quick.
-        self.page.wait_for_function("window.did_handshake")
+        # What is typed sooner may be overwritten by what the server sends first: people are slower.
+        self.page.wait_for_selector("body[data-ready]")
 
     def _heard(self, message: Any) -> None:
         if message.type in ("error", "warning"):

@@ -49,6 +49,7 @@ PANELS: tuple[tuple[str, str], ...] = (
 # The address follows the page, but not at every key.
 _ADDRESS_DELAY = 0.4
 _SCHEME = "drfh_scheme"
+_READY = "document.body.dataset.ready = 'yes', Quasar.Dark.isActive"
 
 
 @dataclass(frozen=True)
@@ -175,10 +176,12 @@ class Explorer(Desk):
         self.dark = chosen == "dark"
 
         async def ask() -> None:
-            self._set_dark(bool(await client.run_javascript("Quasar.Dark.isActive", timeout=10)))
+            # What is set while the page is built goes out before this: from now on it is quiet.
+            dark = await client.run_javascript(_READY, timeout=10)
+            if chosen not in ("dark", "light"):
+                self._set_dark(bool(dark))
 
-        if chosen not in ("dark", "light"):
-            client.on_connect(ask)
+        client.on_connect(ask)
 
     def _build_tabs(self) -> None:
         made = [panel() for panel in panel_classes()]
