@@ -207,6 +207,14 @@ def test_a_bad_cell_is_marked_with_its_rule_and_the_last_result_stays(
         book.do(SetUser("bob", "weight", "2"))
         check_users(page, book)
         page.wait_for("users", 0, "weight", "heavy")
+        # Undo takes back what was refused, and not the good edit before it.
+        page.part("undo").click()
+        page.wait_for("users", 0, "weight", "1")
+        assert page.page.locator(".ag-cell.bad").count() == 0
+        assert page.part("users-refused").inner_text() == ""
+        check_users(page, book)
+        page.edit("users", 0, "weight", "none")
+        page.page.wait_for_selector("[data-testid=users-table] [col-id=weight].bad")
         page.edit("users", 0, "weight", "4")
         book.do(SetUser("ann", "weight", "4"))
         check_users(page, book)
@@ -430,6 +438,23 @@ def test_a_user_lies_and_the_page_says_what_it_can_really_run(browser: Any, site
         page.part("tab-tables").click()
         page.wait_for("users", 0, "gets", shown(row.tasks))
         page.wait_for("users", 0, "real", shown(row.real))
+
+
+def test_new_servers_have_the_labels_of_those_they_are_like(browser: Any, site: Site) -> None:
+    with seen(browser, site, "?open=gpu-cluster&panel=whatif") as page:
+        book = Workbook(drfh.load_scenario("gpu-cluster"))
+        group = next(one for one in book.scenario.cluster.servers if one.labels)
+        first = book.scenario.cluster.servers[0]
+        assert first is group
+        page.part("form-count").fill("10")
+        page.part("add-these").click()
+        book.do(AddServer(None, dict(group.resources), 10, group.labels))
+        user = book.scenario.users[0].name
+        page.wait_for("changes", 0, "tasks_after", shown(tasks(book)[user]))
+        page.part("tab-tables").click()
+        row = len(book.scenario.cluster.servers) - 1
+        labels = ", ".join(f"{key}={value}" for key, value in group.labels.items())
+        page.wait_for("servers", row, "labels", labels)
 
 
 def test_servers_come_and_go_and_a_user_leaves(browser: Any, site: Site) -> None:

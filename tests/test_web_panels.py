@@ -449,6 +449,18 @@ def test_a_lie_is_one_click_away_and_does_what_the_auditor_said(browser: Any, si
         page.page.wait_for_function("document.querySelector('[data-testid=undo]').disabled")
 
 
+def test_what_is_applied_and_kept_stays_in_the_address(browser: Any, site: Site) -> None:
+    with seen(browser, site, "?open=paper-two-servers&panel=card") as page:
+        page.part("see-resource-monotone").click(timeout=60_000)
+        page.part("case-apply").click()
+        page.part("case").locator("text=The auditor was right").wait_for()
+        page.part("case-keep").click()
+        page.page.wait_for_url(re.compile(r"[?&]s="))
+        page.page.reload()
+        page.page.wait_for_selector("body[data-ready]")
+        assert page.part("undo").is_enabled()
+
+
 def test_a_case_that_is_here_already_needs_nothing(browser: Any, site: Site) -> None:
     with opened(browser, site, "card", "claim-b-user-leaves", "utilitarian") as page:
         page.part("see-fair").click()

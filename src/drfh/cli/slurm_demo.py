@@ -98,6 +98,8 @@ def _screen(demo: Demo, as_json: bool) -> Iterator[Callable[[Moment], None]]:
     out = console()
     if demo.live_view:
         console(stderr=True).print(f"live view: {demo.live_view}", soft_wrap=True)
+    elif demo.no_live_view:
+        console(stderr=True).print(demo.no_live_view, style="yellow", soft_wrap=True)
     if as_json:
         yield lambda moment: None
         return

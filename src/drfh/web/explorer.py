@@ -138,6 +138,7 @@ class Explorer(Desk):
 
     def build(self) -> None:
         """Make the page."""
+        self._client = ui.context.client
         ui.add_css(EXPLORER_STYLE)
         ui.add_body_html(f"<script>{EXPLORER_SCRIPT}</script>")
         self._build_scheme()
@@ -155,7 +156,7 @@ class Explorer(Desk):
         ui.skip_link(target=main)
         ui.on("drfh-undo", self.undo_clicked)
         ui.on("drfh-redo", self.redo_clicked)
-        ui.context.client.on_exception(self._failed)
+        self._client.on_exception(self._failed)
         try:
             self.solve()
         except DrfhError as error:
@@ -168,7 +169,7 @@ class Explorer(Desk):
             self.open_named(self._later)
 
     def _build_scheme(self) -> None:
-        client = ui.context.client
+        client = self._client
         request = client.request
         self._origin = f"{request.url.scheme}://{request.headers.get('host', '')}"
         chosen = request.cookies.get(_SCHEME)
@@ -214,7 +215,8 @@ class Explorer(Desk):
 
     def say(self, words: str, kind: str = "info") -> None:
         """Show a line for a moment; kind is info, positive, warning or negative."""
-        ui.notify(words, type=kind, position="bottom", multi_line=True)  # type: ignore[arg-type]
+        with self._client:
+            ui.notify(words, type=kind, position="bottom", multi_line=True)  # type: ignore[arg-type]
 
     def background(
         self,
@@ -229,7 +231,10 @@ class Explorer(Desk):
     # Clicks
 
     def undo_clicked(self) -> None:
-        """Take the last step back, if there is one."""
+        """Take back what was refused and still stands in a cell; else the last step."""
+        forget = getattr(self._panels[self._visible], "forget_refused", None)
+        if forget is not None and forget():
+            return
         if self.book.steps:
             self.attempt(self.undo)
 
@@ -289,10 +294,11 @@ class Explorer(Desk):
 
     def changed(self) -> None:
         """Show the book, and the answer if there is one."""
-        self._header.show()
-        self._examples.show()
-        self._show_panel()
-        self._later_address()
+        with self._client:  # what was clicked may be gone by now
+            self._header.show()
+            self._examples.show()
+            self._show_panel()
+            self._later_address()
 
     def _show_panel(self) -> None:
         """Show the answer in the panel that is seen; the others follow when they are."""
@@ -358,11 +364,10 @@ class Explorer(Desk):
     def _later_address(self) -> None:
         if self._address is not None:
             self._address.cancel()
-        client = ui.context.client
 
         def put() -> None:
-            if not client.is_deleted:
-                with client:
+            if not self._client.is_deleted:
+                with self._client:
                     ui.navigate.history.replace(self._own_address())
 
         self._address = asyncio.get_running_loop().call_later(_ADDRESS_DELAY, put)

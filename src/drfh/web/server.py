@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import secrets
 import socket
 import threading
@@ -110,7 +112,9 @@ def listen(
         try:
             listener = socket.create_server(place[:2], family=family, backlog=64)
         except OSError as error:
-            reason = str(error.strerror or error)
+            if error.errno == errno.EADDRNOTAVAIL:
+                raise InputError(options[0], "must be an address of this machine", host) from None
+            reason = os.strerror(error.errno or 0)
             continue
         token = "" if is_loopback(host) else secrets.token_urlsafe(16)
         return Address(host.strip("[]"), int(listener.getsockname()[1]), token), listener

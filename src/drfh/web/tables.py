@@ -67,13 +67,19 @@ class TablesPanel:
         steps = self.page.book.steps
         if self._state is not None and steps[: len(self._state)] != self._state:
             # Undone, or another scenario: what was typed in vain goes with it.
-            self.users.grid.forget_marks()
-            self.servers.grid.forget_marks()
+            self.forget_refused()
         self._state = steps
         title = some(len(scenario.users), "user")
         self.users.show(title, user_columns(answer), user_rows(answer, self._rows[0]))
         title = some(sum(server.count for server in scenario.cluster.servers), "server")
         self.servers.show(title, server_columns(answer), server_rows(answer, self._rows[1]))
+
+    def forget_refused(self) -> bool:
+        """Take away what was typed and refused, if anything was."""
+        marked = [table for table in (self.users, self.servers) if table.grid.has_marks]
+        for table in marked:
+            table.forget_refused()
+        return bool(marked)
 
     def _new_user(self) -> tuple[Step, str]:
         users = self.page.book.scenario.users
@@ -149,6 +155,10 @@ class _Table:
         self.grid.show(columns, rows)
         if not self.grid.has_marks:
             self._wrong.set_text("")
+
+    def forget_refused(self) -> None:
+        self.grid.forget_marks()
+        self._wrong.set_text("")
 
     def _edited(self, name: str, column: Column, text: str) -> None:
         step = self._edit(name, column, text)

@@ -6,11 +6,13 @@ from typing import Any
 
 from nicegui import ui
 
+from drfh.cluster import Server
 from drfh.errors import DrfhError
 from drfh.resources import format_quantity
 from drfh.web.answers import Answer
 from drfh.web.panel import Page
 from drfh.web.steps import AddServer, Lie, RemoveServer, RemoveUser, SetServer, SetUser, Step, Truth
+from drfh.web.words import labels_text
 
 __all__ = ["ServersForm", "UserForm"]
 
@@ -133,8 +135,7 @@ class ServersForm(_Form):
 
     def values(self) -> tuple[float, Any]:
         """Return the count and the capacity of the chosen group."""
-        cluster = self.page.book.scenario.cluster
-        server = cluster.servers[self.names().index(self.chosen)]
+        server = self._server()
         return server.count, server.resources
 
     def actions(self) -> list[tuple[str, str, Any]]:
@@ -146,7 +147,16 @@ class ServersForm(_Form):
         ]
 
     def _new(self) -> Step:
-        return AddServer(None, self.typed_amounts(), self.typed())
+        # With the labels of those that they are like, or users bound to labels could not use them.
+        return AddServer(None, self.typed_amounts(), self.typed(), self._server().labels)
+
+    def _server(self) -> Server:
+        return self.page.book.scenario.cluster.servers[self.names().index(self.chosen)]
+
+    def remark(self) -> str:
+        """Return the labels of the chosen group."""
+        words = labels_text(self._server().labels)
+        return f"Labels, for new servers too: {words}." if words else ""
 
 
 class UserForm(_Form):

@@ -203,6 +203,12 @@ class Demo(Stopping):
         return found[1] if found else ""
 
     @property
+    def no_live_view(self) -> str:
+        """Why there is no live view though one was asked for; else empty."""
+        found = re.search(r"there is no live view.*", self._said.read_text(errors="replace"))
+        return found[0] if found else ""
+
+    @property
     def _said(self) -> Path:
         return self.directory / "drfh.log"
 
