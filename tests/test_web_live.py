@@ -129,7 +129,7 @@ def test_places_that_cannot_be_had() -> None:
             live_site(Feed(), port)
     with pytest.raises(InputError, match="--web-port must be from 0 to 65535, got 70000"):
         live_site(Feed(), 70000)
-    with pytest.raises(InputError, match=r"--web-port must be free on 192\.0\.2\.1"):
+    with pytest.raises(InputError, match=r"--web-host must be an address of this machine"):
         live_site(Feed(), 0, "192.0.2.1")
     with pytest.raises(InputError, match="--web-host must be an address of this machine"):
         live_site(Feed(), 0, "no such host")
