@@ -81,7 +81,7 @@ test: $(VENV)/.dev $(VENV)/.warm lint browser slurm  ## Set up, lint, type-check
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow' --durations=30
 	@$(BIN)/mkdocs build --strict --quiet
 
-coverage: $(VENV)/.dev $(VENV)/.warm  ## The tests again, with the lines that none of them reaches (half as long again)
+coverage: $(VENV)/.dev $(VENV)/.warm  ## The tests again, with the lines that none of them reaches
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow' --cov --cov-report=term
 
 test-slow: $(VENV)/.dev  ## Checks that take minutes
