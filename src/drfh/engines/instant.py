@@ -13,8 +13,9 @@ from drfh.problem import Problem
 from drfh.resources import FrozenMap
 from drfh.traces import Trace
 from drfh.traces.ledger import Ledger
+from drfh.traces.records import Machine, Task
 from drfh.traces.scenario import reduced, uneven_users
-from drfh.traces.snapshot import Machine, Task, snapshot
+from drfh.traces.snapshot import snapshot
 
 __all__ = ["Ideal", "ideal_of", "is_active", "trace_of"]
 

@@ -9,8 +9,8 @@ from typing import Any
 from drfh.errors import InputError, UnknownNameError
 from drfh.resources import FrozenMap
 from drfh.traces import google_2011, kubernetes, openb, slurm, swf, tables
-from drfh.traces.format import Format, Tell
-from drfh.traces.ledger import Ledger, Oddity
+from drfh.traces.format import Format
+from drfh.traces.ledger import Ledger, Oddity, Progress
 from drfh.traces.opening import as_paths
 from drfh.traces.options import read_options
 from drfh.traces.trace import Trace
@@ -35,7 +35,7 @@ def read(
     path: Paths,
     *,
     strict: bool = False,
-    progress: Tell | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Trace:
     """Read a trace, or a snapshot of a live cluster.

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from drfh.errors import InputError
-from drfh.traces.format import Tell
-from drfh.traces.ledger import Ledger
+from drfh.traces.ledger import Ledger, Progress
 from drfh.traces.opening import read_head, unpacked
 
 __all__ = [
@@ -57,7 +56,7 @@ def head_text(path: Path) -> str:
 
 
 def documents(
-    paths: tuple[Path, ...], ledger: Ledger, progress: Tell | None = None
+    paths: tuple[Path, ...], ledger: Ledger, progress: Progress | None = None
 ) -> Iterator[tuple[str, Any]]:
     """Yield every JSON value of the files, each with the name of its file.
 

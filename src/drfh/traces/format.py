@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from drfh.traces.ledger import Ledger
+from drfh.traces.ledger import Ledger, Progress
 from drfh.traces.options import Option
 from drfh.traces.trace import Reading
 
-__all__ = ["Format", "Tell"]
-
-#: Told how far a long reading is: what, how much of it, of how much.
-Tell: TypeAlias = Callable[[str, float, int], None]
+__all__ = ["Format"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,7 @@ class Format:
     """
 
     title: str
-    read: Callable[[tuple[Path, ...], Mapping[str, Any], Ledger, Tell | None], Reading]
+    read: Callable[[tuple[Path, ...], Mapping[str, Any], Ledger, Progress | None], Reading]
     recognises: Callable[[tuple[Path, ...]], bool]
     options: tuple[Option, ...] = ()
     snapshot: bool = False

@@ -14,11 +14,11 @@ from typing import Any
 
 from drfh.errors import InputError
 from drfh.traces.building import build, keep_sample
-from drfh.traces.format import Format, Tell
+from drfh.traces.format import Format
 from drfh.traces.google_machines import drawn_servers, read_machines
 from drfh.traces.google_parts import START_OF_TRACE, find_parts, read_task_events
 from drfh.traces.google_tasks import tasks_of
-from drfh.traces.ledger import Ledger
+from drfh.traces.ledger import Ledger, Progress
 from drfh.traces.options import SAMPLING, WINDOW, Option
 from drfh.traces.trace import Reading
 
@@ -104,7 +104,7 @@ def _recognises(paths: tuple[Path, ...]) -> bool:
 
 
 def _read(
-    paths: tuple[Path, ...], given: Mapping[str, Any], ledger: Ledger, tell: Tell | None
+    paths: tuple[Path, ...], given: Mapping[str, Any], ledger: Ledger, tell: Progress | None
 ) -> Reading:
     options = dict(given)
     for name, choice in PRESETS[options["preset"]].items():

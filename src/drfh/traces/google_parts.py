@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from drfh.errors import InputError
 from drfh.kernels import expect
-from drfh.traces.format import Tell
 from drfh.traces.google_rows import AFTER_TRACE, Part, read_part
 from drfh.traces.google_runs import Steps
-from drfh.traces.ledger import Ledger
+from drfh.traces.ledger import Ledger, Progress
 
 __all__ = ["ENDS", "START_OF_TRACE", "TaskEvents", "find_parts", "read_task_events"]
 
@@ -91,7 +90,7 @@ def find_parts(folder: Path, table: str, ledger: Ledger) -> list[Path]:
     return [found[number] for number in numbers]
 
 
-def read_task_events(parts: Sequence[Path], ledger: Ledger, tell: Tell | None) -> TaskEvents:
+def read_task_events(parts: Sequence[Path], ledger: Ledger, tell: Progress | None) -> TaskEvents:
     """Read ``task_events``, several parts at a time.
 
     Parameters

@@ -19,11 +19,12 @@ from drfh.traces.documents import (
     nothing_of,
     text,
 )
-from drfh.traces.format import Format, Tell
+from drfh.traces.format import Format
 from drfh.traces.kube_rules import Admission, NodeFacts, amounts_of, pod_requests, read_taints
-from drfh.traces.ledger import Ledger
+from drfh.traces.ledger import Ledger, Progress
 from drfh.traces.options import Option
-from drfh.traces.snapshot import HELD, Machine, Task, closing_option, snapshot
+from drfh.traces.records import Machine, Task
+from drfh.traces.snapshot import HELD, closing_option, snapshot
 from drfh.traces.trace import Reading
 
 __all__ = ["FORMAT"]
@@ -79,7 +80,7 @@ def _recognises(paths: tuple[Path, ...]) -> bool:
 
 
 def _read(
-    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, progress: Tell | None
+    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, progress: Progress | None
 ) -> Reading:
     by = _label(options["user_by"])
     also = tuple(word.strip() for word in (options["also"] or "").split(",") if word.strip())
@@ -130,7 +131,7 @@ def _label(user_by: str) -> str | None:
     return label.strip()
 
 
-def _gather(paths: tuple[Path, ...], ledger: Ledger, progress: Tell | None) -> _Seen:
+def _gather(paths: tuple[Path, ...], ledger: Ledger, progress: Progress | None) -> _Seen:
     seen = _Seen()
     twice = other = 0
     for place, value in documents(paths, ledger, progress):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from drfh.errors import InputError
 
-__all__ = ["BROKEN_ROW", "Ledger", "Oddity"]
+__all__ = ["BROKEN_ROW", "Ledger", "Oddity", "Progress"]
+
+#: Called with how far a long reading is: what, how much of it, of how much.
+Progress: TypeAlias = Callable[[str, float, int], None]
 
 #: What nearly all oddities are: a row that is left out.
 BROKEN_ROW = "broken row"

@@ -29,8 +29,8 @@ import polars as pl
 from drfh.cluster import Cluster, Server
 from drfh.errors import InputError, UnknownNameError
 from drfh.traces.building import build, keep_sample, keep_window
-from drfh.traces.format import Format, Tell
-from drfh.traces.ledger import Ledger
+from drfh.traces.format import Format
+from drfh.traces.ledger import Ledger, Progress
 from drfh.traces.opening import read_head, unpacked
 from drfh.traces.options import SAMPLING, WINDOW, Option
 from drfh.traces.rows import parse_rows, refuse
@@ -123,7 +123,7 @@ def _recognises(paths: tuple[Path, ...]) -> bool:
 
 
 def _read(
-    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, tell: Tell | None
+    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, tell: Progress | None
 ) -> Reading:
     node_list, pod_list = _find_lists(paths, options)
     cluster = _read_nodes(node_list, ledger)

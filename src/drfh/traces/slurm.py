@@ -15,8 +15,8 @@ from drfh.traces.documents import (
     json_files,
     nothing_of,
 )
-from drfh.traces.format import Format, Tell
-from drfh.traces.ledger import Ledger
+from drfh.traces.format import Format
+from drfh.traces.ledger import Ledger, Progress
 from drfh.traces.options import Option
 from drfh.traces.slurm_jobs import Jobs
 from drfh.traces.slurm_nodes import Node, take_nodes
@@ -57,7 +57,7 @@ def _recognises(paths: tuple[Path, ...]) -> bool:
 
 
 def _read(
-    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, progress: Tell | None
+    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, progress: Progress | None
 ) -> Reading:
     nodes: dict[str, Node] = {}
     jobs: dict[str, tuple[str, Mapping[str, Any]]] = {}

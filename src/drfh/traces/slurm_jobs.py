@@ -9,8 +9,8 @@ from typing import Any
 from drfh.errors import InputError
 from drfh.traces.documents import listing, mapping, text
 from drfh.traces.ledger import Ledger
+from drfh.traces.records import Task
 from drfh.traces.slurm_words import array_tasks, expand_nodes, gres, meets, number, tres, words
-from drfh.traces.snapshot import Task
 
 __all__ = ["ENDED", "HOLDING", "MIB", "WAITING", "Jobs", "array_of", "by_node", "evenly"]
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from drfh.errors import InputError
 from drfh.traces.documents import listing, mapping, text
 from drfh.traces.ledger import Ledger
+from drfh.traces.records import Machine
 from drfh.traces.slurm_words import expand_nodes, gres, number, tres, words
-from drfh.traces.snapshot import Machine
 
 __all__ = ["Node", "take_nodes"]
 

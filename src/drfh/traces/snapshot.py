@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
@@ -14,10 +14,11 @@ from drfh.errors import InputError
 from drfh.traces.building import build
 from drfh.traces.ledger import Ledger
 from drfh.traces.options import Option
+from drfh.traces.records import Machine, Task
 from drfh.traces.trace import Reading
 from drfh.workload import User
 
-__all__ = ["HELD", "Machine", "Task", "closing_option", "snapshot"]
+__all__ = ["HELD", "closing_option", "snapshot"]
 
 #: Option: what waits for something else than room.
 HELD = Option(
@@ -43,56 +44,6 @@ def closing_option(name: str, what: str) -> Option:
         "whole; drop: leave them out with what runs there."
     )
     return Option(name, words, "choice", "used", ("used", "keep", "drop"))
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """One server.
-
-    Parameters
-    ----------
-    name, amounts, labels
-        As of :class:`~drfh.Server`.
-    state
-        ``closing``: takes nothing new, but what runs there runs on. ``down``: does not work.
-    """
-
-    name: str
-    amounts: Mapping[str, float]
-    labels: Mapping[str, str] = field(default_factory=dict)
-    state: Literal["up", "closing", "down"] = "up"
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """Equal tasks that are queued, or one that runs.
-
-    Parameters
-    ----------
-    user, job
-        Whose they are.
-    demand
-        What one of them needs.
-    servers
-        Names of the servers that it may use; None for all.
-    on
-        Where it runs; None if it is queued.
-    since
-        When it started, or was submitted: only the order counts.
-    count
-        How many there are.
-    details
-        What else is known.
-    """
-
-    user: str
-    job: str
-    demand: Mapping[str, float]
-    servers: frozenset[str] | None = None
-    on: str | None = None
-    since: float = 0.0
-    count: int = 1
-    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 def snapshot(

@@ -31,8 +31,8 @@ import polars as pl
 from drfh.cluster import Cluster
 from drfh.errors import InputError
 from drfh.traces.building import build, keep_sample, keep_window
-from drfh.traces.format import Format, Tell
-from drfh.traces.ledger import Ledger
+from drfh.traces.format import Format
+from drfh.traces.ledger import Ledger, Progress
 from drfh.traces.opening import read_head, unpacked
 from drfh.traces.options import SAMPLING, WINDOW, Option
 from drfh.traces.rows import LINE, refuse
@@ -126,7 +126,7 @@ def _recognises(paths: tuple[Path, ...]) -> bool:
 
 
 def _read(
-    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, tell: Tell | None
+    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, tell: Progress | None
 ) -> Reading:
     if len(paths) != 1:
         raise InputError("path", "must be one file", ", ".join(map(str, paths)))

@@ -17,8 +17,8 @@ from drfh.cluster import Cluster, Server
 from drfh.errors import InputError, UnknownNameError
 from drfh.jobs import AddServers, RemoveServers, ResizeServer, ServerEvent
 from drfh.traces.building import build, keep_sample, keep_window
-from drfh.traces.format import Format, Tell
-from drfh.traces.ledger import Ledger
+from drfh.traces.format import Format
+from drfh.traces.ledger import Ledger, Progress
 from drfh.traces.options import SAMPLING, WINDOW
 from drfh.traces.rows import LINE, refuse
 from drfh.traces.tables_in import find_table, needed_table, read_table
@@ -45,7 +45,7 @@ def _recognises(paths: tuple[Path, ...]) -> bool:
 
 
 def _read(
-    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, tell: Tell | None
+    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, tell: Progress | None
 ) -> Reading:
     if len(paths) != 1 or not paths[0].is_dir():
         rule = "must be one directory, with servers and jobs in it (CSV or Parquet)"
