@@ -31,9 +31,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.instances import Instance, google, hard, merged
 from benchmarks.rivals import RIVALS
 from drfh import allocate
-from drfh.allocation import Allocation
-from drfh.certificate import Certificate
-from drfh.mechanisms.solvers.slopes import Slopes
+from drfh.allocation.allocation import Allocation
+from drfh.allocation.proofs.certificate import Certificate
+from drfh.mechanisms.solvers.closed_form import Slopes
 
 # Minimal ratios that the project holds itself to: (row, rival) → (public call, array core).
 GOALS = {

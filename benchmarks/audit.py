@@ -20,8 +20,8 @@ import drfh
 from benchmarks.instances import Instance, google, hard
 from benchmarks.rivals import cvxpy_clarabel
 from drfh.auditor import case_of
+from drfh.auditor.comparison import compare
 from drfh.auditor.lies import Lie, told, utility
-from drfh.comparison import compare
 from drfh.warm import warm_up
 
 RIVAL_TRIES = 3

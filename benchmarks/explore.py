@@ -23,7 +23,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.explorer_site import Seen, Site, explorer
+from tests.web.explorer.site import Seen, Site, explorer
 
 from drfh import Cluster, Scenario, Server, User, load_scenario, save_scenario
 

@@ -21,7 +21,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.live_pages import Watched, made_up_view
+from tests.web.live.pages import Watched, made_up_view
 
 SIZES = (64, 1_000, 12_583, 50_000)
 TWIN = 12_583

@@ -29,12 +29,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import online_report as report
 from benchmarks.slurm_meters import Meters, TimedController, TimedSlurm, lowest_priority
-from drfh.engines.mirror import Mirror
-from drfh.engines.slurm.live import observe
+from drfh.engines.cache import Mirror
+from drfh.engines.slurm.cluster import observe
+from drfh.engines.slurm.config import Site, site_of
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode, missing
-from drfh.engines.slurm.script import submit_script
 from drfh.engines.slurm.service import Service
-from drfh.engines.slurm.site import Site, site_of
+from drfh.engines.slurm.submit_plugin import submit_script
 
 OURS, THEIRS = "drfh", "Slurm"
 POLICY = "best-fit-drfh"

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drfh.engines.mirror import Mirror
-from drfh.engines.slurm.commands import Slurm
+from drfh.engines.cache import Mirror
+from drfh.engines.slurm.client import Slurm
+from drfh.engines.slurm.config import Site
 from drfh.engines.slurm.controller import Controller, Cycle
-from drfh.engines.slurm.picture import Picture
 from drfh.engines.slurm.sandbox import Sandbox
-from drfh.engines.slurm.site import Site
+from drfh.engines.slurm.state import Picture
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 

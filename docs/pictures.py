@@ -15,11 +15,11 @@ import polars
 import vl_convert
 
 import drfh
-from drfh.report.allocation import allocation_chart, usage_table
+from drfh.report.charts.allocation import allocation_chart, usage_table
+from drfh.report.charts.reproduction import utilisation_plots
+from drfh.report.charts.reproduction_users import ratios_plot
+from drfh.report.figures import Plot, paper_chart
 from drfh.report.page import figure_bytes
-from drfh.report.plots import Plot, paper_chart
-from drfh.report.reproduction_charts import utilisation_plots
-from drfh.report.reproduction_users import ratios_plot
 
 IMAGES = Path(__file__).parent / "images"
 

@@ -19,10 +19,10 @@ import numpy as np
 
 import drfh
 from drfh.auditor import Finding
-from drfh.mechanisms.card import Card, card_of
 from drfh.mechanisms.gavel import gavel
 from drfh.mechanisms.hug import hug
 from drfh.mechanisms.quincy import quincy
+from drfh.mechanisms.shared.card import Card, card_of
 from drfh.testing import SYMMETRIES, random_scenario
 
 DOCS = Path(__file__).parent

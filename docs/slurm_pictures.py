@@ -11,15 +11,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from drfh.cli.slurm_text import write_status
-from drfh.engines.mirror import Mirror
-from drfh.engines.slurm.commands import Slurm
+from drfh.cli.slurm.render import write_status
+from drfh.engines.cache import Mirror
+from drfh.engines.slurm.client import Slurm
+from drfh.engines.slurm.cluster import Live
+from drfh.engines.slurm.config import Site
 from drfh.engines.slurm.controller import Controller
-from drfh.engines.slurm.live import Live
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode, missing
-from drfh.engines.slurm.script import submit_script
-from drfh.engines.slurm.site import Site
 from drfh.engines.slurm.status import Status, status_of
+from drfh.engines.slurm.submit_plugin import submit_script
 
 IMAGES = Path(__file__).parent / "images"
 WIDTH = 84

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from drfh.engines.slurm.sandbox import Sandbox
-from tests.slurm_cluster import make_quiet, slurm_cluster
+from tests.engines.slurm.cluster import make_quiet, slurm_cluster
 
 settings.register_profile(
     "drfh",

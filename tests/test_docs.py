@@ -35,7 +35,7 @@ import yaml
 import drfh
 from drfh.files import scenario_schema
 from drfh.files.schema import GroupModel, ScenarioModel, UserModel
-from tests.slurm_cluster import slurm_cluster
+from tests.engines.slurm.cluster import slurm_cluster
 
 ROOT = Path(__file__).parents[1]
 SOURCE = Path(drfh.__file__).parents[1]

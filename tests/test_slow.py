@@ -12,8 +12,8 @@ import pytest
 
 import drfh
 from drfh import Cluster, User, allocate
-from tests.test_drfh import levels, mixed, proven
-from tests.test_extremes import instance
+from tests.allocation.test_extremes import instance
+from tests.mechanisms.test_drfh import levels, mixed, proven
 
 pytestmark = pytest.mark.slow
 

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 import drfh.generators
 from drfh.errors import DrfhError
-from drfh.generators.draws import at_levels
-from drfh.generators.google_jobs import mean_work, tail_mean
-from drfh.generators.google_table import LEVELS, USUAL, as_stream
+from drfh.generators.base import at_levels
+from drfh.generators.google_like import mean_work, tail_mean
+from drfh.generators.google_parameters import LEVELS, USUAL, as_stream
 from drfh.traces import Trace, read
 
 TABLE = Path(drfh.generators.__file__).with_name("google_like.json")

@@ -25,53 +25,54 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from drfh import traces
-    from drfh.allocation import Allocation
+    from drfh.allocation.allocation import Allocation
+    from drfh.allocation.placement import Placement, Pools
+    from drfh.allocation.problem import Problem
+    from drfh.allocation.proofs.certificate import Certificate
     from drfh.auditor import PROPERTIES, Report, audit
-    from drfh.certificate import Certificate
-    from drfh.cluster import Cluster, Server
-    from drfh.comparison import Comparison, compare
+    from drfh.auditor.comparison import Comparison, compare
     from drfh.errors import DrfhError, InputError, SolverError, UnknownNameError
-    from drfh.files import Scenario, load_scenario, save_scenario
-    from drfh.jobs import AddServers, Job, RemoveServers, ResizeServer, Workload
+    from drfh.files import load_scenario, save_scenario
     from drfh.mechanisms import MECHANISMS, Solution, allocate
-    from drfh.placement import Placement, Pools
-    from drfh.problem import Problem
+    from drfh.model.cluster import Cluster, Server
+    from drfh.model.jobs import AddServers, Job, RemoveServers, ResizeServer, Workload
+    from drfh.model.scenario import Scenario
+    from drfh.model.users import User
     from drfh.scheduler import Scheduler
     from drfh.simulation import Result, simulate
-    from drfh.workload import User
 
 __version__ = "0.1.0"
 
 # Public name → the module that has it.
 _HOME = {
     "MECHANISMS": "drfh.mechanisms",
-    "AddServers": "drfh.jobs",
-    "Allocation": "drfh.allocation",
-    "Certificate": "drfh.certificate",
-    "Cluster": "drfh.cluster",
-    "Comparison": "drfh.comparison",
+    "AddServers": "drfh.model.jobs",
+    "Allocation": "drfh.allocation.allocation",
+    "Certificate": "drfh.allocation.proofs.certificate",
+    "Cluster": "drfh.model.cluster",
+    "Comparison": "drfh.auditor.comparison",
     "DrfhError": "drfh.errors",
     "InputError": "drfh.errors",
-    "Job": "drfh.jobs",
+    "Job": "drfh.model.jobs",
     "PROPERTIES": "drfh.auditor",
-    "Placement": "drfh.placement",
-    "Pools": "drfh.placement",
-    "Problem": "drfh.problem",
-    "RemoveServers": "drfh.jobs",
+    "Placement": "drfh.allocation.placement",
+    "Pools": "drfh.allocation.placement",
+    "Problem": "drfh.allocation.problem",
+    "RemoveServers": "drfh.model.jobs",
     "Report": "drfh.auditor",
-    "ResizeServer": "drfh.jobs",
+    "ResizeServer": "drfh.model.jobs",
     "Result": "drfh.simulation",
-    "Scenario": "drfh.files",
+    "Scenario": "drfh.model.scenario",
     "Scheduler": "drfh.scheduler",
-    "Server": "drfh.cluster",
+    "Server": "drfh.model.cluster",
     "Solution": "drfh.mechanisms",
     "SolverError": "drfh.errors",
     "UnknownNameError": "drfh.errors",
-    "User": "drfh.workload",
-    "Workload": "drfh.jobs",
+    "User": "drfh.model.users",
+    "Workload": "drfh.model.jobs",
     "allocate": "drfh.mechanisms",
     "audit": "drfh.auditor",
-    "compare": "drfh.comparison",
+    "compare": "drfh.auditor.comparison",
     "load_scenario": "drfh.files",
     "save_scenario": "drfh.files",
     "simulate": "drfh.simulation",

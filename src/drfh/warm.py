@@ -8,13 +8,13 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from drfh.cluster import Cluster, Server
-from drfh.jobs import AddServers, Job, RemoveServers, ResizeServer, Workload
 from drfh.mechanisms import allocate
+from drfh.model.cluster import Cluster, Server
+from drfh.model.jobs import AddServers, Job, RemoveServers, ResizeServer, Workload
+from drfh.model.users import User
 from drfh.scheduler import Scheduler
 from drfh.simulation import simulate
 from drfh.traces import read
-from drfh.workload import User
 
 __all__ = ["warm_up"]
 

@@ -8,37 +8,34 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from drfh.allocation import Allocation
+from drfh.allocation.allocation import Allocation
+from drfh.allocation.problem import Problem
 from drfh.auditor.bundles import Bundles
 from drfh.auditor.case import Case
-from drfh.auditor.consistent import consistent
-from drfh.auditor.distance import fair, price_of_fairness, promise_kept
-from drfh.auditor.envy import envy_free, envy_free_1, envy_free_literal
-from drfh.auditor.feasible import feasible, non_wasteful
 from drfh.auditor.finding import OBSERVED, Counterexample, Finding, Report
-from drfh.auditor.group_truthful import group_truthful
-from drfh.auditor.monotone import population_monotone, resource_monotone
 from drfh.auditor.observed import observed_bundles
-from drfh.auditor.pareto import pareto
-from drfh.auditor.reductions import (
+from drfh.auditor.properties.consistency import consistent
+from drfh.auditor.properties.distance import fair, price_of_fairness, promise_kept
+from drfh.auditor.properties.efficiency import feasible, non_wasteful, pareto
+from drfh.auditor.properties.envy import envy_free, envy_free_1, envy_free_literal
+from drfh.auditor.properties.monotonicity import population_monotone, resource_monotone
+from drfh.auditor.properties.reductions import (
     bbf,
     bottleneck_fair,
     bottleneck_share,
     single_resource,
     single_server,
 )
-from drfh.auditor.sharing import dedicated_cloud, sharing_incentive
-from drfh.auditor.split_proof import split_proof
-from drfh.auditor.truthful import truthful
-from drfh.cluster import Cluster
+from drfh.auditor.properties.sharing import dedicated_cloud, sharing_incentive
+from drfh.auditor.properties.truthfulness import group_truthful, split_proof, truthful
 from drfh.errors import InputError, UnknownNameError
-from drfh.files import Scenario
 from drfh.mechanisms import Mechanism, check_parameters, find_mechanism
-from drfh.mechanisms.card import card_of
 from drfh.mechanisms.drfh import drfh
-from drfh.mechanisms.filling import progressive_filling
-from drfh.problem import Problem
-from drfh.workload import User
+from drfh.mechanisms.shared.card import card_of
+from drfh.mechanisms.shared.progressive_filling import progressive_filling
+from drfh.model.cluster import Cluster
+from drfh.model.scenario import Scenario
+from drfh.model.users import User
 
 if TYPE_CHECKING:
     import polars

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from drfh.placement import Placement
-from drfh.problem import Bools, Floats, Ints, Problem
+from drfh.allocation.placement import Placement
+from drfh.allocation.problem import Bools, Floats, Ints, Problem
 
 __all__ = ["Bundles"]
 

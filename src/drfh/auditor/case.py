@@ -11,16 +11,16 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
+from drfh.allocation.problem import Floats, Problem
+from drfh.allocation.proofs.certificate import Proof
+from drfh.allocation.proofs.welfare import WelfareProof
 from drfh.auditor.bundles import Bundles
 from drfh.auditor.finding import Counterexample, Finding, Verdict
-from drfh.certificate import Proof
-from drfh.cluster import Cluster
-from drfh.files import Scenario
 from drfh.mechanisms import Mechanism, Solution
-from drfh.mechanisms.lexicographic import lexicographic
-from drfh.problem import Floats, Problem
-from drfh.welfare import WelfareProof
-from drfh.workload import User
+from drfh.mechanisms.shared.leximin import lexicographic
+from drfh.model.cluster import Cluster
+from drfh.model.scenario import Scenario
+from drfh.model.users import User
 
 __all__ = ["Case", "lost"]
 

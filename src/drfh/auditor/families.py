@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from drfh.cluster import Cluster, Server
 from drfh.errors import InputError
-from drfh.files import Scenario
-from drfh.workload import User
+from drfh.model.cluster import Cluster, Server
+from drfh.model.scenario import Scenario
+from drfh.model.users import User
 
 __all__ = ["little_used", "skewed"]
 

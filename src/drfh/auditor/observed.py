@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drfh.allocation.problem import Blocks, Floats, Ints, Problem
 from drfh.auditor.bundles import Bundles
-from drfh.disk import read_text
 from drfh.errors import InputError, UnknownNameError
-from drfh.mechanisms.filling import single_servers
-from drfh.problem import Blocks, Floats, Ints, Problem
-from drfh.resources import parse_quantity
+from drfh.files.atomic import read_text
+from drfh.mechanisms.shared.progressive_filling import single_servers
+from drfh.model.resources import parse_quantity
 
 if TYPE_CHECKING:
     import polars

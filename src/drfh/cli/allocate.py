@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drfh.cli.output import console, print_json
-from drfh.cli.subject import (
+from drfh.cli.input import (
     FileArgument,
     SetOption,
     SplitOption,
@@ -18,11 +17,12 @@ from drfh.cli.subject import (
     TraceOption,
     read_subject,
 )
+from drfh.cli.render.console import console, print_json
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
-    from drfh.allocation import Allocation
-    from drfh.files import Scenario
+    from drfh.allocation.allocation import Allocation
+    from drfh.model.scenario import Scenario
 
 __all__ = ["allocate"]
 
@@ -146,9 +146,9 @@ def allocate(
 
       drfh allocate --trace kubernetes:cluster.json
     """
-    from drfh.cli import allocation_text as text
+    from drfh.cli.render import allocation as text
     from drfh.files import check as look
-    from drfh.whatif import changed
+    from drfh.model.edits import changed
 
     if as_json and as_csv:
         raise InputError("--json", "must not be used together with --csv")
@@ -182,7 +182,7 @@ def allocate(
     warnings = [line.removeprefix("warning: ") for line in look(scenario)]
     open_ = text.unproven(allocation)
     if plot is not None:
-        from drfh.report.allocation import save_chart
+        from drfh.report.charts.allocation import save_chart
 
         save_chart(allocation, plot, title=scenario.title)
     if save is not None:
@@ -266,7 +266,7 @@ def _table(allocation: Allocation, placement: bool, expand: bool) -> Any:
 def _save(
     path: Path, allocation: Allocation, before: Allocation | None, *, placement: bool, expand: bool
 ) -> None:
-    from drfh.disk import write_whole
+    from drfh.files.atomic import write_whole
 
     if path.suffix == ".json":
         data = _data(allocation, before, expand=placement and expand)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drfh.cli.output import console, print_json, progress_bar
-from drfh.cli.subject import (
+from drfh.cli.input import (
     FileArgument,
     SetOption,
     SplitOption,
@@ -20,8 +19,9 @@ from drfh.cli.subject import (
     TraceOption,
     read_subject,
 )
-from drfh.disk import check_writable
+from drfh.cli.render.console import console, print_json, progress_bar
 from drfh.errors import InputError, UnknownNameError
+from drfh.files.atomic import check_writable
 
 if TYPE_CHECKING:
     from drfh.auditor import Report
@@ -117,7 +117,7 @@ def audit(
 
       drfh audit --trace kubernetes:cluster.json
     """
-    from drfh.cli import audit_text as text
+    from drfh.cli.render import audit as text
 
     if listed:
         text.print_properties(as_json=as_json)
@@ -224,7 +224,7 @@ def audit_subject(
     """
     from drfh.auditor import PROPERTIES
     from drfh.auditor import audit as measure
-    from drfh.cli import audit_text as text
+    from drfh.cli.render import audit as text
 
     with _progress(len(asked.measured or PROPERTIES)) as progress:
         report = measure(
@@ -235,7 +235,7 @@ def audit_subject(
             **options,
         )
     if asked.html is not None:
-        from drfh.report.audit import save_audit
+        from drfh.report.pages.audit import save_audit
 
         save_audit(report, asked.html, title=subject.scenario.title)
     if asked.shown is not None:
@@ -300,7 +300,7 @@ def check_page(path: Path | None) -> None:
 
 
 def _show(report: Report, name: str, save: Path | None, *, as_json: bool) -> None:
-    from drfh.cli import audit_text as text
+    from drfh.cli.render import audit as text
     from drfh.files import scenario_text
 
     finding = report[name]

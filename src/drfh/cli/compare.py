@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drfh.cli.output import print_json, progress_bar
-from drfh.cli.subject import (
+from drfh.cli.input import (
     FileArgument,
     SetOption,
     SplitOption,
@@ -16,10 +15,11 @@ from drfh.cli.subject import (
     TraceOption,
     read_subject,
 )
+from drfh.cli.render.console import print_json, progress_bar
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
-    from drfh.comparison import Comparison
+    from drfh.auditor.comparison import Comparison
 
 __all__ = ["compare"]
 
@@ -77,10 +77,10 @@ def compare(
 
       drfh compare --trace slurm:sinfo.json,squeue.json
     """
-    from drfh.cli import compare_text as text
+    from drfh.auditor.comparison import MARKS
+    from drfh.auditor.comparison import compare as run
     from drfh.cli.audit import check_page, property_names
-    from drfh.comparison import MARKS
-    from drfh.comparison import compare as run
+    from drfh.cli.render import comparison as text
 
     if listed:
         text.print_mechanisms(as_json=as_json)
@@ -102,7 +102,7 @@ def compare(
     with progress_bar() as progress:
         result: Comparison = run(scenario, mechanisms=chosen, properties=marks, progress=progress)
     if html is not None:
-        from drfh.report.comparison import save_comparison
+        from drfh.report.pages.comparison import save_comparison
 
         save_comparison(result, html, title=scenario.title)
     if as_json:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drfh.cli.subject import (
+from drfh.cli.input import (
     FileArgument,
     SetOption,
     SplitOption,
@@ -22,7 +22,7 @@ from drfh.cli.subject import (
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
-    from drfh.web.server import Address
+    from drfh.web.server.app import Address
 
 __all__ = ["explore"]
 
@@ -76,10 +76,10 @@ def explore(
 
       drfh explore --run runs/day
     """
-    from drfh.web.server import Site, listen, needs_nicegui
+    from drfh.web.server.app import Site, listen, needs_nicegui
 
     needs_nicegui()
-    from drfh.web.explorer import Start, explorer_page
+    from drfh.web.explorer.page import Start, explorer_page
 
     if kubectl is not None:
         if trace is not None:

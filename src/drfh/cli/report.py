@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from drfh.cli.output import console, print_json
+from drfh.cli.render.console import console, print_json
 from drfh.errors import InputError
 
 __all__ = ["report"]
@@ -40,7 +40,7 @@ def report(
     """
     if not directories:
         raise InputError("DIR", "must be given (see drfh report --help)")
-    from drfh.report.runs import check_report, load_runs, save_runs
+    from drfh.report.pages.runs import check_report, load_runs, save_runs
 
     check_report(output, "--output")
     runs = load_runs(directories)

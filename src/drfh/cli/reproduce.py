@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drfh.cli.output import console, print_json, progress_bar, table
+from drfh.cli.render.console import console, print_json, progress_bar, table
 from drfh.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -92,9 +92,9 @@ def reproduce(
 
       drfh reproduce --data clusterdata-2011-2 --seeds 1 -o paper
     """  # fmt: skip
-    from drfh.disk import check_directory, whole_directory
     from drfh.experiments import Setup
     from drfh.experiments.reproduction import SUMMARY_FILE
+    from drfh.files.atomic import check_directory, whole_directory
 
     if jobs is not None and jobs < 1:
         raise InputError("--jobs", "must be a whole number ≥ 1", jobs)
@@ -137,7 +137,7 @@ def _preset(word: str) -> str:
 def _carry_out(setup: Setup, draft: Path, jobs: int | None) -> Reproduction:
     """Compute, and write everything into a folder."""
     from drfh.experiments import reproduce as compute
-    from drfh.report.reproduction import save_reproduction
+    from drfh.report.pages.reproduction import save_reproduction
 
     with progress_bar() as tell:
         found = compute(setup, folder=draft, progress=tell, processes=jobs)

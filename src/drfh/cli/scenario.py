@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.cli.allocate import check_mechanism
-from drfh.cli.output import console, print_json, table
+from drfh.cli.render.console import console, print_json, table
 
 if TYPE_CHECKING:
-    from drfh.files import Scenario
+    from drfh.model.scenario import Scenario
 
 __all__ = ["app"]
 
@@ -76,8 +76,7 @@ def show(
     Example: drfh scenario show paper-two-servers > mine.yaml
     """
     from drfh.files import shipped_text
-    from drfh.files.reading import parse
-    from drfh.files.scalars import plain
+    from drfh.files.yaml import parse, plain
 
     text = shipped_text(name)
     if as_json:
@@ -115,8 +114,8 @@ def _summary(scenario: Scenario) -> dict[str, Any]:
 
 
 def _print_summary(scenario: Scenario, warnings: list[str]) -> None:
-    from drfh.resources import format_quantity, some
-    from drfh.workload import shown_restriction
+    from drfh.model.resources import format_quantity, some
+    from drfh.model.users import shown_restriction
 
     out = console()
     facts = _summary(scenario)

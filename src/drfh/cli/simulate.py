@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from drfh.cli.output import console, print_json
-from drfh.cli.sources import open_trace, print_trace_notes, trace_facts
+from drfh.cli.input import open_trace, print_trace_notes, trace_facts
+from drfh.cli.render.console import console, print_json
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
-    from drfh.cluster import Cluster
-    from drfh.jobs import Workload
-    from drfh.simulation.many import Run, Told
+    from drfh.model.cluster import Cluster
+    from drfh.model.jobs import Workload
+    from drfh.simulation.parallel import Run, Told
     from drfh.simulation.result import Result
     from drfh.traces import Trace
 
@@ -153,7 +153,7 @@ def simulate(
 
       drfh simulate --trace google-2011:clusterdata --set servers=2000
     """  # fmt: skip
-    from drfh.cli import simulate_text as text
+    from drfh.cli.render import simulation as text
 
     if listed:
         text.print_policies(as_json=as_json)
@@ -168,7 +168,7 @@ def simulate(
     if seeds is not None and not 1 <= seeds <= _MOST_SEEDS:
         raise InputError("--seeds", f"must be a whole number from 1 to {_MOST_SEEDS:,}", seeds)
     if report is not None:
-        from drfh.report.runs import check_report, name_runs, save_runs
+        from drfh.report.pages.runs import check_report, name_runs, save_runs
 
         check_report(report, "--report")
     runs = _runs(policy, seed, seeds)
@@ -260,8 +260,8 @@ def _check_source(
 
 
 def _load(file: str | None, source: str | None, settings: list[str], strict: bool) -> _Given:
-    from drfh.disk import shown_path
     from drfh.files import load_scenario
+    from drfh.files.atomic import shown_path
 
     if source is not None:
         trace = open_trace(source, strict=strict, settings=settings)
@@ -280,7 +280,7 @@ def _load(file: str | None, source: str | None, settings: list[str], strict: boo
 def _runs(policies: str, seed: int, seeds: int | None) -> list[Run]:
     """Return the runs that are asked for, each with a name of its own that a folder can have."""
     from drfh.policies import Policy
-    from drfh.simulation.many import Run
+    from drfh.simulation.parallel import Run
 
     words = [word.strip() for word in policies.split(",") if word.strip()]
     if not words:
@@ -301,7 +301,7 @@ def _runs(policies: str, seed: int, seeds: int | None) -> list[Run]:
 
 def _targets(runs: list[Run], output: Path | None, force: bool) -> list[Path]:
     """Return the run directories; raise now if one could not be written later."""
-    from drfh.disk import check_directory
+    from drfh.files.atomic import check_directory
     from drfh.simulation.result import RUN_FILE
 
     if output is None:
@@ -327,9 +327,8 @@ def _check(cluster: Cluster, workload: Workload, runs: list[Run], options: dict[
     """Raise in this process, before any other is started, if a run could not begin."""
     from drfh.policies import find_policy
     from drfh.scheduler.rules import Rules
-    from drfh.simulation.plan import make_plan
+    from drfh.simulation.plan import make_plan, units_of
     from drfh.simulation.run import check_length, check_simulation
-    from drfh.simulation.servers import units_of
 
     until, interval = options["until"], options["interval"]
     with _as_options():
@@ -375,8 +374,8 @@ def _carry_out(
     """Simulate, and put the run directories in their places when all runs are done."""
     from contextlib import ExitStack
 
-    from drfh.disk import whole_directory
-    from drfh.simulation.many import simulate_many
+    from drfh.files.atomic import whole_directory
+    from drfh.simulation.parallel import simulate_many
     from drfh.simulation.result import RUN_FILE
 
     processes = jobs or min(len(runs), os.cpu_count() or 1)
@@ -407,7 +406,7 @@ def _progress(runs: list[Run]) -> Iterator[Told | None]:
 
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from drfh.cli.simulate_text import seconds
+    from drfh.cli.render.simulation import seconds
 
     words = TextColumn("{task.description:20}"), BarColumn(), TextColumn("{task.fields[how]}")
     with Progress(*words, TimeElapsedColumn(), console=out, transient=True) as shown:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from drfh.cli.output import bar, console, percent, print_json, table
+from drfh.cli.render.console import bar, console, percent, print_json, table
 
 __all__ = ["tour"]
 
@@ -20,8 +20,8 @@ def tour(
 
     Example: drfh tour
     """
-    from drfh.cli.allocation_text import print_allocation
-    from drfh.cli.simulate_text import print_runs
+    from drfh.cli.render.allocation import print_allocation
+    from drfh.cli.render.simulation import print_runs
     from drfh.files import load_scenario
     from drfh.mechanisms import allocate
     from drfh.simulation import simulate

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drfh.cli.output import print_json, progress_bar
-from drfh.cli.sources import open_trace
+from drfh.cli.input import open_trace
+from drfh.cli.render.console import print_json, progress_bar
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def info(
 
     Example: drfh trace info google-2011:clusterdata-2011-2 --plot day.html
     """
-    from drfh.cli import trace_text as text
+    from drfh.cli.render import trace as text
 
     _check_picture(plot)
     with _as_options():
@@ -177,9 +177,8 @@ def compare(
 
     Example: drfh trace compare real made --policy best-fit-drfh --plot both.html
     """
-    from drfh.cli.trace_compare_text import print_comparison
-    from drfh.cli.trace_text import say_saved
-    from drfh.traces.comparing import compare as measure
+    from drfh.cli.render.trace import print_comparison, say_saved
+    from drfh.traces.compare import compare as measure
 
     _check_picture(plot)
     if policy is not None:
@@ -192,7 +191,7 @@ def compare(
     comparison = measure(*traces)
     simulated = None if policy is None else _simulate_both(traces, policy)
     if plot is not None:
-        from drfh.report.trace import save_trace_comparison
+        from drfh.report.pages.trace import save_trace_comparison
 
         save_trace_comparison(comparison, plot, simulated=simulated)
     if as_json:
@@ -267,7 +266,7 @@ def formats(
 
     Example: drfh trace formats google-2011
     """
-    from drfh.cli import trace_formats_text as text
+    from drfh.cli.render import trace as text
     from drfh.errors import UnknownNameError
     from drfh.generators import GENERATORS
     from drfh.traces import FORMATS
@@ -289,8 +288,8 @@ def _write(
     trace: Trace, directory: Path, parquet: bool, force: bool, plot: Path | None, as_json: bool
 ) -> None:
     """Write tables and draw, then say what was written."""
-    from drfh.cli import trace_text as text
-    from drfh.traces.tables import write
+    from drfh.cli.render import trace as text
+    from drfh.traces.tables.reader import write
 
     with _as_options():
         write(trace, directory, kind="parquet" if parquet else "csv", force=force)
@@ -305,7 +304,7 @@ def _write(
 
 def _draw(trace: Trace, plot: Path | None) -> None:
     if plot is not None:
-        from drfh.report.trace import save_trace
+        from drfh.report.pages.trace import save_trace
 
         save_trace(trace, plot)
 
@@ -315,7 +314,7 @@ def _open_both(
 ) -> tuple[list[Trace], list[str]]:
     """Read both traces with the options that their formats have; one of them must have each."""
     from drfh.traces import FORMATS, recognise
-    from drfh.traces.source import split_source
+    from drfh.traces.base import split_source
 
     named = [split_source(source, FORMATS) for source in sources]
     formats_ = [recognise(paths) if format_ is None else format_ for format_, paths in named]
@@ -366,7 +365,7 @@ def _simulate_both(traces: list[Trace], policy: str) -> dict[str, Any]:
 
 def _check_picture(path: Path | None) -> None:
     """Raise, before the long work, unless a picture has the right suffix and can be written."""
-    from drfh.disk import check_writable
+    from drfh.files.atomic import check_writable
 
     if path is None:
         return
@@ -376,8 +375,8 @@ def _check_picture(path: Path | None) -> None:
 
 
 def _check_directory(directory: Path, force: bool, field: str) -> None:
-    from drfh.disk import check_directory
-    from drfh.traces.tables_layout import ABOUT
+    from drfh.files.atomic import check_directory
+    from drfh.traces.tables.layout import ABOUT
 
     with _as_options():
         check_directory(directory, ABOUT, force=force, field=field)

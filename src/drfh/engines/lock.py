@@ -23,8 +23,8 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
-from drfh.disk import shown_path
 from drfh.errors import InputError
+from drfh.files.atomic import shown_path
 
 __all__ = ["ControllerLock", "is_running"]
 

@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 
 from drfh.auditor import audit
-from drfh.cluster import Cluster
 from drfh.experiments.evidence import BEST_FIT, FIRST_FIT, Evidence
 from drfh.experiments.setup import Ground
+from drfh.model.cluster import Cluster
+from drfh.model.users import User
 from drfh.simulation import simulate
 from drfh.simulation.result import Result
-from drfh.workload import User
 
 __all__ = ["OTHERS", "SEVEN", "audit_table", "busy_users", "fair_table", "policies_table"]
 

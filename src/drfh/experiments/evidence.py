@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from drfh.disk import read_text
 from drfh.errors import InputError
+from drfh.files.atomic import read_text
 from drfh.policies import Policy
 from drfh.simulation.result import Result
 

@@ -12,7 +12,7 @@ from drfh.experiments.evidence import BEST_FIT, FIRST_FIT, Evidence, Key, slots_
 from drfh.experiments.setup import Ground, Setup
 from drfh.experiments.sharing import dedicated_workload, user_facts
 from drfh.policies import Policy
-from drfh.simulation.many import Run, simulate_many
+from drfh.simulation.parallel import Run, simulate_many
 from drfh.simulation.result import Result
 
 __all__ = ["gather_evidence", "round_interval", "run_count"]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from drfh.disk import read_text, shown_path
 from drfh.errors import InputError
 from drfh.experiments.claims import Claim
+from drfh.files.atomic import read_text, shown_path
 
 if TYPE_CHECKING:
     from drfh.experiments.evidence import Evidence

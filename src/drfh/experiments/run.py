@@ -15,18 +15,22 @@ from drfh import __version__
 from drfh.experiments.beyond import SEVEN, audit_table, busy_users, fair_table, policies_table
 from drfh.experiments.claims import claims_table
 from drfh.experiments.completion import completion_numbers, completion_table, reduction_table
-from drfh.experiments.dynamic import Dynamic, dynamic_experiment
 from drfh.experiments.evidence import Evidence
+from drfh.experiments.figures import (
+    Dynamic,
+    ahead_table,
+    dynamic_experiment,
+    ratios_table,
+    slots_table,
+    two_servers_tables,
+    utilisation_table,
+)
 from drfh.experiments.plan import gather_evidence, run_count
-from drfh.experiments.ratios import ratios_table
 from drfh.experiments.reproduction import RUNS, Reproduction
 from drfh.experiments.scorecard import score
 from drfh.experiments.setup import Ground, Setup, ground_of
 from drfh.experiments.sharing import sharing_numbers, sharing_table
-from drfh.experiments.slots import slots_table
-from drfh.experiments.two_servers import two_servers_tables
-from drfh.experiments.utilisation import ahead_table, utilisation_table
-from drfh.traces.trace import Trace
+from drfh.traces.base import Trace
 
 __all__ = ["Step", "recompute", "reproduce", "tables_of"]
 

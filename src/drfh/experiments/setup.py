@@ -10,12 +10,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 import polars as pl
 
-from drfh.cluster import Cluster
 from drfh.errors import InputError, UnknownNameError
-from drfh.jobs import Workload
+from drfh.model.cluster import Cluster
+from drfh.model.jobs import Workload
 from drfh.policies.slots import COUNT_RULES, OVERSIZE
-from drfh.traces.google_machines import drawn_servers
-from drfh.traces.trace import Trace
+from drfh.traces.base import Trace
+from drfh.traces.google2011.machines import drawn_servers
 
 __all__ = ["RESOURCES", "Ground", "Preset", "Setup", "ground_of", "with_users"]
 
@@ -249,7 +249,7 @@ def _read(setup: Setup, data: Path) -> Trace:
 
 def _generate(setup: Setup) -> tuple[Trace, Cluster]:
     from drfh.generators import generate
-    from drfh.generators.google_table import shipped_table
+    from drfh.generators.google_parameters import shipped_table
 
     options: dict[str, Any] = {"users": setup.users, "load": setup.offered_load, "seed": setup.seed}
     if setup.window_hours is not None:
@@ -269,7 +269,7 @@ def with_users(workload: Workload, servers: list[tuple[str, ...]] | None) -> Wor
     >>> with_users(Workload(["ann"], jobs), [("server-2",)]).users[0].servers
     ('server-2',)
     """
-    from drfh.workload import User
+    from drfh.model.users import User
 
     users = list(workload.users)
     if servers is not None:

@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from drfh.cluster import Cluster
 from drfh.experiments.evidence import BEST_FIT, BLOCKED, Evidence, Key
 from drfh.experiments.setup import Ground, with_users
-from drfh.jobs import Workload
+from drfh.model.cluster import Cluster
+from drfh.model.jobs import Workload
 
 __all__ = [
     "dedicated_clouds",

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from drfh.errors import InputError
-from drfh.files.reading import Document
-from drfh.files.scalars import plain, written
+from drfh.files.yaml import Document, plain, written
 
 __all__ = ["ScenarioModel", "json_schema", "validated"]
 
@@ -193,7 +192,7 @@ def validated(document: Document) -> ScenarioModel:
 
     Examples
     --------
-    >>> from drfh.files.reading import parse
+    >>> from drfh.files.yaml import parse
     >>> validated(parse("cluster:\n- resources: {cpu: 1}\nuser: []\n", "a.yaml"))
     Traceback (most recent call last):
     drfh.errors.InputError: a.yaml, line 3: user is not a known key (did you mean users?)

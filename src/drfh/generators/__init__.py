@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from drfh.errors import UnknownNameError
+from drfh.files.ledger import Ledger
 from drfh.generators import google_like, small
-from drfh.generators.generator import Generator
-from drfh.resources import FrozenMap
-from drfh.traces.ledger import Ledger
-from drfh.traces.options import read_options
-from drfh.traces.trace import Trace
+from drfh.generators.base import Generator
+from drfh.model.resources import FrozenMap
+from drfh.traces.base import Trace, read_options
 
 __all__ = ["GENERATORS", "Generator", "generate"]
 

@@ -9,15 +9,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from drfh.cluster import Cluster, Server
 from drfh.errors import InputError
 from drfh.files import load_scenario
-from drfh.generators.generator import Generator
-from drfh.jobs import Workload
-from drfh.traces.building import build
-from drfh.traces.ledger import Ledger
-from drfh.traces.options import Option
-from drfh.traces.trace import Reading
+from drfh.files.ledger import Ledger
+from drfh.generators.base import Generator
+from drfh.model.cluster import Cluster, Server
+from drfh.model.jobs import Workload
+from drfh.traces.base import Option, Reading
+from drfh.traces.build import build
 
 __all__ = ["BURSTS", "ELEPHANTS_AND_MICE", "GPU_MIX", "PAPER_DYNAMIC", "TWO_SHAPES"]
 

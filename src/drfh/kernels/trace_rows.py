@@ -1,6 +1,6 @@
 """Rows of Google's trace, straight from the bytes.
 
-A short cut: :func:`drfh.traces.google_rows.plain_part` is the twin that defines what comes out.
+A short cut: :func:`drfh.traces.google2011.rows.plain_part` is the twin that defines what comes out.
 What is unusual in any way is not read here; the kernel says so, and the twin reads it.
 
 Most rows end like an earlier row of the same job: user, class, priority, requests. Such an ending

@@ -1,6 +1,6 @@
 """The runs of Google's tasks in one pass over their events; and numbers for values.
 
-Short cuts both: :func:`drfh.traces.google_runs.plain_runs` and :func:`drfh.traces.building.codes`
+Short cuts both: :func:`drfh.traces.google2011.runs.plain_runs` and :func:`drfh.traces.build.codes`
 are the twins that define what comes out.
 """
 

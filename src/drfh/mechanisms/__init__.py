@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from drfh.allocation import Allocation
-from drfh.cluster import Cluster
+from drfh.allocation.allocation import Allocation
+from drfh.allocation.problem import Problem
 from drfh.errors import InputError, UnknownNameError, shown
 from drfh.kernels import expect
 from drfh.mechanisms.asset_fairness import asset_fairness
@@ -26,7 +26,6 @@ from drfh.mechanisms.dynamic_drf import dynamic_drf
 from drfh.mechanisms.egalitarian import egalitarian
 from drfh.mechanisms.endowment_drf import endowment_drf
 from drfh.mechanisms.fds import fds
-from drfh.mechanisms.filling import fill_whole_tasks, fits_some_server, progressive_filling
 from drfh.mechanisms.gfj import gfj
 from drfh.mechanisms.hdrf import hdrf
 from drfh.mechanisms.max_min import max_min
@@ -36,11 +35,16 @@ from drfh.mechanisms.per_server_drf import per_server_drf
 from drfh.mechanisms.pooled import pooled
 from drfh.mechanisms.ps_dsf import ps_dsf
 from drfh.mechanisms.sequential_min_max import sequential_min_max
-from drfh.mechanisms.solution import Solution
+from drfh.mechanisms.shared.progressive_filling import (
+    fill_whole_tasks,
+    fits_some_server,
+    progressive_filling,
+)
+from drfh.mechanisms.shared.solution import Solution
 from drfh.mechanisms.tsf import tsf
 from drfh.mechanisms.utilitarian import utilitarian
-from drfh.problem import Problem
-from drfh.workload import User
+from drfh.model.cluster import Cluster
+from drfh.model.users import User
 
 __all__ = [
     "MECHANISMS",
@@ -102,7 +106,7 @@ def allocate(
         Who wants to run what.
     mechanism
         A name from :data:`MECHANISMS`, or a function from a
-        :class:`~drfh.problem.Problem` to a :class:`Solution`.
+        :class:`~drfh.allocation.problem.Problem` to a :class:`Solution`.
     whole_tasks
         Fill the cluster with whole tasks, the lowest level first and Best-Fit, and report the
         loss against the divisible optimum. Only for ``drfh``.

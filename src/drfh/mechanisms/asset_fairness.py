@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from drfh.allocation.problem import Problem
 from drfh.mechanisms.norm import norm
-from drfh.mechanisms.solution import Solution
-from drfh.problem import Problem
+from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["asset_fairness"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from drfh.mechanisms.arrivals import steps
-from drfh.mechanisms.lexicographic import placed
-from drfh.mechanisms.solution import Solution
-from drfh.problem import Floats, Problem
-from drfh.waterfill import water_level
+from drfh.allocation.levels import water_level
+from drfh.allocation.problem import Floats, Problem
+from drfh.mechanisms.dynamic_drf import steps
+from drfh.mechanisms.shared.leximin import placed
+from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["cautious_lp", "cautious_lp_steps"]
 

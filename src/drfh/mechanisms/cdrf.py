@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from drfh.entitlement import PerTask
-from drfh.mechanisms.alone import tasks_alone
-from drfh.mechanisms.lexicographic import lexicographic
-from drfh.mechanisms.solution import Solution
-from drfh.problem import Floats, Problem
+from drfh.allocation.levels import PerTask
+from drfh.allocation.problem import Floats, Problem
+from drfh.mechanisms.shared.alone import tasks_alone
+from drfh.mechanisms.shared.leximin import lexicographic
+from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["cdrf"]
 

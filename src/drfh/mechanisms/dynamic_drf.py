@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from drfh.mechanisms.arrivals import steps
-from drfh.mechanisms.lexicographic import placed
-from drfh.mechanisms.solution import Solution
-from drfh.problem import Floats, Problem
-from drfh.waterfill import water_level_above
+from drfh.allocation.levels import water_level_above
+from drfh.allocation.problem import Floats, Problem
+from drfh.mechanisms.pooled import one_server
+from drfh.mechanisms.shared.leximin import placed
+from drfh.mechanisms.shared.solution import Solution
 
-__all__ = ["dynamic_drf", "dynamic_drf_steps"]
+__all__ = ["dynamic_drf", "dynamic_drf_steps", "steps"]
+
+
+def steps(problem: Problem, level: Callable[[int, Floats, Floats], float]) -> list[Floats]:
+    """Return the shares after each arrival: raised to a level, and never taken back.
+
+    Parameters
+    ----------
+    problem
+        Cluster and users, in the order of their arrival.
+    level
+        From how many have arrived, what they have and the most they may have, to the level.
+    """
+    cap = one_server(problem).share_limit
+    share = np.zeros(0)
+    after = []
+    for k in range(1, len(cap) + 1):
+        share = np.append(share, 0.0)
+        reached = problem.weight[:k] * level(k, share, cap[:k])
+        share = np.maximum(share, np.minimum(reached, cap[:k]))
+        after.append(share)
+    return after
 
 
 def dynamic_drf(problem: Problem, *, method: str = "auto") -> Solution:

@@ -7,12 +7,12 @@ from functools import partial
 
 import numpy as np
 
-from drfh.entitlement import PerTask
+from drfh.allocation.levels import PerTask
+from drfh.allocation.problem import Floats, Problem
 from drfh.errors import InputError, UnknownNameError
-from drfh.mechanisms.lexicographic import lexicographic, placed
 from drfh.mechanisms.pooled import one_server
-from drfh.mechanisms.solution import Solution
-from drfh.problem import Floats, Problem
+from drfh.mechanisms.shared.leximin import lexicographic, placed
+from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["endowment_drf"]
 

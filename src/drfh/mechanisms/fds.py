@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from drfh.mechanisms.joe_wong import objective, power_welfare
-from drfh.mechanisms.most_welfare import most_welfare
-from drfh.mechanisms.solution import Solution
-from drfh.problem import Floats, Problem
+from drfh.allocation.problem import Floats, Problem
+from drfh.mechanisms.shared.solution import Solution
+from drfh.mechanisms.shared.welfare import most_welfare, objective, power_welfare
 
 __all__ = ["fds", "fds_objective"]
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from drfh.allocation.problem import Floats
 from drfh.errors import InputError
-from drfh.problem import Floats
 
 __all__ = ["GavelShares", "gavel"]
 
@@ -64,7 +64,7 @@ def gavel(
     >>> round(objective, 6), bool((time.sum(axis=0) <= 1 + 1e-9).all())
     (1.020619, True)
     """
-    from drfh.mechanisms.solvers.small import small_program
+    from drfh.mechanisms.solvers.most_tasks import small_program
 
     speed = _numbers("throughput", throughput, 2)
     jobs, kinds = speed.shape

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from drfh.allocation.levels import water_level_above
+from drfh.allocation.problem import Floats
 from drfh.errors import InputError
-from drfh.problem import Floats
-from drfh.waterfill import water_level_above
 
 __all__ = ["HugShares", "hug"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from drfh.entitlement import PerTask
+from drfh.allocation.levels import PerTask
+from drfh.allocation.problem import Floats, Problem
 from drfh.errors import UnknownNameError
-from drfh.mechanisms.lexicographic import lexicographic
-from drfh.mechanisms.solution import Solution
-from drfh.problem import Floats, Problem
+from drfh.mechanisms.shared.leximin import lexicographic
+from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["max_min"]
 

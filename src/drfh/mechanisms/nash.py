@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from drfh.mechanisms.most_welfare import most_welfare
-from drfh.mechanisms.solution import Solution
-from drfh.problem import Problem
-from drfh.welfare import PowerWelfare
+from drfh.allocation.problem import Problem
+from drfh.allocation.proofs.welfare import PowerWelfare
+from drfh.mechanisms.shared.solution import Solution
+from drfh.mechanisms.shared.welfare import most_welfare
 
 __all__ = ["nash"]
 

@@ -7,11 +7,11 @@ from functools import partial
 
 import numpy as np
 
-from drfh.entitlement import PerTask
+from drfh.allocation.levels import PerTask
+from drfh.allocation.problem import Floats, Problem
 from drfh.errors import InputError
-from drfh.mechanisms.lexicographic import lexicographic
-from drfh.mechanisms.solution import Solution
-from drfh.problem import Floats, Problem
+from drfh.mechanisms.shared.leximin import lexicographic
+from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["norm"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from drfh.bottleneck import BottleneckProof
+from drfh.allocation.levels import water_level
+from drfh.allocation.placement import Placement, Pools
+from drfh.allocation.problem import Floats, Problem
+from drfh.allocation.proofs.bottleneck import BottleneckProof
 from drfh.errors import InputError
-from drfh.mechanisms.solution import Solution
-from drfh.placement import Placement, Pools
-from drfh.problem import Floats, Problem
-from drfh.waterfill import water_level
+from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["per_server_drf"]
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from drfh.cluster import Cluster
-from drfh.mechanisms.lexicographic import placed
-from drfh.mechanisms.solution import Solution
-from drfh.problem import Blocks, Problem
+from drfh.allocation.problem import Blocks, Problem
+from drfh.mechanisms.shared.leximin import placed
+from drfh.mechanisms.shared.solution import Solution
+from drfh.model.cluster import Cluster
 
 __all__ = ["one_server", "pooled"]
 

@@ -7,14 +7,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from drfh.bottleneck import BottleneckProof
+from drfh.allocation.placement import Placement
+from drfh.allocation.problem import Floats, Problem
+from drfh.allocation.proofs.bottleneck import BottleneckProof
 from drfh.errors import InputError
 from drfh.kernels import fast
 from drfh.kernels.offset_fill import fill_with_offsets
-from drfh.mechanisms.solution import Solution
-from drfh.mechanisms.solvers.classes import Classes
-from drfh.placement import Placement
-from drfh.problem import Floats, Problem
+from drfh.mechanisms.shared.solution import Solution
+from drfh.mechanisms.solvers.presolve import Classes
 
 __all__ = ["ps_dsf"]
 

@@ -65,7 +65,7 @@ def quincy(
     >>> quincy(costs, {"m1": 1, "m2": 1}, {"j1": ["t1", "t2"], "j2": ["t3"]}, unscheduled=6)
     QuincyPlan(cost=8.0, assignment={'t1': 'm1', 't2': None, 't3': 'm2'})
     """
-    from drfh.mechanisms.solvers.small import small_program
+    from drfh.mechanisms.solvers.most_tasks import small_program
 
     floor = job_min_running or {}
     _check(costs, slots, jobs, floor, unscheduled)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from drfh.mechanisms.most_welfare import best_proof, placed_classes, within_floats
-from drfh.mechanisms.solution import Solution
-from drfh.mechanisms.solvers.classes import Classes
-from drfh.problem import Problem
-from drfh.welfare import PowerWelfare
+from drfh.allocation.problem import Problem
+from drfh.allocation.proofs.welfare import PowerWelfare
+from drfh.mechanisms.shared.solution import Solution
+from drfh.mechanisms.shared.welfare import best_proof, placed_classes, within_floats
+from drfh.mechanisms.solvers.presolve import Classes
 
 __all__ = ["utilitarian"]
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from drfh.errors import InputError, UnknownNameError
-from drfh.policies.names import KNOWN, find_name, part_of, read_slots, shown_names, word_of
-from drfh.policies.parts import Part
+from drfh.policies.policy import KNOWN, Part, find_name, part_of, read_slots, shown_names, word_of
 from drfh.policies.slots import Slots
 
 __all__ = ["POLICIES", "Policy", "find_policy"]
@@ -25,10 +24,10 @@ class Policy:
     Parameters
     ----------
     turn
-        Whose turn: a name of :data:`~drfh.policies.parts.TURNS`, or a function of a user whose
+        Whose turn: a name of :data:`~drfh.policies.policy.TURNS`, or a function of a user whose
         lowest value goes next.
     choice
-        Which server: a name of :data:`~drfh.policies.parts.CHOICES`, or a function of a task and
+        Which server: a name of :data:`~drfh.policies.policy.CHOICES`, or a function of a task and
         a server whose lowest value is taken. ``best-fit:RESOURCE`` names the reference resource.
     blocked
         ``skip`` or ``strict``, or a function of the user that says whether to stop.

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import vl_convert
 
-from drfh.disk import write_whole
 from drfh.errors import InputError
-from drfh.report.parts import Cell, Content, Figure, Markup, join, table, tag, text
+from drfh.files.atomic import write_whole
+from drfh.report.html import Cell, Content, Figure, Markup, join, table, tag, text
 from drfh.report.style import FONT, SCRIPT, STYLE
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ does the same fast.
 
 from __future__ import annotations
 
+from drfh.scheduler.diagnostics import Why
 from drfh.scheduler.scheduler import Scheduler
 from drfh.scheduler.tasks import Placed
-from drfh.scheduler.why import Why
 
 __all__ = ["Placed", "Scheduler", "Why"]

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from drfh.errors import DrfhError, InputError, UnknownNameError
+from drfh.model.users import Restriction
 from drfh.policies import Policy
 from drfh.scheduler.core import NEVER, QUEUED, RUNNING, Core, CoreState
-from drfh.scheduler.fleet import Fleet
+from drfh.scheduler.nodes import Fleet
 from drfh.scheduler.plain import PlainCore
 from drfh.scheduler.restrictions import Restrictions, Terms, to_json
 from drfh.scheduler.rules import Rules
 from drfh.scheduler.units import Units
-from drfh.workload import Restriction
 
 __all__ = ["STATES", "Amounts", "Desk", "Engine"]
 

@@ -19,7 +19,7 @@ from drfh.kernels.online.clock import glance
 from drfh.kernels.online.stairs import stairs_build
 from drfh.kernels.online.turns import enqueue, turns_build, unlink
 from drfh.scheduler.core import GONE, NEVER, QUEUED, RUNNING, CoreState, Ints
-from drfh.scheduler.kinds import too_large
+from drfh.scheduler.feasibility import too_large
 from drfh.scheduler.rules import Rules
 
 __all__ = ["IndexedCore"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from drfh.cluster import Cluster, Server
 from drfh.errors import InputError, UnknownNameError
+from drfh.model.cluster import Cluster, Server
 from drfh.policies import Policy, find_policy
 from drfh.scheduler.restrictions import from_json
 

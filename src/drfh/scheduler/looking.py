@@ -8,7 +8,7 @@ from typing import Any
 from drfh.policies import Policy
 from drfh.scheduler.core import RUNNING
 from drfh.scheduler.desk import STATES, Desk
-from drfh.scheduler.why import Why, explain_task
+from drfh.scheduler.diagnostics import Why, explain_task
 
 __all__ = ["Looking"]
 

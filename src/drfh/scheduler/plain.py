@@ -15,19 +15,9 @@ from typing import Any
 import numpy as np
 
 from drfh.errors import InputError
-from drfh.policies.names import word_of
-from drfh.policies.parts import ServerView, TaskView, UserView
+from drfh.policies.policy import ServerView, TaskView, UserView, word_of
 from drfh.policies.scores import SCORES, best_fit
-from drfh.scheduler.core import (
-    GONE,
-    NEVER,
-    QUEUED,
-    RETURNED,
-    RUNNING,
-    CoreState,
-    Ints,
-    draw,
-)
+from drfh.scheduler.core import GONE, NEVER, QUEUED, RETURNED, RUNNING, CoreState, Ints, draw
 from drfh.scheduler.rules import Rules
 from drfh.scheduler.units import Units
 

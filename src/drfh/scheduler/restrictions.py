@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from drfh.cluster import Server
 from drfh.errors import InputError
-from drfh.scheduler.fleet import Fleet
-from drfh.workload import Restriction, User
+from drfh.model.cluster import Server
+from drfh.model.users import Restriction, User
+from drfh.scheduler.nodes import Fleet
 
 __all__ = ["Remembered", "Restrictions", "Terms", "from_json", "to_json"]
 

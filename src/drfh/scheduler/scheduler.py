@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from drfh.cluster import Cluster, check_name
 from drfh.errors import InputError
+from drfh.model.cluster import Cluster, check_name
+from drfh.model.resources import some
+from drfh.model.users import Restriction
 from drfh.policies import Policy, find_policy
-from drfh.resources import some
 from drfh.scheduler.core import CoreState
 from drfh.scheduler.desk import Engine
-from drfh.scheduler.fleet import Fleet
+from drfh.scheduler.groups import Groups, read_groups, read_weight
 from drfh.scheduler.log import first_record, replay
 from drfh.scheduler.looking import Looking
+from drfh.scheduler.nodes import Fleet
 from drfh.scheduler.servers import ServerCalls
 from drfh.scheduler.snapshot import restore, take
 from drfh.scheduler.tasks import TaskCalls
-from drfh.scheduler.tree import Groups, read_groups, read_weight
 from drfh.scheduler.units import Units
-from drfh.workload import Restriction
 
 __all__ = ["Scheduler"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from drfh.cluster import Server, check_name
 from drfh.errors import DrfhError, InputError
+from drfh.model.cluster import Server, check_name
 from drfh.scheduler.desk import Amounts, Desk
 
 __all__ = ["ServerCalls"]

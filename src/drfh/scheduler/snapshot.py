@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from drfh.cluster import Server
 from drfh.errors import InputError
+from drfh.model.cluster import Server
 from drfh.policies import Policy
 from drfh.scheduler.core import CoreState
-from drfh.scheduler.fleet import Fleet
 from drfh.scheduler.log import same_policy
+from drfh.scheduler.nodes import Fleet
 from drfh.scheduler.restrictions import from_json, to_json
 from drfh.scheduler.units import Units
 

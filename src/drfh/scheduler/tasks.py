@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from drfh.cluster import check_name
 from drfh.errors import InputError
+from drfh.model.cluster import check_name
+from drfh.model.users import Restriction
 from drfh.scheduler.core import RUNNING
 from drfh.scheduler.desk import Amounts, Desk
-from drfh.workload import Restriction
 
 __all__ = ["KEEP", "Placed", "TaskCalls"]
 

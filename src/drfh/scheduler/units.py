@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drfh.cluster import Cluster
 from drfh.errors import InputError, UnknownNameError
-from drfh.resources import parse_amounts
+from drfh.model.cluster import Cluster
+from drfh.model.resources import parse_amounts
 
 __all__ = ["LARGEST_AMOUNT", "Units"]
 

@@ -25,11 +25,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from drfh.cluster import Cluster
 from drfh.errors import InputError
-from drfh.jobs import Workload
-from drfh.jobs.checks import everything_up
-from drfh.resources import TOLERANCE
+from drfh.model.cluster import Cluster
+from drfh.model.jobs import Workload
+from drfh.model.jobs.validation import everything_up
+from drfh.model.resources import TOLERANCE
 from drfh.simulation.result import Result
 
 __all__ = ["Devices", "replay_devices"]

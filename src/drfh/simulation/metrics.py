@@ -14,14 +14,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from drfh import __version__
-from drfh.jobs import Workload
+from drfh.model.jobs import Workload
 from drfh.policies import Policy
-from drfh.policies.names import word_of
-from drfh.scheduler.fleet import Fleet
+from drfh.policies.policy import word_of
+from drfh.scheduler.nodes import Fleet
 from drfh.scheduler.rules import Rules
 from drfh.scheduler.units import Units
 from drfh.simulation.driver import Driver, TaskLog
-from drfh.simulation.fair import distances
+from drfh.simulation.fairness import distances
 from drfh.simulation.plan import Plan
 from drfh.simulation.result import Result
 from drfh.simulation.sampling import Look, Samples

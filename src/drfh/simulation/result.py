@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from drfh.disk import read_text, shown_path, whole_directory
 from drfh.errors import InputError
+from drfh.files.atomic import read_text, shown_path, whole_directory
 
 if TYPE_CHECKING:
     import polars

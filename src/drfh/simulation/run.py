@@ -9,18 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drfh.cluster import Cluster
 from drfh.errors import InputError
-from drfh.jobs import Workload
+from drfh.model.cluster import Cluster
+from drfh.model.jobs import Workload
 from drfh.policies import Policy, find_policy
 from drfh.scheduler.plain import PlainCore
 from drfh.simulation.driver import Driver, make_driver
-from drfh.simulation.fair import FairLevels
+from drfh.simulation.fairness import FairLevels
 from drfh.simulation.metrics import Finished, make_result
-from drfh.simulation.plan import Engine, Plan, build
+from drfh.simulation.plan import Engine, Plan, apply_change, build
 from drfh.simulation.result import Result
 from drfh.simulation.sampling import Samples, default_interval, glance, look, time_span
-from drfh.simulation.servers import apply_change
 
 __all__ = ["Progress", "check_length", "check_simulation", "simulate"]
 

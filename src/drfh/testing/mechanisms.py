@@ -1,6 +1,6 @@
 """What every mechanism must do, ours and yours.
 
-A mechanism is one function from a :class:`~drfh.problem.Problem` to a
+A mechanism is one function from a :class:`~drfh.allocation.problem.Problem` to a
 :class:`~drfh.mechanisms.Solution`. :func:`check_mechanism` sends small random problems through it
 and looks at the answers; what its docstring claims about itself is put to the test as well.
 """
@@ -14,16 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from drfh.allocation.problem import Floats, Problem
+from drfh.allocation.proofs.certificate import Verification, placement_checks
 from drfh.auditor import PROPERTIES, audit
-from drfh.certificate import Verification, placement_checks
-from drfh.cluster import Cluster, Server
 from drfh.errors import DrfhError, InputError, UnknownNameError
-from drfh.files import Scenario, scenario_text
+from drfh.files import scenario_text
 from drfh.mechanisms import Mechanism, Solution, find_mechanism
-from drfh.mechanisms.card import ASSUMPTIONS, card_of
-from drfh.problem import Floats, Problem
+from drfh.mechanisms.shared.card import ASSUMPTIONS, card_of
+from drfh.model.cluster import Cluster, Server
+from drfh.model.scenario import Scenario
+from drfh.model.users import User
 from drfh.testing.outcome import Conformance, ConformanceError
-from drfh.workload import User
 
 __all__ = ["SYMMETRIES", "check_mechanism", "random_scenario"]
 
@@ -274,7 +275,7 @@ def random_scenario(rng: np.random.Generator, assumes: Sequence[str] = ()) -> Sc
     rng
         Where chance comes from.
     assumes
-        Names from :data:`drfh.mechanisms.card.ASSUMPTIONS`.
+        Names from :data:`drfh.mechanisms.shared.card.ASSUMPTIONS`.
 
     Examples
     --------

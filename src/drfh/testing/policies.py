@@ -16,8 +16,8 @@ import numpy as np
 from drfh.errors import DrfhError, InputError
 from drfh.policies import Policy, find_policy
 from drfh.scheduler import Scheduler
-from drfh.testing.lives import Life
 from drfh.testing.outcome import Conformance, ConformanceError
+from drfh.testing.random_calls import Life
 
 __all__ = ["check_policy"]
 

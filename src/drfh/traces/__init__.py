@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from drfh.errors import InputError, UnknownNameError
-from drfh.resources import FrozenMap
-from drfh.traces import google_2011, kubernetes, openb, slurm, swf, tables
-from drfh.traces.format import Format
-from drfh.traces.ledger import Ledger, Oddity, Progress
-from drfh.traces.opening import as_paths
-from drfh.traces.options import read_options
-from drfh.traces.trace import Trace
+from drfh.files.ledger import Ledger, Oddity, Progress
+from drfh.files.reader import as_paths
+from drfh.model.resources import FrozenMap
+from drfh.traces import kubernetes, openb, slurm, swf
+from drfh.traces.base import Format, Trace, read_options
+from drfh.traces.google2011 import reader as google_2011
+from drfh.traces.tables import reader as tables
 
 __all__ = ["FORMATS", "Format", "Oddity", "Trace", "read", "recognise"]
 

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from drfh.errors import InputError
-from drfh.traces.documents import (
+from drfh.files.ledger import Ledger, Progress
+from drfh.traces.base import Format, Option, Reading
+from drfh.traces.snapshot import HELD, closing_option, snapshot
+from drfh.wire.documents import (
     documents,
     head_text,
     items_of,
@@ -19,13 +22,8 @@ from drfh.traces.documents import (
     nothing_of,
     text,
 )
-from drfh.traces.format import Format
-from drfh.traces.kube_rules import Admission, NodeFacts, amounts_of, pod_requests, read_taints
-from drfh.traces.ledger import Ledger, Progress
-from drfh.traces.options import Option
-from drfh.traces.records import Machine, Task
-from drfh.traces.snapshot import HELD, closing_option, snapshot
-from drfh.traces.trace import Reading
+from drfh.wire.kubernetes import Admission, NodeFacts, amounts_of, pod_requests, read_taints
+from drfh.wire.records import Machine, Task
 
 __all__ = ["FORMAT"]
 

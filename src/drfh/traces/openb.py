@@ -26,16 +26,14 @@ from typing import Any
 
 import polars as pl
 
-from drfh.cluster import Cluster, Server
 from drfh.errors import InputError, UnknownNameError
-from drfh.traces.building import build, keep_sample, keep_window
-from drfh.traces.format import Format
-from drfh.traces.ledger import Ledger, Progress
-from drfh.traces.opening import read_head, unpacked
-from drfh.traces.options import SAMPLING, WINDOW, Option
+from drfh.files.ledger import Ledger, Progress
+from drfh.files.reader import read_head, unpacked
+from drfh.model.cluster import Cluster, Server
+from drfh.model.users import Restriction
+from drfh.traces.base import SAMPLING, WINDOW, Format, Option, Reading
+from drfh.traces.build import build, keep_sample, keep_window
 from drfh.traces.rows import parse_rows, refuse
-from drfh.traces.trace import Reading
-from drfh.workload import Restriction
 
 __all__ = ["FORMAT"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from drfh.errors import InputError
-from drfh.traces.ledger import Ledger
+from drfh.files.ledger import Ledger
 
 __all__ = ["LINE", "header_of", "parse_rows", "refuse"]
 

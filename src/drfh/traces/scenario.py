@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from drfh.cluster import Cluster, Server
 from drfh.errors import InputError
-from drfh.files import Scenario
-from drfh.jobs import Workload
-from drfh.resources import TOLERANCE, format_quantity, some
-from drfh.traces.trace import Trace
-from drfh.workload import Restriction, User, parse_restriction, resolve_restriction
+from drfh.model.cluster import Cluster, Server
+from drfh.model.jobs import Workload
+from drfh.model.resources import TOLERANCE, format_quantity, some
+from drfh.model.scenario import Scenario
+from drfh.model.users import Restriction, User, parse_restriction, resolve_restriction
+from drfh.traces.base import Trace
 
 __all__ = ["Reduced", "observed_of", "reduced", "scenario_of", "uneven_users"]
 
@@ -59,8 +59,8 @@ def scenario_of(trace: Trace, *, split: bool | None = False) -> Scenario:
     Examples
     --------
     >>> import polars
-    >>> from drfh.cluster import Server
-    >>> from drfh.jobs import Job
+    >>> from drfh.model.cluster import Server
+    >>> from drfh.model.jobs import Job
     >>> cluster = Cluster([Server({"cpu": 8}, name="a")])
     >>> jobs = [Job("ann", demand={"cpu": 1}, duration=60, tasks=3),
     ...         Job("ann", demand={"cpu": 3}, duration=60)]
@@ -169,7 +169,7 @@ def uneven_users(trace: Trace) -> tuple[str, ...]:
     Examples
     --------
     >>> import polars
-    >>> from drfh.jobs import Job
+    >>> from drfh.model.jobs import Job
     >>> cluster = Cluster([Server({"cpu": 8, "gpu": 2}, name="a")])
     >>> asked = [("ann", {"cpu": 1}), ("bob", {"cpu": 1}), ("ann", {"cpu": 2}), ("bob", {"gpu": 1})]
     >>> jobs = [Job(user, demand=demand, duration=60) for user, demand in asked]

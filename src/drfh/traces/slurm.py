@@ -8,20 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from drfh.errors import InputError
-from drfh.traces.documents import (
-    documents,
-    head_text,
-    items_of,
-    json_files,
-    nothing_of,
-)
-from drfh.traces.format import Format
-from drfh.traces.ledger import Ledger, Progress
-from drfh.traces.options import Option
-from drfh.traces.slurm_jobs import Jobs
-from drfh.traces.slurm_nodes import Node, take_nodes
+from drfh.files.ledger import Ledger, Progress
+from drfh.traces.base import Format, Option, Reading
 from drfh.traces.snapshot import HELD, closing_option, snapshot
-from drfh.traces.trace import Reading
+from drfh.wire.documents import documents, head_text, items_of, json_files, nothing_of
+from drfh.wire.slurm import Jobs, Node, take_nodes
 
 __all__ = ["FORMAT"]
 

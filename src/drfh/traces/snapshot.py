@@ -9,14 +9,13 @@ from typing import Any
 
 import polars as pl
 
-from drfh.cluster import Cluster, Server
 from drfh.errors import InputError
-from drfh.traces.building import build
-from drfh.traces.ledger import Ledger
-from drfh.traces.options import Option
-from drfh.traces.records import Machine, Task
-from drfh.traces.trace import Reading
-from drfh.workload import User
+from drfh.files.ledger import Ledger
+from drfh.model.cluster import Cluster, Server
+from drfh.model.users import User
+from drfh.traces.base import Option, Reading
+from drfh.traces.build import build
+from drfh.wire.records import Machine, Task
 
 __all__ = ["HELD", "closing_option", "snapshot"]
 

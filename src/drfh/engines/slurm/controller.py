@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from drfh.engines.mirror import Mirror
-from drfh.engines.slurm import orders
-from drfh.engines.slurm.commands import Slurm, SlurmError
-from drfh.engines.slurm.picture import Picture, SlurmJob, look
-from drfh.engines.slurm.site import Site
-from drfh.engines.slurm.wanting import View, view
-from drfh.engines.wanted import Wanted
+from drfh.engines.cache import Mirror
+from drfh.engines.slurm import actions as orders
+from drfh.engines.slurm.client import Slurm, SlurmError
+from drfh.engines.slurm.config import Site
+from drfh.engines.slurm.reconcile import View, view
+from drfh.engines.slurm.state import Picture, SlurmJob, look
+from drfh.engines.snapshot import Wanted
 from drfh.scheduler import Placed
 
 __all__ = ["Controller", "Cycle"]

@@ -20,13 +20,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from drfh.engines.slurm.commands import Slurm, SlurmError
-from drfh.engines.slurm.live import observe
+from drfh.engines.lifecycle import Stopping
+from drfh.engines.slurm.client import Slurm, SlurmError
+from drfh.engines.slurm.cluster import observe
+from drfh.engines.slurm.config import Site, site_of
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode
-from drfh.engines.slurm.script import submit_script
-from drfh.engines.slurm.site import Site, site_of
 from drfh.engines.slurm.status import Status, status_of
-from drfh.engines.stopping import Stopping
+from drfh.engines.slurm.submit_plugin import submit_script
 from drfh.errors import DrfhError, InputError
 
 __all__ = ["PARTITION", "VISITORS", "Demo", "Moment", "Visitor", "demo_nodes", "open_directory"]

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from drfh.engines.slurm.commands import Slurm, SlurmError
-from drfh.engines.slurm.picture import Picture, SlurmJob, look
-from drfh.engines.slurm.site import Site
-from drfh.engines.slurm.wanting import view
-from drfh.engines.stopping import Stopping
-from drfh.engines.wanted import Wanted
+from drfh.engines.lifecycle import Stopping
+from drfh.engines.slurm.client import Slurm, SlurmError
+from drfh.engines.slurm.config import Site
+from drfh.engines.slurm.reconcile import view
+from drfh.engines.slurm.state import Picture, SlurmJob, look
+from drfh.engines.snapshot import Wanted
 from drfh.scheduler import Placed
 
 __all__ = ["Recorder"]
@@ -89,7 +89,7 @@ def as_ours(picture: Picture, site: Site) -> Picture:
     site
         Which partitions count.
     """
-    from drfh.engines.slurm.marks import Mark
+    from drfh.engines.slurm.annotations import Mark
 
     def ours(job: SlurmJob) -> SlurmJob:
         if job.on or job.mark is not None or not site.manages(job):

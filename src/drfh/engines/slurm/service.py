@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from drfh.engines.slurm import orders
-from drfh.engines.slurm.commands import Slurm, SlurmError
+from drfh.engines.lifecycle import Stopping
+from drfh.engines.slurm import actions as orders
+from drfh.engines.slurm.client import Slurm, SlurmError
+from drfh.engines.slurm.config import Site
 from drfh.engines.slurm.controller import Controller, Cycle
-from drfh.engines.slurm.gauges import Gauges
-from drfh.engines.slurm.picture import look
-from drfh.engines.slurm.site import Site
-from drfh.engines.stopping import Stopping
+from drfh.engines.slurm.metrics import Gauges
+from drfh.engines.slurm.state import look
 from drfh.errors import DrfhError, InputError
 
 __all__ = ["Service", "check_plugin", "check_rights", "release_all"]

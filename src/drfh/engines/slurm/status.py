@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from drfh.engines.instant import ideal_of
-from drfh.engines.slurm.live import Live
-from drfh.engines.slurm.outside import waits_outside
-from drfh.engines.wanted import Wanted
-from drfh.resources import TOLERANCE
-from drfh.simulation.fair import distances
+from drfh.engines.fair_share import ideal_of
+from drfh.engines.slurm.cluster import Live
+from drfh.engines.slurm.unmanaged import waits_outside
+from drfh.engines.snapshot import Wanted
+from drfh.model.resources import TOLERANCE
+from drfh.simulation.fairness import distances
 
 __all__ = ["NodeStatus", "Status", "Total", "UserStatus", "status_of"]
 
@@ -162,13 +162,13 @@ def status_of(live: Live) -> Status:
     Parameters
     ----------
     live
-        The cluster, as :func:`drfh.engines.slurm.live.observe` has it.
+        The cluster, as :func:`drfh.engines.slurm.cluster.observe` has it.
 
     Examples
     --------
-    >>> from drfh.engines.slurm.live import understood
-    >>> from drfh.engines.slurm.picture import look
-    >>> from drfh.engines.slurm.site import Site
+    >>> from drfh.engines.slurm.cluster import understood
+    >>> from drfh.engines.slurm.state import look
+    >>> from drfh.engines.slurm.config import Site
     >>> node = {"name": "n0", "cpus": 4, "real_memory": 1024, "state": "idle", "partitions": ["a"]}
     >>> job = {"job_id": 7, "job_state": "PENDING", "user_name": "ann", "partition": "a",
     ...        "tres_req_str": "cpu=2,mem=100M,node=1", "memory_per_node": 100, "priority": 0,

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from drfh.mechanisms.solvers.classes import Classes
-from drfh.problem import Floats
+from drfh.allocation.problem import Floats
+from drfh.mechanisms.solvers.presolve import Classes
 
 __all__ = ["raised_prices"]
 

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from drfh.placement import Placement
-from drfh.prices import Prices
-from drfh.problem import Floats
+from drfh.allocation.placement import Placement
+from drfh.allocation.prices import Prices
+from drfh.allocation.problem import Floats
 
 __all__ = ["Cut", "Oracle"]
 

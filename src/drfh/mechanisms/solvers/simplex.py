@@ -7,13 +7,13 @@ import math
 import highspy
 import numpy as np
 
+from drfh.allocation.placement import Placement
+from drfh.allocation.prices import TablePrices
+from drfh.allocation.problem import Floats, Ints
 from drfh.errors import SolverError
-from drfh.mechanisms.solvers.classes import Classes
 from drfh.mechanisms.solvers.mending import raised_prices
 from drfh.mechanisms.solvers.oracle import NOTHING_STOPS, Cut
-from drfh.placement import Placement
-from drfh.prices import TablePrices
-from drfh.problem import Floats, Ints
+from drfh.mechanisms.solvers.presolve import Classes
 
 __all__ = ["Simplex", "run_highs"]
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import highspy
 import numpy as np
 
+from drfh.allocation.problem import Bools, Floats, Ints, Problem
 from drfh.errors import InputError, SolverError
-from drfh.problem import Bools, Floats, Ints, Problem
 
 __all__ = ["whole_leximin"]
 

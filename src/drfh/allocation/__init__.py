@@ -1,0 +1,1 @@
+"""The divisible problem as arrays, its answer, and the answer's proof."""

@@ -1,0 +1,288 @@
+"""A cluster and its users as arrays: what every mechanism and every checker works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import chain, pairwise, repeat
+from operator import attrgetter, is_
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drfh.errors import InputError, nearest
+from drfh.model.cluster import Cluster
+from drfh.model.resources import format_quantity
+from drfh.model.users import User, eligible_servers
+
+__all__ = ["Blocks", "Problem"]
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+# Ratios beyond this cannot be told from zero once they are multiplied and summed.
+_SMALLEST_RATIO = 1e-200
+
+_row = attrgetter("row")
+_needs = attrgetter("needs")
+_name = attrgetter("name")
+_servers = attrgetter("servers")
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Runs of equal servers inside one group that no restriction tells apart.
+
+    Nearly always a block is a group; a restriction to ``big/3`` splits the group ``big``.
+    """
+
+    group: Ints
+    first: Ints
+    count: Ints
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A cluster and its users as arrays.
+
+    Attributes
+    ----------
+    demand : array, users × resources
+        What one task needs, in the cluster's units.
+    weight, limit : array, users
+        Weights, and how many tasks there are (inf for no end).
+    blocks : Blocks
+        The servers, as runs of equal ones.
+    eligible : array, restrictions × blocks, or None
+        Which blocks each distinct restriction allows; None if nobody is restricted.
+    restriction : array, users
+        Row of `eligible` for each user.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server
+    >>> cluster = Cluster([Server({"cpu": 2, "memory": 12}), Server({"cpu": 12, "memory": 2})])
+    >>> problem = Problem.build(cluster, [User("ann", {"cpu": 0.2, "memory": 1})])
+    >>> problem.task_share.round(4).tolist(), problem.direction.round(4).tolist()
+    ([0.0714], [[0.2, 1.0]])
+    """
+
+    cluster: Cluster
+    users: tuple[User, ...]
+    demand: Floats
+    weight: Floats
+    limit: Floats
+    blocks: Blocks
+    eligible: Bools | None
+    restriction: Ints | None
+
+    @classmethod
+    def build(cls, cluster: Cluster, users: Iterable[User]) -> Problem:
+        """Gather the arrays and check what only the whole can tell."""
+        if not isinstance(cluster, Cluster):
+            raise InputError("cluster", "must be a drfh.Cluster", cluster)
+        if isinstance(users, (User, str)) or not isinstance(users, Iterable):
+            raise InputError("users", "must be a list of drfh.User", users)
+        everyone = tuple(users)
+        if not everyone:
+            raise InputError("users", "must have at least one user")
+        try:
+            # Users that name the same resources share one tuple: identity is enough.
+            first = everyone[0].needs
+            alike = all(map(is_, map(_needs, everyone), repeat(first)))
+            shapes = {first} if alike else set(map(_needs, everyone))
+            names = set(map(_name, everyone))
+        except AttributeError:
+            wrong = next(u for u in everyone if not isinstance(u, User))
+            raise InputError("users", "must all be drfh.User", wrong) from None
+        if () in shapes:
+            lacking = next(u for u in everyone if not u.needs)
+            rule = "must have at least one amount > 0 (with jobs alone it can only be simulated)"
+            raise InputError(f"demand of {lacking.name}", rule)
+        if len(names) != len(everyone):
+            seen: set[str] = set()
+            for position, user in enumerate(everyone):
+                if user.name in seen:
+                    raise InputError(f"users[{position}].name", "must be unique", user.name)
+                seen.add(user.name)
+        weight, limit, demand = _gather(cluster, everyone, shapes)
+        blocks, eligible, restriction = _restrictions(cluster, everyone)
+        problem = cls(cluster, everyone, demand, weight, limit, blocks, eligible, restriction)
+        problem._check_range()
+        return problem
+
+    def _check_range(self) -> None:
+        direction = self.direction
+        share = self.task_share
+        if (
+            direction.min() >= _SMALLEST_RATIO
+            and share.min() >= _SMALLEST_RATIO
+            and share.max() < (1 / _SMALLEST_RATIO)
+        ):
+            return
+        far = (share < _SMALLEST_RATIO) | ~(share < 1 / _SMALLEST_RATIO)
+        lost = (self.demand > 0) & ((direction < _SMALLEST_RATIO) | far[:, None])
+        if lost.any():
+            user, resource = (int(i) for i in np.argwhere(lost)[0])
+            raise InputError(
+                f"users[{user}].demand.{self.cluster.resources[resource]}",
+                f"must be at least {_SMALLEST_RATIO:g} of the user's other demands and within a "
+                f"factor of {1 / _SMALLEST_RATIO:g} of the pool",
+                float(self.demand[user, resource]),
+            )
+
+    @cached_property
+    def _share_of_pool(self) -> Floats:
+        totals = self.cluster.totals
+        with np.errstate(over="ignore"):
+            share: Floats = self.demand / np.where(totals > 0, totals, 1.0)
+        return share
+
+    @cached_property
+    def task_share(self) -> Floats:
+        """Dominant share of one task: its largest part of any resource of the whole pool."""
+        # Column by column: a reduction over short rows takes several times as long.
+        share: Floats = reduce(np.maximum, self._share_of_pool.T)
+        return share
+
+    @cached_property
+    def direction(self) -> Floats:
+        """Demand in shares of the pool, scaled to a maximum of 1."""
+        with np.errstate(invalid="ignore"):
+            direction: Floats = self._share_of_pool / self.task_share[:, None]
+        return direction
+
+    @cached_property
+    def capacity(self) -> Floats:
+        """Capacity of each block in shares of the pool."""
+        totals = self.cluster.totals
+        raw = self.cluster.capacity[self.blocks.group] * self.blocks.count[:, None]
+        capacity: Floats = raw / np.where(totals > 0, totals, 1.0)
+        return capacity
+
+    @cached_property
+    def share_limit(self) -> Floats:
+        """Share of each user when it has all its tasks; 0 if no server can run any."""
+        limit: Floats = self.task_share * self.limit
+        if not self.reachable.all():
+            limit[~self.reachable] = 0.0
+        return limit
+
+    @cached_property
+    def lacks(self) -> Bools | None:
+        """Blocks × resources: the block has none of it; None if every block has everything."""
+        lacking = self.cluster.capacity <= 0
+        return lacking[self.blocks.group] if lacking.any() else None
+
+    @cached_property
+    def reachable(self) -> Bools:
+        """Whether a user has at least one server that has all it needs."""
+        if self.eligible is None:
+            if self.lacks is None:
+                return np.ones(len(self.users), dtype=bool)
+            _, example = np.unique(self.lacks, axis=0, return_index=True)
+        else:
+            example = np.arange(len(self.blocks))
+        usable = self.usable_on(example)
+        if usable is None:
+            return np.ones(len(self.users), dtype=bool)
+        reachable: Bools = np.any(usable, axis=1)
+        return reachable
+
+    def usable_on(self, blocks: Ints) -> Bools | None:
+        """Users × `blocks`: may run there and needs nothing the block lacks; None if all."""
+        if self.lacks is None:
+            if self.eligible is None or self.restriction is None:
+                return None
+            return self.eligible[np.ix_(self.restriction, blocks)]
+        needs = (self.demand > 0).astype(np.float32)
+        fits: Bools = needs @ self.lacks[blocks].T.astype(np.float32) == 0
+        if self.eligible is not None and self.restriction is not None:
+            fits &= self.eligible[np.ix_(self.restriction, blocks)]
+        return fits
+
+    def can_use(self, users: Ints, blocks: Ints) -> Bools:
+        """Whether each of `users` may run and has all it needs on each of `blocks`, pairwise."""
+        allowed = np.ones(len(users), dtype=bool)
+        if self.lacks is not None:
+            allowed &= ~((self.demand[users] > 0) & self.lacks[blocks]).any(axis=1)
+        if self.eligible is not None and self.restriction is not None:
+            allowed &= self.eligible[self.restriction[users], blocks]
+        return allowed
+
+    def names(self) -> list[str]:
+        """Names of the users, in order."""
+        return list(map(_name, self.users))
+
+
+def _gather(
+    cluster: Cluster, users: tuple[User, ...], shapes: set[tuple[str, ...]]
+) -> tuple[Floats, Floats, Floats]:
+    """Return weight, limit and demand; users that name the same resources are read at once."""
+    column = {resource: position for position, resource in enumerate(cluster.resources)}
+    n = len(users)
+    weight, limit = np.full((2, n), np.nan)  # every row is set below
+    demand = np.zeros((n, len(column)))
+    for shape in shapes:
+        chosen = slice(None) if len(shapes) == 1 else [u.needs == shape for u in users]
+        picked = users if len(shapes) == 1 else [u for u in users if u.needs == shape]
+        flat = np.frombuffer(b"".join(map(_row, picked)))
+        table = flat.reshape(len(picked), 2 + len(shape))
+        weight[chosen], limit[chosen] = table[:, 0], table[:, 1]
+        for position, resource in enumerate(shape):
+            amounts = table[:, 2 + position]
+            index = column.get(resource)
+            if index is not None and cluster.totals[index] > 0:
+                demand[chosen, index] = amounts
+            elif amounts.any():
+                user = next(u for u in picked if u.demand[resource] > 0)
+                known = ", ".join(cluster.resources)
+                fold = {name.casefold(): name for name in cluster.resources}
+                near = nearest(resource.casefold(), fold)
+                hint = f"; did you mean {fold[near]}?" if near else ""
+                raise InputError(
+                    f"demand.{resource} of {user.name}",
+                    f"must be a resource that some server has ({known}{hint})",
+                    format_quantity(user.demand[resource]),
+                )
+    return weight, limit, demand
+
+
+def _restrictions(
+    cluster: Cluster, users: tuple[User, ...]
+) -> tuple[Blocks, Bools | None, Ints | None]:
+    terms = list(map(_servers, users))
+    counts = cluster.counts
+    if terms.count(None) == len(terms):
+        order = np.arange(len(counts), dtype=np.int64)
+        return Blocks(order, np.zeros_like(order), counts), None, None
+    distinct: dict[object, int] = {None: 0}
+    resolved: list[tuple[Bools, dict[int, set[int]]]] = [(np.ones(len(counts), dtype=bool), {})]
+    restriction = np.zeros(len(users), dtype=np.int64)
+    for position, user in enumerate(users):
+        if user.servers not in distinct:
+            distinct[user.servers] = len(resolved)
+            resolved.append(eligible_servers(user, cluster))
+        restriction[position] = distinct[user.servers]
+    # A server that some restriction names by itself becomes a block of its own.
+    cuts: dict[int, set[int]] = {}
+    for _, singles in resolved:
+        for group, picked in singles.items():
+            cuts.setdefault(group, set()).update(chain(picked, (i + 1 for i in picked)))
+    rows: list[tuple[int, int, int]] = []
+    for group, count in enumerate(counts.tolist()):
+        edges = sorted({0, count} | {cut for cut in cuts.get(group, ()) if cut < count})
+        rows.extend((group, a, b - a) for a, b in pairwise(edges))
+    blocks = Blocks(*(np.array(c, dtype=np.int64) for c in zip(*rows, strict=True)))
+    eligible = np.array([groups[blocks.group] for groups, _ in resolved])
+    for row, (_, singles) in enumerate(resolved):
+        for group, picked in singles.items():
+            inside = np.flatnonzero(blocks.group == group)
+            eligible[row, inside] = [int(blocks.first[b]) in picked for b in inside]
+    return blocks, eligible, restriction

@@ -1,0 +1,1 @@
+"""Proofs of optimality that anyone can check, without a solver."""

@@ -1,0 +1,332 @@
+"""The proof of optimality: prices for each round, and what anyone can check with them.
+
+A price vector p for every server bounds what users can have together: whatever they are given,
+the tasks of user i cost at least mu_i = min over its servers of p·d_i a unit, and all servers
+together are worth P = Σ p·c. So Σ_i mu_i·share_i ≤ P for *every* allocation. If the shares
+that were given out use up P, nobody with mu_i > 0 can have more without somebody at or below
+its level having less. That is one round of the leximin order; the next round says the same for
+those that are left, with the earlier ones held.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from drfh.allocation.levels import Entitlement, Promise, Rule, by_weight, water_level
+from drfh.allocation.placement import Placement
+from drfh.allocation.prices import Prices, TablePrices
+from drfh.allocation.problem import Bools, Floats, Ints, Problem
+from drfh.model.resources import TOLERANCE
+
+__all__ = ["Certificate", "Check", "Proof", "Round", "Verification", "placement_checks"]
+
+_CHUNK = 4_000_000  # entries checked at once
+
+# Prices found by a solver stop a user only if they leave it, all others held, no more room than
+# this, and if it pays enough to be told from one that pays nothing.
+_MOST_ROOM = 1e-4
+_FAINTEST_PAYMENT = 1e-12
+_PAST = 1e-7  # relative rise that is no round-off
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """One round of the leximin order.
+
+    Attributes
+    ----------
+    users : int array
+        Who stops in this round, by position. They stop at `level`, or at their last task.
+    level : float
+        The common level (share / weight) of those that have tasks left.
+    prices : Prices or None
+        Why nobody of them can have more; None if all of them have all their tasks.
+    bound : float
+        Upper bound of `level` by the prices, given what stopped earlier.
+    gap : float
+        1 − level / bound.
+    """
+
+    users: Ints
+    level: float
+    prices: Prices | None
+    bound: float = math.inf
+    gap: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was checked: what, how bad, how bad it may be."""
+
+    name: str
+    worst: float
+    limit: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is within its limit."""
+        return bool(self.worst <= self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `verify` found. It is true if every check is within its limit."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check is within its limit."""
+        return all(check.ok for check in self.checks)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{'ok  ' if c.ok else 'FAIL'} {c.name}: {c.worst:.2e} (limit {c.limit:.0e})"
+            for c in self.checks
+        )
+
+
+class Proof(Protocol):
+    """What every certificate can do, whatever it proves.
+
+    Attributes
+    ----------
+    gap
+        How far, relatively, the answer may be from what it should be.
+    tolerance
+        The gap that it should reach.
+    what
+        What is proven, in a few words.
+    """
+
+    @property
+    def gap(self) -> float: ...  # noqa: D102
+    @property
+    def tolerance(self) -> float: ...  # noqa: D102
+    @property
+    def what(self) -> str: ...  # noqa: D102
+    @property
+    def closed(self) -> bool:
+        """Whether the gap is within the tolerance."""
+
+    def verify(self) -> Verification:
+        """Check placement and proof from scratch, without a solver."""
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Prices for each round and the gap that they leave.
+
+    Attributes
+    ----------
+    rounds : tuple of Round
+        In the order of rising levels.
+    gap : float
+        The largest relative gap of any round, or shortfall below a task limit.
+    tolerance : float
+        The gap that this problem should reach: 1e-9 for two resources, 1e-8 otherwise.
+    rule : callable
+        What a level is, see :mod:`drfh.allocation.levels`.
+    """
+
+    placement: Placement
+    rounds: tuple[Round, ...]
+    gap: float
+    tolerance: float
+    rule: Rule = by_weight
+
+    @classmethod
+    def of(
+        cls,
+        placement: Placement,
+        rounds: list[Round],
+        rule: Rule = by_weight,
+        entitlement: Entitlement | None = None,
+    ) -> Certificate:
+        """Measure the rounds against a placement.
+
+        Parameters
+        ----------
+        placement
+            What was given out.
+        rounds
+            Who stopped when, and the prices that say why.
+        rule
+            What a level is.
+        entitlement
+            What the rule says here, if that is known already.
+        """
+        problem = placement.problem
+        measured, gap = _measure(placement, rounds, entitlement or rule(problem))
+        needed = np.count_nonzero(problem.demand.any(axis=0))
+        tolerance = TOLERANCE if needed <= 2 else 10 * TOLERANCE
+        return cls(placement, tuple(measured), gap, tolerance, rule)
+
+    @property
+    def what(self) -> str:
+        """What is proven."""
+        return "promise placed optimally" if isinstance(self.rule, Promise) else "optimal"
+
+    @property
+    def closed(self) -> bool:
+        """Whether the gap is within the tolerance."""
+        return self.gap <= self.tolerance
+
+    def round_of(self, user: int) -> int:
+        """Return the number of the round in which a user stopped."""
+        return next(k for k, r in enumerate(self.rounds) if user in r.users)
+
+    def verify(self) -> Verification:
+        """Check placement and prices from scratch, without a solver.
+
+        Every server is summed up in user order; every user's least price is taken over all
+        servers it can use; every round's bound is computed anew.
+
+        Examples
+        --------
+        >>> import drfh
+        >>> cluster = drfh.Cluster([drfh.Server({"cpu": 9, "memory": 18})])
+        >>> user = drfh.User("a", {"cpu": 1, "memory": 4})
+        >>> bool(drfh.allocate(cluster, [user]).certificate.verify())
+        True
+        """
+        placement, problem = self.placement, self.placement.problem
+        entitlement = self.rule(problem)
+        tables = [r.prices.of_blocks(problem) for r in self.rounds if r.prices is not None]
+        unsound = sum(int((~(np.isfinite(t) & (t >= 0))).sum()) for t in [placement.tasks, *tables])
+        stopped = np.zeros(len(problem.users), dtype=np.int64)
+        for r in self.rounds:
+            stopped[r.users] += 1
+        _, gap = _measure(placement, list(self.rounds), entitlement)
+        checks = (
+            *placement_checks(placement, entitlement.cap),
+            Check("negative or infinite task or price", float(unsound), 0.0),
+            Check("user without a proof", float((stopped != 1).sum()), 0.0),
+            Check("relative gap", gap, self.tolerance),
+        )
+        return Verification(checks)
+
+
+def placement_checks(placement: Placement, cap: Floats | None = None) -> tuple[Check, ...]:
+    """Check a placement from scratch: every server, every restriction, every number of tasks.
+
+    Parameters
+    ----------
+    placement
+        Who runs where.
+    cap
+        The most share of each user; by default what its tasks come to.
+    """
+    problem = placement.problem
+    blocks = np.arange(len(problem.blocks))
+    parts = np.array_split(blocks, 1 + placement.expanded // _CHUNK)
+    overload = max(placement.overload(part) for part in parts)
+    misplaced = sum(placement.misplaced(part) for part in parts)
+    share = placement.user_tasks * problem.task_share
+    cap = problem.share_limit if cap is None else cap
+    with np.errstate(invalid="ignore", divide="ignore"):
+        above = np.where(np.isfinite(cap), share / cap - 1, -1.0)
+        above[cap == 0] = np.where(share[cap == 0] > 0, np.inf, 0.0)
+    return (
+        Check("server over capacity", overload, 0.0),
+        Check("task where it may not run", float(misplaced), 0.0),
+        Check("task on no server", placement.lost(), 1e-12),
+        Check("more tasks than a user has", max(float(above.max()), 0.0), 1e-12),
+    )
+
+
+def _measure(
+    placement: Placement, rounds: list[Round], scale: Entitlement
+) -> tuple[list[Round], float]:
+    """Return the rounds with bound and gap, and the largest gap or shortfall below a cap."""
+    problem = placement.problem
+    entitlement, cap = scale.share, scale.cap
+    share = placement.user_tasks * problem.task_share
+    active = np.ones(len(share), dtype=bool)
+    measured: list[Round] = []
+    worst = 0.0
+    for r in rounds:
+        bound, gap = math.inf, 0.0
+        # Who waits for a later phase may be left with nothing in this one.
+        turn = active if scale.phase is None else _in_phase(active, scale.phase)
+        satisfied = np.ones(len(r.users), dtype=bool)
+        if r.prices is not None:
+            unit, value = r.prices.of_users(problem), r.prices.value(problem)
+            held = float(unit[~active] @ share[~active]) if len(measured) else 0.0
+            rising = entitlement if turn.all() else np.where(turn, entitlement, 0.0)
+            bound = water_level(unit, rising, cap, value - held)
+            full = cap <= entitlement * bound  # has all its tasks at this level
+            # What the earlier phases leave may be next to nothing: compare with all there is.
+            late = scale.phase is not None and bool((scale.phase[turn] > 0).any())
+            whole = water_level(unit, rising, cap, value) if late else bound
+            gap = _gap_of_round(share, entitlement, turn & ~full, bound, whole)
+            # A user counts as stopped by the prices only if it pays them.
+            satisfied = full[r.users] | ~(unit[r.users] > 0)
+            payers = r.users[~satisfied]
+            if len(payers) and not r.prices.sharp:
+                paid = unit * np.minimum(share, np.where(active, rising * bound, math.inf))
+                unspent = max(0.0, value - float(paid.sum()))
+                room = unspent / value if late else _room(paid, unspent, payers)
+                gap = gap if room <= _MOST_ROOM else max(gap, room)
+            later = turn.copy()
+            later[r.users] = False
+            if isinstance(r.prices, TablePrices) and later.any():
+                firm = r.prices.firm(float(unit[r.users].max()))
+                gap = max(gap, _escape(firm, problem, share / entitlement, later, bound))
+        if satisfied.any():
+            given, limit = share[r.users][satisfied], cap[r.users][satisfied]
+            with np.errstate(invalid="ignore", divide="ignore"):
+                missing = np.where(limit > 0, 1 - given / limit, 0.0)
+            worst = max(worst, float(np.nan_to_num(missing, nan=1.0).max()))
+        worst = max(worst, gap)
+        measured.append(Round(r.users, r.level, r.prices, bound, gap))
+        active[r.users] = False
+    return measured, worst
+
+
+def _in_phase(active: Bools, phase: Ints) -> Bools:
+    """Return who rises: those of the earliest phase that is not over."""
+    turn: Bools = active & (phase == phase[active].min(initial=phase.max()))
+    return turn
+
+
+def _gap_of_round(
+    share: Floats, entitlement: Floats, raised: Bools, bound: float, whole: float
+) -> float:
+    """Return how far below the bound the lowest of all users stays that this round raises."""
+    if math.isnan(bound):
+        return math.inf
+    if not raised.any() or bound <= 0:
+        return 0.0
+    gap = (bound - float((share[raised] / entitlement[raised]).min())) / whole
+    # Everybody clearly above a bound that holds for all allocations: that is no allocation.
+    return abs(gap) if gap < -TOLERANCE else max(gap, 0.0)
+
+
+def _escape(
+    prices: TablePrices, problem: Problem, level: Floats, later: Bools, bound: float
+) -> float:
+    """Return 1 if a user rises past prices that it pays, however little it needs; else 0.
+
+    DRFH jumps where a demand becomes 0: a user that needs 1e-12 of what is used up stops with
+    the others, and a solver does not see it.
+    """
+    past = later & (level > bound * (1 + _PAST))
+    if not past.any():
+        return 0.0
+    return float((prices.of_users(problem)[past] > 0).any())
+
+
+def _room(paid: Floats, unspent: float, users: Ints) -> float:
+    """Return by what part a user could rise, all others held, for what the prices leave unspent."""
+    smallest = float(paid[users].min())
+    if smallest < _FAINTEST_PAYMENT * float(paid.sum()):
+        return 1.0
+    return unspent / smallest

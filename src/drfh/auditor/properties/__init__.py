@@ -1,0 +1,1 @@
+"""Fairness properties: one check function each."""

@@ -1,0 +1,180 @@
+"""``feasible`` and ``non-wasteful``: nobody holds what is not there, or what it cannot use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from drfh.allocation.levels import Entitlement
+from drfh.allocation.problem import Floats, Problem
+from drfh.auditor.case import Case, lost
+from drfh.auditor.finding import Counterexample, Finding
+from drfh.formatting import amount_text, listed, number, percent, tasks_text
+from drfh.mechanisms.shared.leximin import lexicographic
+
+__all__ = ["feasible", "non_wasteful", "pareto"]
+
+
+_RELATIVE = 1e-12  # sums of many tasks round in the last digits
+
+
+def feasible(case: Case) -> Finding:
+    """Every server holds what is on it, restrictions and numbers of tasks are respected."""
+    problem, bundles = case.problem, case.bundles
+    over = lost(bundles.capacity, bundles.used * (1 - _RELATIVE))
+    worst = np.unravel_index(int(np.argmax(over)), over.shape)
+    amount = float(over[worst])
+    text = "every server holds what is placed on it"
+    hurt: tuple[str, ...] = ()
+    if amount > 0:
+        server = _server(case, int(worst[0]))
+        resource = problem.cluster.resources[int(worst[1])]
+        used, room = float(bundles.used[worst]), float(bundles.capacity[worst])
+        text = f"{server} is over: {amount_text(used)} of {amount_text(room)} {resource} are taken"
+        here = np.unique(bundles.user[bundles.block == worst[0]])
+        hurt = tuple(case.name(i) for i in here[:10].tolist())
+    # Where a user may not run, or beyond its tasks, all that it holds is too much.
+    outside = ~problem.can_use(bundles.user, bundles.block) & bundles.amounts.any(axis=1)
+    if outside.any():
+        names = [case.name(i) for i in np.unique(bundles.user[outside]).tolist()]
+        first = int(np.flatnonzero(outside)[0])
+        where = (
+            f"{case.name(int(bundles.user[first]))} on {_server(case, int(bundles.block[first]))}"
+        )
+        return case.found(
+            "feasible", 1.0, f"tasks run where they may not or cannot: {where}",
+            hurt=tuple(names[:10]), counterexample=_same(case, "runs where it may not"),
+        )  # fmt: skip
+    beyond = lost(problem.limit, bundles.room * (1 - _RELATIVE))
+    if beyond.max() > max(amount, case.tolerance):
+        i = int(np.argmax(beyond))
+        amount, hurt = float(beyond[i]), case.hurt(beyond)
+        text = f"{case.name(i)} holds room for {tasks_text(bundles.room[i])} and has only "
+        text += number(problem.limit[i])
+    return case.found("feasible", amount, text, hurt=hurt, counterexample=_same(case, text))
+
+
+def non_wasteful(case: Case) -> Finding:
+    """Nobody holds more of a resource than its tasks use (Wang et al. 2014, definition 2)."""
+    problem, bundles = case.problem, case.bundles
+    need = problem.demand[bundles.user]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(need > 0, bundles.amounts / need, np.inf)
+    tasks = ratio.min(axis=1)
+    tasks[~problem.can_use(bundles.user, bundles.block)] = 0.0
+    totals = np.where(problem.cluster.totals > 0, problem.cluster.totals, 1.0)
+    spare = np.maximum(bundles.amounts - tasks[:, None] * need, 0.0) / totals
+    held = bundles.amounts / totals
+    n = len(problem.users)
+    wasted = np.stack([np.bincount(bundles.user, c, n) for c in spare.T], axis=1)
+    holds = np.stack([np.bincount(bundles.user, c, n) for c in held.T], axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = np.where(wasted > 1e-9 * holds, wasted / holds, 0.0)
+    part[~np.isfinite(part)] = 0.0
+    by_user = part.max(axis=1)
+    amount = float(by_user.max(initial=0.0))
+    worst = int(np.argmax(by_user))
+    resource = problem.cluster.resources[int(np.argmax(part[worst]))]
+    text = "everybody can use all that it holds"
+    if amount > case.tolerance:
+        text = f"{case.name(worst)} cannot use {percent(amount)} of the {resource} that it holds"
+    return case.found(
+        "non-wasteful",
+        amount,
+        text,
+        hurt=case.hurt(by_user),
+        counterexample=_same(case, text),
+    )
+
+
+def _server(case: Case, block: int) -> str:
+    blocks, cluster = case.problem.blocks, case.problem.cluster
+    group, first = int(blocks.group[block]), int(blocks.first[block])
+    if blocks.count[block] > 1:
+        return cluster.names[group]
+    return cluster.server_name(group, first)
+
+
+def _same(case: Case, story: str) -> Counterexample:
+    return case.changed(f"{case.scenario.title or 'case'}: {story}", story)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Improved:
+    """Level = tasks against what a user has now: leximin of it is the fairest improvement.
+
+    What is there now puts everybody at level 1, so the leximin point is above 1 for somebody,
+    and below 1 for nobody, exactly if there is a better allocation. Who has nothing rises last.
+    """
+
+    tasks: Floats
+
+    def __call__(self, problem: Problem) -> Entitlement:
+        share = self.tasks * problem.task_share
+        some = share > 0
+        phase = None if some.all() else np.where(some, 0, 1).astype(np.int64)
+        return Entitlement(np.where(some, share, problem.weight), problem.share_limit, phase)
+
+
+def pareto(case: Case) -> Finding:
+    """No other allocation gives somebody more and nobody less; else show the better one.
+
+    One leximin of tasks / tasks now decides it, with its own certificate.
+    """
+    if case.whole:
+        return _one_more_task(case)
+    now = case.tasks
+    answer = lexicographic(case.problem, _Improved(now))
+    better = answer.placement.user_tasks
+    gain = lost(now, better)
+    worse = float(lost(better, now).max(initial=0.0))
+    i = int(np.argmax(gain))
+    amount = float(gain[i])
+    text = "nobody can have more without somebody having less"
+    example = None
+    if worse > case.tolerance:
+        # More is held than there is: then there is no allocation to compare with.
+        return case.skipped("pareto", "what is held does not fit on the servers")
+    if amount > case.tolerance:
+        names = [case.name(j) for j in np.flatnonzero(gain > case.tolerance).tolist()]
+        text = f"{case.name(i)} could have {tasks_text(better[i])} instead of {number(now[i])}"
+        text += f" and nobody less; {listed(names)} would gain"
+        example = case.changed(
+            "a better allocation for all",
+            text,
+            before=dict(zip(case.problem.names(), now.tolist(), strict=True)),
+            after=dict(zip(case.problem.names(), better.tolist(), strict=True)),
+        )
+    proof = answer.certificate
+    if proof is not None and not proof.closed and amount <= case.tolerance:
+        return Finding("pareto", "not found", 0.0, f"{text}, but for a gap of {proof.gap:.0e}")
+    return case.found("pareto", amount, text, hurt=case.hurt(gain), counterexample=example)
+
+
+def _one_more_task(case: Case) -> Finding:
+    """Whole tasks: look for room for one more task, others left where they are."""
+    problem, bundles = case.problem, case.bundles
+    free = bundles.capacity - bundles.used
+    blocks = np.arange(len(free))
+    gain = np.zeros(len(problem.users))
+    where = np.zeros(len(gain), dtype=np.int64)
+    for i in range(len(gain)):
+        if case.tasks[i] + 1 > problem.limit[i] * (1 + 1e-9):
+            continue
+        fits = (free >= problem.demand[i] * (1 - 1e-9)).all(axis=1)
+        fits &= problem.can_use(np.full(len(blocks), i), blocks)
+        if fits.any():
+            gain[i] = float(lost(case.tasks[i], case.tasks[i] + 1))
+            where[i] = int(np.argmax(fits))
+    i = int(np.argmax(gain))
+    amount = float(gain[i])
+    text = "no further task fits beside the others; moving tasks was not tried"
+    example = None
+    if amount > 0:
+        server = problem.cluster.names[int(problem.blocks.group[where[i]])]
+        text = f"{case.name(i)} could run one more task on {server}, all others left in place"
+        example = case.changed("one more task fits", text)
+    return case.found(
+        "pareto", amount, text, hurt=case.hurt(gain), counterexample=example, searched=True
+    )

@@ -1,0 +1,134 @@
+"""``population-monotone`` and ``resource-monotone``: good news hurts nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from drfh.allocation.problem import Floats, Problem
+from drfh.auditor.case import Case
+from drfh.auditor.finding import Finding
+from drfh.formatting import amount_text, number, tasks_text
+from drfh.model.cluster import Cluster, Server
+from drfh.model.resources import some
+
+__all__ = ["population_monotone", "resource_monotone", "without_user"]
+
+_MOST_USERS = 200
+_MOST_GROUPS = 8
+
+
+def without_user(problem: Problem, user: int) -> Problem:
+    """Return the problem without one user.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server, User
+    >>> users = [User("a", {"cpu": 1}), User("b", {"cpu": 1})]
+    >>> without_user(Problem.build(Cluster([Server({"cpu": 4})]), users), 0).names()
+    ['b']
+    """
+    keep = np.arange(len(problem.users)) != user
+    restriction = problem.restriction
+    return replace(
+        problem,
+        users=problem.users[:user] + problem.users[user + 1 :],
+        demand=problem.demand[keep],
+        weight=problem.weight[keep],
+        limit=problem.limit[keep],
+        restriction=None if restriction is None else restriction[keep],
+    )
+
+
+def population_monotone(case: Case) -> Finding:
+    """When a user leaves, nobody else has less."""
+    n = len(case.problem.users)
+    if n < 2:
+        return case.skipped("population-monotone", "there is one user only")
+    worst, leaver = np.zeros(n), 0
+    after = case.tasks
+    tried = 0
+    for j in case.timed(case.shuffled(n, _MOST_USERS)):
+        tried += 1
+        answer = case.ask(without_user(case.problem, j))
+        full = np.insert(answer.placement.user_tasks, j, case.tasks[j])
+        fall = case.fall(answer, case.tasks, full)
+        if fall.max() > worst.max():
+            worst, leaver, after = fall, j, full
+    text = f"nobody has less when one of {some(tried, 'user')} leaves"
+    if not worst.any():
+        return case.found("population-monotone", 0.0, text, tries=tried, searched=tried < n)
+    loser = int(np.argmax(worst))
+    me, gone = case.name(loser), case.name(leaver)
+    text = f"when {gone} leaves, {me} falls from {number(case.tasks[loser])} to "
+    text += tasks_text(after[loser])
+    example = case.changed(
+        f"{gone} leaves and {me} has less", text,
+        users=[u for u in case.scenario.users if u.name != gone],
+        before=case.by_name(case.tasks), after=_without(case.by_name(after), gone),
+    )  # fmt: skip
+    return case.found(
+        "population-monotone", float(worst.max()), text, hurt=case.hurt(worst),
+        counterexample=example, tries=tried,
+    )  # fmt: skip
+
+
+def _without(tasks: dict[str, float], name: str) -> dict[str, float]:
+    return {user: count for user, count in tasks.items() if user != name}
+
+
+def resource_monotone(case: Case) -> Finding:
+    """When the cluster grows, nobody has less: servers added, and single resources enlarged."""
+    worst, what = np.zeros(len(case.tasks)), ""
+    grown: Cluster | None = None
+    after: Floats = case.tasks
+    tries = 0
+    for words, cluster in case.timed(list(_growth(case))):
+        tries += 1
+        answer = case.answer(cluster, case.scenario.users)
+        fall = case.fall(answer, case.tasks, answer.placement.user_tasks)
+        if fall.max() > worst.max() + 1e-12:
+            worst, what, grown = fall, words, cluster
+            after = answer.placement.user_tasks
+    text = f"nobody has less after any of {some(tries, 'addition')} to the cluster"
+    if grown is None:
+        return case.found("resource-monotone", 0.0, text, tries=tries, searched=True)
+    loser = int(np.argmax(worst))
+    me = case.name(loser)
+    text = f"with {what}, {me} falls from {number(case.tasks[loser])} to {tasks_text(after[loser])}"
+    example = case.changed(
+        f"more capacity and {me} has less", text, cluster=grown,
+        before=case.by_name(case.tasks), after=case.by_name(after),
+    )  # fmt: skip
+    return case.found(
+        "resource-monotone", float(worst.max()), text, hurt=case.hurt(worst),
+        counterexample=example, tries=tries,
+    )  # fmt: skip
+
+
+def _growth(case: Case) -> Iterator[tuple[str, Cluster]]:
+    """Yield additions: a server of one resource, more of a group, more of one resource of it."""
+    cluster = case.scenario.cluster
+    name = next(n for k in range(len(cluster) + 1) if (n := f"added-{k + 1}") not in cluster.names)
+    for r, resource in enumerate(cluster.resources):
+        total = float(cluster.totals[r])
+        for part in (1.0, 0.5, 0.1):
+            if total > 0:
+                extra = Server({resource: part * total}, name=name)
+                yield (
+                    f"a server of {amount_text(part * total)} {resource} and nothing else",
+                    cluster.plus(extra),
+                )
+    servers = cluster.servers
+    for g in case.shuffled(len(servers), _MOST_GROUPS):
+        group = servers[g]
+        for times in (2, 11):
+            more = [*servers[:g], replace(group, count=group.count * times), *servers[g + 1 :]]
+            yield f"{times} times as many servers {group.name}", Cluster(more)
+        for resource, amount in group.resources.items():
+            if amount > 0:
+                larger = {**group.resources, resource: 2 * amount}
+                more = [*servers[:g], replace(group, resources=larger), *servers[g + 1 :]]
+                yield f"twice the {resource} on {group.name}", Cluster(more)

@@ -1,0 +1,216 @@
+"""Allocations as text: tables with small bars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from drfh.cli.render.console import bar, console, percent, table
+from drfh.model.resources import some
+
+if TYPE_CHECKING:
+    from drfh.allocation.allocation import Allocation
+
+__all__ = ["print_allocation", "print_change", "print_placement", "unproven"]
+
+_MOST_ROWS = 24
+_NUMBERS = ("weight", "tasks", "of", "share", "divisible", "promised", "servers", "before",
+            "after", "change")  # fmt: skip
+
+
+def _number(value: float | None) -> str:
+    return "∞" if value is None else f"{value:,.6g}"
+
+
+def _rest(total: int, shown: int, thing: str, where: str = "--csv and --json have") -> str:
+    return f"… and {some(total - shown, thing)} more (--all shows them, {where} them)"
+
+
+def print_allocation(allocation: Allocation, title: str = "", *, everyone: bool = False) -> None:
+    """Print users, server groups and the proof."""
+    out = console()
+    if title:
+        out.print(title, style="bold")
+    out.print(repr(allocation.problem.cluster)[8:-1])
+    out.print()
+    _print_users(out, allocation, everyone)
+    _print_groups(out, allocation, everyone)
+    if len(allocation.problem.users) <= _MOST_ROWS:
+        _print_reasons(out, allocation)
+    _print_proof(out, allocation)
+
+
+def _print_users(out: Any, allocation: Allocation, everyone: bool) -> None:
+    frame = allocation.user_table()
+    columns = ["user", "weight", "tasks"]
+    limited = frame["limit"].null_count() < len(frame)
+    columns += ["of"] * limited
+    columns += [name for name in ("promised", "divisible") if name in frame.columns]
+    columns += ["share", "", "of its"]
+    grid = table(*columns, right=_NUMBERS)
+    shown = frame if everyone else frame.head(_MOST_ROWS)
+    for row in shown.iter_rows(named=True):
+        cells = [row["user"], f"{row['weight']:g}", _number(row["tasks"])]
+        cells += [_number(row["limit"])] * limited
+        cells += [_number(row[name]) for name in ("promised", "divisible") if name in row]
+        cells += [percent(row["share"]), bar(row["share"]), row["dominant"]]
+        grid.add_row(*cells)
+    out.print(grid)
+    if len(shown) < len(frame):
+        out.print(_rest(len(frame), len(shown), "user"))
+
+
+def _print_reasons(out: Any, allocation: Allocation) -> None:
+    """Print what limits the users, those with one reason in one line."""
+    reasons: dict[str, list[str]] = {}
+    for name in allocation.problem.names()[:_MOST_ROWS]:
+        head, colon, why = allocation.explain(name).rstrip(".").partition(": ")
+        reasons.setdefault(why if colon else head.removeprefix(name).strip(), []).append(name)
+    out.print("Why not more")
+    for why, names in reasons.items():
+        out.print(f"  {', '.join(names)}: {why}")
+    out.print()
+
+
+def _print_groups(out: Any, allocation: Allocation, everyone: bool) -> None:
+    frame = allocation.group_table()
+    resources = allocation.problem.cluster.resources
+    totals = list(allocation.utilisation.values())
+    shown = frame if everyone else frame.head(_MOST_ROWS)
+    # Bars go first when the terminal is narrow, then the table is split; names and numbers stay.
+    left = max(len(str(name)) for name in [*shown["group"], "group"]) + 11
+    widths = [max(len(resource), 7) + 3 for resource in resources]
+    bars = left + sum(widths) + 9 * len(resources) <= out.width
+    for part in _parts(widths, out.width - left - 1, bars):
+        headers: list[str] = []
+        for r in part:
+            headers += [resources[r], ""] if bars else [resources[r]]
+        grid = table("group", "servers", *headers, right=(*_NUMBERS, *resources))
+        rows = [(*row[:2], *(row[2 + r] for r in part)) for row in shown.iter_rows()]
+        for group, servers, *used in rows:
+            grid.add_row(group, f"{servers:,}", *_used_cells(used, bars))
+        if len(frame) > 1:
+            grid.add_section()
+            cells = _used_cells([totals[r] for r in part], bars)
+            grid.add_row("all", f"{allocation.problem.cluster.size:,}", *cells)
+        out.print(grid)
+    if len(shown) < len(frame):
+        out.print(_rest(len(frame), len(shown), "group", "--json has"))
+
+
+def _parts(widths: list[int], room: int, together: bool) -> list[list[int]]:
+    """Return columns that fit side by side."""
+    parts: list[list[int]] = [[]]
+    used = 0
+    for column, width in enumerate(widths):
+        if parts[-1] and used + width > room and not together:
+            parts.append([])
+            used = 0
+        parts[-1].append(column)
+        used += width
+    return parts
+
+
+def _used_cells(used: list[float | None], bars: bool) -> list[str]:
+    cells: list[str] = []
+    for part in used:
+        cells += [percent(part), bar(part or 0.0, 6)] if bars else [percent(part)]
+    return cells
+
+
+def _print_proof(out: Any, allocation: Allocation) -> None:
+    time = f"{1000 * allocation.seconds:,.1f} ms"
+    head = f"{allocation.mechanism}, {allocation.method}, {time}"
+    certificate = allocation.certificate
+    if certificate is not None:
+        rounds = getattr(certificate, "rounds", ())
+        tail = f", {some(len(rounds), 'round')}" if rounds else ""
+        if certificate.closed:
+            out.print(f"{head}: {certificate.what}, relative gap {certificate.gap:.1e}{tail}")
+        else:
+            out.print(f"{head}: {unproven(allocation)}{tail}", style="bold red")
+    elif allocation.loss is not None:
+        name, loss = allocation.worst_off() or ("", 0.0)
+        who = f" ({name} is worst off)" if loss > 0 else ""
+        out.print(f"{head}: loses {percent(loss)} against divisible tasks{who}")
+    else:
+        out.print(head)
+    for note in allocation.notes:
+        out.print(f"note: {note}", style="yellow")
+
+
+def unproven(allocation: Allocation) -> str | None:
+    """Return what to say of an answer whose certificate is open, or None."""
+    certificate = allocation.certificate
+    if certificate is None or certificate.closed:
+        return None
+    return (
+        f"NOT proven {certificate.what}, relative gap {certificate.gap:.1e} is above "
+        f"{certificate.tolerance:.0e}"
+    )
+
+
+def print_change(
+    before: Allocation, after: Allocation, title: str = "", *, everyone: bool = False
+) -> None:
+    """Print what a change does to every user and to the pool."""
+    out = console()
+    if title:
+        out.print(title, style="bold")
+    out.print(f"before: {repr(before.problem.cluster)[8:-1]}")
+    out.print(f"after:  {repr(after.problem.cluster)[8:-1]}")
+    out.print()
+    numbers = ("tasks before", "tasks after", "change", "share before", "share after")
+    grid = table("user", *numbers, right=numbers)
+    rows = list(
+        zip(
+            after.problem.names(),
+            before.tasks.values(),
+            after.tasks.values(),
+            before.shares.values(),
+            after.shares.values(),
+            strict=True,
+        )
+    )
+    if not everyone:
+        # The largest changes first when not all can be shown.
+        if len(rows) > _MOST_ROWS:
+            rows.sort(key=lambda row: -abs(row[2] - row[1]) / max(row[1], row[2], 1e-300))
+        rows = rows[:_MOST_ROWS]
+    for name, old, new, old_share, new_share in rows:
+        style = "green" if new > old * (1 + 1e-9) else "red" if new < old * (1 - 1e-9) else None
+        grid.add_row(name, _number(old), _number(new), _relative(old, new), percent(old_share),
+                     percent(new_share), style=style)  # fmt: skip
+    out.print(grid)
+    if len(rows) < len(after.problem.users):
+        out.print(_rest(len(after.problem.users), len(rows), "user"))
+    use = table("resource", "used before", "used after", right=("used before", "used after"))
+    old_use, new_use = before.utilisation, after.utilisation
+    for resource in dict.fromkeys((*old_use, *new_use)):
+        use.add_row(resource, percent(old_use.get(resource)), percent(new_use.get(resource)))
+    out.print(use)
+    if len(after.problem.users) <= _MOST_ROWS:
+        _print_reasons(out, after)
+    _print_proof(out, after)
+
+
+def _relative(old: float, new: float) -> str:
+    if old == 0:
+        return "new" if new > 0 else "–"
+    change = new / old - 1
+    if abs(change) < 5e-10:
+        return "–"
+    return f"{100 * change:+.1f} %" if abs(change) >= 5e-4 else f"{100 * change:+.1g} %"
+
+
+def print_placement(allocation: Allocation, *, expand: bool, everyone: bool) -> None:
+    """Print who runs where."""
+    out = console()
+    frame = allocation.placement(expand=expand)
+    place = "server" if expand else "group"
+    grid = table("user", place, "tasks", right=_NUMBERS)
+    shown = frame if everyone else frame.head(4 * _MOST_ROWS)
+    for user, where, tasks in shown.iter_rows():
+        grid.add_row(user, where, _number(tasks))
+    out.print(grid)
+    if len(shown) < len(frame):
+        out.print(_rest(len(frame), len(shown), "row"))

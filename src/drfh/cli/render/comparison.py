@@ -1,0 +1,228 @@
+"""Comparisons as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from drfh.cli.render.audit import MARKS
+from drfh.cli.render.console import Column, bar, console, percent, print_columns, print_json, table
+from drfh.model.resources import some
+
+if TYPE_CHECKING:
+    import polars
+
+    from drfh.allocation.allocation import Allocation
+    from drfh.auditor.comparison import Comparison, Row
+
+__all__ = ["number", "print_comparison", "print_mechanisms"]
+
+_MOST_USERS = 12  # that have a column each
+_MOST_PROMISES = 8
+_ROUND_OFF = 1e-6
+_BELOW = 0.01  # of its DRFH level, and a user is marked
+
+
+def print_comparison(comparison: Comparison, *, everyone: bool = False) -> None:
+    """Print promises, then a row a mechanism."""
+    out = console()
+    if comparison.scenario.title:
+        out.print(comparison.scenario.title, style="bold")
+    _say(out, repr(comparison.scenario.cluster)[8:-1])
+    out.print()
+    _print_promises(out, comparison, everyone)
+    if comparison.answered:
+        _print_tasks(out, comparison, everyone)
+        _print_quality(out, comparison)
+    same = comparison.same_as_drfh()
+    if same:
+        _say(out, f"same tasks as drfh: {', '.join(same)}")
+    for row in comparison.rows:
+        if row.allocation is None:
+            _say(out, f"{row.name}: no answer, {row.why_not}", style="yellow")
+        elif row.allocation.certificate is not None and not row.allocation.certificate.closed:
+            gap = row.allocation.certificate.gap
+            _say(out, f"{row.name}: NOT proven, relative gap {gap:.1e}", style="bold red")
+
+
+def _say(out: Any, text: str, style: str | None = None) -> None:
+    """Print a line; a terminal gets it broken between words."""
+    out.print(text, style=style, soft_wrap=not out.is_terminal)
+
+
+def number(value: float) -> str:
+    """Return a number with four digits, and whole ones from a thousand on.
+
+    Examples
+    --------
+    >>> number(22.148), number(999.96), number(162_910.4), number(1e-13)
+    ('22.15', '1,000', '162,910', '0')
+    """
+    if abs(value) < 5e-10:  # round-off
+        return "0"
+    return f"{value:,.0f}" if 999.95 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def _print_promises(out: Any, comparison: Comparison, everyone: bool) -> None:
+    """Print what pooled shares promise, and what part of it can be placed."""
+    promises = comparison.promises().partition_by("mechanism", maintain_order=True)
+    if not promises:
+        return
+    first, *others = promises
+    name, worst, hit = first["mechanism"][0], *_worst(first)
+    if not hit:
+        _say(out, f"{name} adds the servers up as if they were one: all that it promises can be "
+             "placed here")  # fmt: skip
+    else:
+        _say(
+            out,
+            f"{name} adds the servers up as if they were one: {worst['user']} is promised "
+            f"{number(worst['promised'])} tasks and {number(worst['placed'])} can be placed "
+            f"({percent(worst['gap'])} missing); {_count(hit, first)}",
+        )
+        _print_missing(out, first, everyone)
+    for frame in others:
+        worst, hit = _worst(frame)
+        words = "all that it promises can be placed"
+        if hit:
+            words = f"{worst['user']} misses {percent(worst['gap'])}; {_count(hit, frame)}"
+        _say(out, f"{frame['mechanism'][0]}, pooled too: {words}")
+    if others or not hit:
+        out.print()
+
+
+def _worst(promises: polars.DataFrame) -> tuple[dict[str, Any], int]:
+    """Return who misses most, and how many miss something."""
+    worst = max(promises.iter_rows(named=True), key=lambda row: round(row["gap"], 9))
+    return worst, int((promises["gap"] > _ROUND_OFF).sum())
+
+
+def _count(hit: int, promises: polars.DataFrame) -> str:
+    one = hit == 1
+    return f"{hit:,} of {some(len(promises), 'user')} {'misses' if one else 'miss'} something"
+
+
+def _print_missing(out: Any, promises: polars.DataFrame, everyone: bool) -> None:
+    """Print those who miss something, the worst first."""
+    rows = [row for row in promises.iter_rows(named=True) if row["gap"] > _ROUND_OFF]
+    rows.sort(key=lambda row: -round(row["gap"], 9))
+    shown = rows if everyone or len(rows) <= _MOST_USERS else rows[:_MOST_PROMISES]
+    columns = [
+        Column("promised", [number(row["promised"]) for row in shown]),
+        Column("placed", [number(row["placed"]) for row in shown]),
+        Column("missing", [percent(row["gap"]) for row in shown]),
+        Column("", [bar(row["gap"]) for row in shown], right=False, spare=1),
+    ]
+    print_columns(out, Column("user", [row["user"] for row in shown], right=False), [columns])
+    if len(shown) < len(rows):
+        _say(out, f"… and {some(len(rows) - len(shown), 'user')} more (--all shows them)")
+        out.print()
+
+
+def _print_tasks(out: Any, comparison: Comparison, everyone: bool) -> None:
+    answers = _answers(comparison)
+    many = len(comparison.scenario.users) > _MOST_USERS and not everyone
+    _say(out, f"{'Share' if many else 'Tasks'} of each user, and how full the cluster is")
+    pool = [Column("in all", [number(float(a.assignment.user_tasks.sum())) for a in answers])]
+    used = [answer.utilisation for answer in answers]
+    pool += [
+        Column(resource, [percent(part[resource]) for part in used])
+        for resource in comparison.scenario.cluster.resources
+    ]
+    users = _spread(comparison) if many else _each(comparison)
+    print_columns(out, _names(comparison), [users, pool])
+    if many:
+        count = some(len(comparison.scenario.users), "user")
+        _say(out, f"worst off: tasks, and how many drfh gives (--all shows all {count})")
+        out.print()
+        return
+    marks = {cell[0] for column in users for cell in column.cells if cell}
+    if "▼" in marks:
+        also = ", ▽ also below them by more than 1 %" if "▽" in marks else ""
+        _say(out, f"▼ furthest below its tasks with drfh{also}")
+        out.print()
+
+
+def _answers(comparison: Comparison) -> list[Allocation]:
+    return [row.allocation for row in comparison.answered if row.allocation is not None]
+
+
+def _names(comparison: Comparison) -> Column:
+    return Column("mechanism", [row.name for row in comparison.answered], right=False)
+
+
+def _each(comparison: Comparison) -> list[Column]:
+    """Return columns of each user: tasks, marked where fewer than with DRFH, and the share."""
+    names = [user.name for user in comparison.scenario.users]
+    tasks = np.array([answer.assignment.user_tasks for answer in _answers(comparison)])
+    fair = np.array([comparison.fair.get(name, 0.0) for name in names])
+    below = np.where(fair > 0, 1 - tasks / np.where(fair > 0, fair, 1.0), 0.0)
+    most = below.max(axis=1, initial=_BELOW, keepdims=True) - _ROUND_OFF
+    signs = np.where(below >= most, "▼ ", np.where(below > _BELOW, "▽ ", ""))
+    signs = np.where(below > _BELOW, signs, "")
+    shares = np.array([answer.share_vector for answer in _answers(comparison)])
+    columns = []
+    for i, name in enumerate(names):
+        marked = zip(signs[:, i].tolist(), tasks[:, i].tolist(), strict=True)
+        columns.append(Column(name, [f"{sign}{number(value)}" for sign, value in marked]))
+        columns.append(Column("share", [percent(part) for part in shares[:, i].tolist()], spare=1))
+    return columns
+
+
+def _spread(comparison: Comparison) -> list[Column]:
+    """Return the least, the median and the largest share, and who is worst off."""
+    shares = [answer.share_vector for answer in _answers(comparison)]
+    columns = [
+        Column(name, [percent(float(np.quantile(share, part))) for share in shares])
+        for name, part in (("least", 0.0), ("median", 0.5), ("most", 1.0))
+    ]
+    worst = [_worst_off(row, comparison) for row in comparison.answered]
+    return [*columns, Column("worst off", worst, right=False)]
+
+
+def _worst_off(row: Row, comparison: Comparison) -> str:
+    if row.allocation is None or not row.worst_off:
+        return "–"
+    has = row.allocation.tasks[row.worst_off]
+    return f"{row.worst_off}: {number(has)} of {number(comparison.fair[row.worst_off])}"
+
+
+def _print_quality(out: Any, comparison: Comparison) -> None:
+    rows = comparison.answered
+    columns = [
+        Column("from fair", [percent(row.distance) for row in rows], wraps=True),
+        Column("", [bar(row.distance, 6) for row in rows], right=False, spare=1),
+        Column("worst off", [row.worst_off or "–" for row in rows], right=False, wraps=True),
+        *(
+            Column(name, [_mark(row, name) for row in rows], right=False, wraps=True)
+            for name in comparison.properties
+        ),
+        Column("seconds", [f"{row.seconds:.3f}" for row in rows], spare=2),
+    ]
+    _say(out, "How fair (distance from the DRFH optimum, and properties that were measured)")
+    print_columns(out, _names(comparison), [columns])
+
+
+def _mark(row: Row, name: str) -> str:
+    finding = row.marks[name]
+    mark = MARKS[finding.verdict]
+    return f"{mark} {percent(finding.amount)}" if finding.amount > 0 else mark
+
+
+def print_mechanisms(*, as_json: bool) -> None:
+    """Print the mechanisms by name, each with its first sentence."""
+    from drfh.auditor.comparison import WHOLE_TASKS
+    from drfh.mechanisms import MECHANISMS
+    from drfh.mechanisms.shared.card import card_of
+
+    summaries = {name: card_of(function).summary for name, function in MECHANISMS.items()}
+    summaries[WHOLE_TASKS] = "drfh filled in with whole tasks, the lowest level first, by Best-Fit."
+    if as_json:
+        print_json(summaries)
+        return
+    grid = table("mechanism", "what it does")
+    grid.columns[0].no_wrap = True
+    for name, summary in summaries.items():
+        grid.add_row(name, summary)
+    console().print(grid)

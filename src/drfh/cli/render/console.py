@@ -1,0 +1,211 @@
+"""What the verbs share: consoles, tables, bars, JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import typer
+
+__all__ = [
+    "Column",
+    "bar",
+    "console",
+    "percent",
+    "print_columns",
+    "print_json",
+    "progress_bar",
+    "table",
+]
+
+
+_PIPE_WIDTH = 200
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def console(*, stderr: bool = False) -> Any:
+    """Return a console that prints names as they are and never cuts a line in a pipe."""
+    from rich.console import Console
+
+    result = Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
+    if not result.is_terminal:
+        result.width = max(result.width, _PIPE_WIDTH)
+    return result
+
+
+def table(*columns: str, right: tuple[str, ...] = ()) -> Any:
+    """Return an empty table; columns in `right` hold numbers."""
+    from rich import box
+    from rich.table import Table
+
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        if column in right:
+            result.add_column(column, justify="right", no_wrap=True)
+        else:
+            result.add_column(column, overflow="fold")
+    return result
+
+
+def bar(part: float, width: int = 10) -> str:
+    """Return a small bar for a number from 0 to 1.
+
+    Examples
+    --------
+    >>> bar(0.5, 4), bar(1.0, 4)
+    ('██  ', '████')
+    """
+    filled = min(max(part, 0.0), 1.0) * width
+    whole = int(filled + 1e-9)
+    rest = _EIGHTHS[int((filled - whole) * 8 + 0.5)] if whole < width else ""
+    return f"{'█' * whole}{rest.strip()}".ljust(width)
+
+
+def percent(part: float | None) -> str:
+    """Return a part as percent.
+
+    Examples
+    --------
+    >>> percent(0.7142), percent(None)
+    ('71.4 %', '–')
+    """
+    if part is None:
+        return "–"
+    small = 0 < part < 0.001
+    return f"{100 * part:.1g} %" if small else f"{100 * part:.1f} %"
+
+
+def print_json(data: Any) -> None:
+    """Print data as JSON."""
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, float, int], None] | None]:
+    """Show a bar on a terminal: call with what is next, how much is done, and of how much.
+
+    In a pipe there is nothing to call.
+    """
+    out = console(stderr=True)
+    if not out.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:22}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=out, transient=True) as shown:
+        task = shown.add_task("", total=None)
+
+        def tell(next_: str, done: float, total: int) -> None:
+            shown.update(task, description=next_, completed=done, total=total)
+
+        yield tell
+
+
+_BETWEEN = 3
+_EDGES = 2
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes
+    ----------
+    header : str
+        Its name.
+    cells : sequence of str
+        What stands below, a line each.
+    right : bool
+        Whether it holds numbers.
+    spare : int
+        Whether it can go when there is no room: 1 for the first to go, 2 for the last.
+    wraps : bool
+        Whether the header may be broken after a hyphen or at a blank.
+    """
+
+    header: str
+    cells: Sequence[str]
+    right: bool = True
+    spare: int = 0
+    wraps: bool = False
+
+    @property
+    def width(self) -> int:
+        """How wide the widest line is."""
+        from rich.cells import cell_len
+
+        return max(cell_len(line) for line in (*self.header.split("\n"), *self.cells))
+
+    def wrapped(self) -> Column:
+        """Return the column with its header broken, if it may be.
+
+        Examples
+        --------
+        >>> Column("sharing-incentive", ["✔"], wraps=True).wrapped().header.split()
+        ['sharing-', 'incentive']
+        """
+        if not self.wraps:
+            return self
+        return replace(self, header=self.header.replace("-", "-\n").replace(" ", "\n"))
+
+
+def print_columns(out: Any, names: Column, sections: Sequence[Sequence[Column]]) -> None:
+    """Print columns beside the names of the lines, in parts if they are too wide together.
+
+    Names and numbers are never broken. Parts hold columns of one section, unless fewer parts would
+    do otherwise.
+    """
+    for part in _parts(out.width, names, sections):
+        _print_part(out, names, part)
+
+
+def _parts(
+    room: int, names: Column, sections: Sequence[Sequence[Column]]
+) -> list[Sequence[Column]]:
+    """Return columns that fit side by side."""
+    room -= _EDGES + names.width
+    every = [column for section in sections for column in section]
+    plain = [column for column in every if column.spare != 1]
+    wrapped = [column.wrapped() for column in plain]
+    least = [column for column in wrapped if not column.spare]
+    for attempt in (every, plain, wrapped, least):
+        if sum(column.width + _BETWEEN for column in attempt) <= room:
+            return [attempt]
+    apart = [
+        part
+        for section in sections
+        for part in _split([column.wrapped() for column in section if not column.spare], room)
+    ]
+    together = _split(least, room)
+    return together if len(together) < len(apart) else apart
+
+
+def _split(columns: Sequence[Column], room: int) -> list[Sequence[Column]]:
+    parts: list[Sequence[Column]] = []
+    part: list[Column] = []
+    used = 0
+    for column in columns:
+        if part and used + column.width + _BETWEEN > room:
+            parts.append(part)
+            part, used = [], 0
+        part.append(column)
+        used += column.width + _BETWEEN
+    return [*parts, part] if part else parts
+
+
+def _print_part(out: Any, names: Column, part: Sequence[Column]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    columns = [names, *part]
+    for column in columns:
+        justify: Literal["left", "right"] = "right" if column.right else "left"
+        grid.add_column(column.header, justify=justify, no_wrap=True, vertical="top")
+    for cells in zip(*(column.cells for column in columns), strict=True):
+        grid.add_row(*cells)
+    out.print(grid)

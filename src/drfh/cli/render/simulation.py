@@ -1,0 +1,219 @@
+"""Simulations as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from drfh.cli.render.comparison import number
+from drfh.cli.render.console import Column, console, percent, print_columns, print_json, table
+from drfh.model.resources import some
+from drfh.report.html import seconds
+
+if TYPE_CHECKING:
+    from drfh.model.cluster import Cluster
+    from drfh.model.jobs import Workload
+    from drfh.simulation.result import Result
+
+__all__ = ["print_devices", "print_policies", "print_runs", "say", "seconds", "spans", "spark"]
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_WIDTH = 24
+_MOST_USERS = 12
+
+
+def spark(values: Any, width: int = _WIDTH, top: float = 1.0) -> str:
+    """Return a line of blocks for numbers from 0 to `top`, means of equal parts of them.
+
+    Examples
+    --------
+    >>> spark([0, 0.25, 0.5, 1.0]), spark([0, 1, 1, 1], width=2)
+    ('▁▃▅█', '▅█')
+    """
+    numbers = np.nan_to_num(np.asarray(values, dtype=float))
+    if not len(numbers) or not top > 0:
+        return ""
+    parts = np.array_split(numbers, min(width, len(numbers)))
+    steps = [min(max(float(part.mean()) / top, 0.0), 1.0) for part in parts]
+    return "".join(_BLOCKS[min(int(step * len(_BLOCKS) + 0.5), len(_BLOCKS) - 1)] for step in steps)
+
+
+def spans(values: Sequence[float | None]) -> list[str]:
+    """Return time spans, each in its own unit.
+
+    Examples
+    --------
+    >>> spans([60, 7200, None])
+    ['60 s', '2 h', '–']
+    """
+    return [seconds(value) for value in values]
+
+
+def say(text: str, style: str | None = None) -> None:
+    """Print a line; a terminal gets it broken between words."""
+    out = console()
+    out.print(text, style=style, soft_wrap=not out.is_terminal)
+
+
+def print_policies(*, as_json: bool) -> None:
+    """Print the names of policies and of their parts."""
+    from drfh.policies import POLICIES
+    from drfh.policies.policy import KNOWN, shown_names
+
+    named = {name: policy.name for name, policy in POLICIES.items()}
+    if as_json:
+        parts = {part: shown_names(known) for part, known in KNOWN.items()}
+        print_json({"policies": [*named, "slots:N"], "parts": parts})
+        return
+    out = console()
+    say("policies: " + ", ".join([*named, "slots:N"]))
+    say("or parts joined by +, such as drfh+cosine+strict+backfill:")
+    grid = table("part", "name", "what it does")
+    for part, known in KNOWN.items():
+        for name, what in zip(shown_names(known), known.values(), strict=True):
+            grid.add_row(part, name, what)
+    out.print(grid)
+
+
+def print_runs(
+    title: str,
+    cluster: Cluster,
+    workload: Workload,
+    names: Sequence[str],
+    results: Sequence[Result],
+    *,
+    everyone: bool = False,
+) -> None:
+    """Print a row for each run; for a single one also its users."""
+    out = console()
+    if title:
+        out.print(title, style="bold")
+    say(repr(cluster)[8:-1])
+    say(repr(workload)[9:-1])
+    out.print()
+    _print_summaries(out, names, results)
+    if len(results) == 1:
+        _print_users(out, results[0], everyone=everyone)
+    for name, result in zip(names, results, strict=True):
+        _print_notes(name if len(results) > 1 else "", result)
+
+
+def print_devices(names: Sequence[str], found: Sequence[Mapping[str, Any]]) -> None:
+    """Print, where tasks ask for parts of GPUs, how many were placed where no device had room."""
+    rows = [(name, each["devices"]) for name, each in zip(names, found, strict=True) if each]
+    for name, facts in rows:
+        who = f"{name}: " if len(rows) > 1 else ""
+        part = facts["fractional_no_room"] / facts["fractional"] if facts["fractional"] else None
+        say(
+            f"{who}{facts['fractional_no_room']:,} of {facts['fractional']:,} tasks with a part of "
+            f"a GPU ({percent(part)}) were placed where no single device had room, and "
+            f"{facts['whole_no_room']:,} of {facts['whole']:,} with whole GPUs where too few were "
+            "empty"
+        )
+
+
+def _print_summaries(out: Any, names: Sequence[str], results: Sequence[Result]) -> None:
+    facts = [result.numbers for result in results]
+    resources = list(facts[0]["utilisation"])
+    work = [
+        Column("time", spans([f["horizon"] for f in facts])),
+        Column("tasks done", [f"{f['tasks']['completed']:,}" for f in facts], wraps=True),
+        Column("of", [f"{f['tasks']['submitted']:,}" for f in facts]),
+        Column("mean waiting", spans([f["mean_waiting"] for f in facts]), wraps=True),
+        Column("median job", _quantiles(facts, "median"), wraps=True),
+        Column("p95 job", _quantiles(facts, "p95"), wraps=True),
+    ]
+    full = [
+        Column(resource, [percent(f["utilisation"][resource]) for f in facts])
+        for resource in resources
+    ]
+    used = [f"utilisation.{resource}" for resource in resources]
+    lines = [spark(result.samples.select(used).to_numpy().mean(axis=1)) for result in results]
+    full.append(Column("full over time", lines, right=False))
+    fairness = [Column("Jain", ["–" if f["jain"] is None else f"{f['jain']:.3f}" for f in facts])]
+    if any(f["fair"] for f in facts):
+        away = [f["fair"] or {} for f in facts]
+        lines = [spark(result.samples["fair.distance"]) for result in results]
+        fairness += [
+            Column("from fair", [percent(f.get("mean_distance")) for f in away], wraps=True),
+            Column("at most", [percent(f.get("max_distance")) for f in away], wraps=True),
+            Column("", lines, right=False, spare=1),
+        ]
+    print_columns(out, Column("policy", names, right=False), [work, full, fairness])
+
+
+def _quantiles(facts: Sequence[Mapping[str, Any]], name: str) -> list[str]:
+    return spans([None if f["turnaround"] is None else f["turnaround"][name] for f in facts])
+
+
+def _print_users(out: Any, result: Result, *, everyone: bool) -> None:
+    rows = result.users.to_dicts()
+    shown = rows
+    if len(rows) > _MOST_USERS and not everyone:
+        shown = sorted(rows, key=lambda row: -row["mean_share"])[:_MOST_USERS]
+    say("Users, with their dominant share over time")
+    names = [row["user"] for row in shown]
+    top = max((float(result.samples[f"share.{name}"].max() or 0.0) for name in names), default=0.0)  # type: ignore[arg-type]
+    columns = [
+        Column("weight", [number(row["weight"]) for row in shown], spare=1),
+        Column("tasks done", [f"{row['completed']:,}" for row in shown], wraps=True),
+        Column("of", [f"{row['submitted']:,}" for row in shown]),
+        Column("mean waiting", spans([row["mean_waiting"] for row in shown]), wraps=True),
+        Column("mean share", [percent(row["mean_share"]) for row in shown], wraps=True),
+        Column("", [spark(result.samples[f"share.{n}"], top=top) for n in names], right=False,
+               spare=2),
+    ]  # fmt: skip
+    if result.numbers["fair"]:
+        below = spans([row["below_fair"] for row in shown])
+        columns.append(Column("below fair", below, wraps=True))
+    print_columns(out, Column("user", names, right=False), [columns])
+    if len(shown) < len(rows):
+        say(f"… and {some(len(rows) - len(shown), 'user')} more with less (--all shows them)")
+
+
+def _say_of_whom(head: str, tasks: Mapping[str, int], jobs: Mapping[str, int]) -> None:
+    """Say of which tasks and jobs the times are, if not of all."""
+    started, finished = tasks["started"], jobs["completed"]
+    idle, open_ = tasks["submitted"] - started, jobs["submitted"] - finished
+    if started and idle:
+        which = f"{some(started, 'task')} that started"
+        say(f"{head}mean waiting is of the {which}; {idle:,} never did", "yellow")
+    if finished and open_:
+        which = f"{some(finished, 'job')} that finished"
+        say(f"{head}job times are of the {which}; {open_:,} did not", "yellow")
+
+
+def _print_notes(name: str, result: Result) -> None:
+    """Print what the table does not say."""
+    facts = result.numbers
+    tasks = facts["tasks"]
+    head = f"{name}: " if name else ""
+    if tasks["never"]:
+        lost = some(tasks["never"], "task")
+        say(f"{head}{lost} could run on no server, not even on an empty one", "yellow")
+    if tasks["evictions"]:
+        were = "was" if tasks["evictions"] == 1 else "were"
+        say(f"{head}{some(tasks['evictions'], 'task')} {were} put back when servers left or shrank,"
+            " and had to start again")  # fmt: skip
+    _say_of_whom(head, tasks, facts["jobs"])
+    left = tasks["running"] + tasks["queued"]
+    if left:
+        say(f"{head}at the end {tasks['running']:,} tasks ran and {tasks['queued']:,} waited")
+    if facts["fair"]:
+        worst = result.samples.sort("fair.distance", descending=True, maintain_order=True)
+        first = worst.row(0, named=True)
+        info = result.info
+        cost = f"{some(info['fair_solved'], 'exact allocation')} took {info['fair_seconds']:.2f} s"
+        if first["fair.distance"] > 0:
+            who, when = first["fair.worst"], seconds(first["time"])
+            say(f"{head}furthest from fair: {who} at {when}, {percent(first['fair.distance'])} "
+                f"below its fair level ({cost})")  # fmt: skip
+        else:
+            say(f"{head}fair at all samples ({cost})")
+        mixed = facts["fair"].get("mixed_users", 0)  # runs of old have no such number
+        if mixed:
+            had = "had tasks that differ: its" if mixed == 1 else "had tasks that differ: their"
+            say(f"{head}{some(mixed, 'user')} {had} fair level is that of the mean task, which may"
+                " mislead", "yellow")  # fmt: skip

@@ -1,0 +1,285 @@
+"""What the verbs of ``drfh slurm`` share: their options, and how they find the cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from drfh.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from drfh.engines.slurm.client import Slurm
+    from drfh.engines.slurm.cluster import Live
+    from drfh.engines.slurm.config import Site
+
+__all__ = ["ControllerFacts", "JsonOption", "OpenSite", "PartitionOption", "PolicyOption",
+           "UserByOption", "WeightsOption", "controller_facts", "open_site",
+           "partition_names"]  # fmt: skip
+
+DEFAULT_POLICY = "best-fit-drfh"
+_SHARERS = ("user", "account", "partition")
+_PANEL = "Site (what looks has it from the controller that runs)"
+
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME",
+        envvar="DRFH_SLURM_POLICY",
+        rich_help_panel=_PANEL,
+        help=f"Who is next, and where; else {DEFAULT_POLICY}.",
+    ),
+]
+WeightsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--weights",
+        metavar="FILE",
+        envvar="DRFH_SLURM_WEIGHTS",
+        rich_help_panel=_PANEL,
+        help="YAML or JSON with lines such as physics: 2; else all count 1.",
+    ),
+]
+UserByOption = Annotated[
+    str | None,
+    typer.Option(
+        "--user-by",
+        metavar="|".join(_SHARERS),
+        envvar="DRFH_SLURM_USER_BY",
+        rich_help_panel=_PANEL,
+        help="Who shares; else user.",
+    ),
+]
+PartitionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--partition",
+        metavar="NAME",
+        envvar="DRFH_SLURM_PARTITIONS",
+        rich_help_panel=_PANEL,
+        help="A partition that drfh manages, again for more; else all. Commas work, too.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerFacts:
+    """What can be known of the controller of a cluster.
+
+    Attributes
+    ----------
+    running : bool or None
+        Whether it runs; None if that cannot be known here.
+    facts : mapping
+        What it wrote down: pid, host, started, and how it shares the cluster.
+    """
+
+    running: bool | None
+    facts: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data, ready for JSON."""
+        known = {key: self.facts.get(key) for key in ("pid", "host", "started")}
+        return {"running": self.running, **known}
+
+    @property
+    def text(self) -> str:
+        """It in a line; empty if nothing can be known.
+
+        Examples
+        --------
+        >>> ControllerFacts(False, {}).text
+        'no controller runs'
+        """
+        if not self.facts:
+            return "no controller runs" if self.running is False else ""
+        who = f"process {self.facts['pid']} on {self.facts['host']}"
+        since = f"since {_local(str(self.facts['started']))}"
+        if self.running is None:
+            return f"controller: {who} {since}, if it still runs"
+        if self.running:
+            return f"controller runs: {who} {since}"
+        return f"no controller runs: {who} was killed"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSite:
+    """A cluster, and how it is shared.
+
+    Attributes
+    ----------
+    slurm, site : Slurm, Site
+        Its commands, and how the site wants it.
+    policy : str or mapping
+        By which it is shared.
+    controller : ControllerFacts
+        Who drives it.
+    configuration : mapping
+        What ``scontrol show config`` says.
+    """
+
+    slurm: Slurm
+    site: Site
+    policy: str | Mapping[str, Any]
+    controller: ControllerFacts
+    configuration: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """What Slurm calls the cluster."""
+        return self.configuration.get("ClusterName", "Slurm")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a controller that shares it so writes down for others."""
+        from drfh.policies import find_policy
+
+        site = self.site
+        return {
+            "policy": find_policy(self.policy).name,
+            "user_by": site.user_by,
+            "weights": dict(site.weights),
+            "partitions": list(site.partitions),
+            "hold_by": site.hold_by,
+        }
+
+    def look(self) -> Live:
+        """Look at it once."""
+        from drfh.engines.slurm.cluster import observe
+
+        return observe(self.slurm, self.site, self.policy)
+
+
+def open_site(
+    policy: str | None = None,
+    weights: str | None = None,
+    user_by: str | None = None,
+    partitions: Sequence[str] | None = None,
+    *,
+    hold_by: str | None = None,
+    afresh: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> OpenSite:
+    """Find the cluster; what is not given is as its controller has it, or the default.
+
+    Parameters
+    ----------
+    policy, weights, user_by, partitions
+        As on the command line: a name, a file, ``user`` and so on, names.
+    hold_by
+        Who puts new jobs under the hold, as :class:`~drfh.engines.slurm.config.Site` has it.
+    afresh
+        As the options say, whatever another controller does or did.
+    environment
+        Of Slurm's commands; by default that of this process.
+    """
+    from drfh.engines.slurm.client import Slurm
+    from drfh.engines.slurm.config import read_weights, site_of
+    from drfh.policies import find_policy
+
+    # What is wrong with the words of the user comes before what is wrong with the cluster.
+    if user_by is not None and user_by not in _SHARERS:
+        raise UnknownNameError("--user-by", user_by, _SHARERS)
+    if policy is not None:
+        find_policy(policy)
+    own = None if weights is None else read_weights(Path(weights))
+    named = partition_names(partitions)
+    slurm = Slurm(environment)
+    configuration = slurm.configuration()
+    controller = controller_facts(configuration)
+    known = _Told({} if afresh else controller.facts)
+    site = site_of(
+        configuration,
+        user_by=user_by or known.one_of("user_by", _SHARERS, "user"),
+        weights=known.weights() if own is None else own,
+        partitions=named or known.names("partitions"),
+        hold_by=hold_by or known.one_of("hold_by", ("plugin", "controller"), "plugin"),
+    )
+    return OpenSite(slurm, site, policy or known.policy(), controller, configuration)
+
+
+def controller_facts(configuration: Mapping[str, str]) -> ControllerFacts:
+    """Return what can be known of the controller of a cluster from its lock.
+
+    Parameters
+    ----------
+    configuration
+        What ``scontrol show config`` says.
+
+    Examples
+    --------
+    >>> controller_facts({"StateSaveLocation": "/no/such/place"}).running is None
+    True
+    """
+    from drfh.engines.lock import ControllerLock, is_running
+    from drfh.engines.slurm.config import lock_path
+
+    try:
+        path = lock_path(configuration)
+        facts = ControllerLock.read(path)
+    except InputError:  # it is not for everybody to read
+        return ControllerFacts(None, {})
+    if facts is not None:
+        return ControllerFacts(is_running(facts), facts)
+    # Slurm's state is a folder of the host of slurmctld: elsewhere nothing can be known.
+    visible = os.access(path.parent, os.R_OK | os.X_OK)
+    return ControllerFacts(False if visible else None, {})
+
+
+class _Told:
+    """What a controller wrote down; what is not as it should be is as if it were not there."""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self.facts = facts
+
+    def one_of(self, key: str, known: Sequence[str], default: str) -> str:
+        found = self.facts.get(key)
+        return found if isinstance(found, str) and found in known else default
+
+    def names(self, key: str) -> tuple[str, ...]:
+        found = self.facts.get(key)
+        return tuple(map(str, found)) if isinstance(found, list) else ()
+
+    def policy(self) -> str | Mapping[str, Any]:
+        found = self.facts.get("policy")
+        return found if isinstance(found, str | dict) and found else DEFAULT_POLICY
+
+    def weights(self) -> dict[str, float]:
+        from drfh.engines.slurm.config import read_weights
+        from drfh.scheduler.groups import read_weight
+
+        found = self.facts.get("weights")
+        if isinstance(found, str) and found:
+            return read_weights(Path(found))
+        if not isinstance(found, dict):
+            return {}
+        return {str(name): read_weight(value, str(name)) for name, value in found.items()}
+
+
+def partition_names(given: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the partitions of an option that may be given again, or have commas.
+
+    Examples
+    --------
+    >>> partition_names(["main,gpu", "long"])
+    ('main', 'gpu', 'long')
+    """
+    names = [part.strip() for word in given or () for part in word.split(",")]
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def _local(written: str) -> str:
+    """Return a time as clocks here show it."""
+    from datetime import datetime
+
+    try:
+        when = datetime.fromisoformat(written)
+    except ValueError:
+        return written
+    return when.astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,1 @@
+"""Journals of live clusters: format, reading, writing, replay."""

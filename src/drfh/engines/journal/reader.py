@@ -1,0 +1,250 @@
+"""The event log of a live cluster: JSON lines, a header and then every look that changed something.
+
+The first line is a header::
+
+    {"drfh": "journal 1", "version": "0.1.0", "policy": "best-fit-drfh", "seed": 0,
+     "started": 1763222400.0, "engine": "slurm", "controls": true}
+
+and anything else worth knowing. `controls` says whether drfh placed the tasks, or only watched.
+A header further down is a restart: there the brain starts afresh, and the next line tells
+everything again. The other lines are looks: ``t``, the seconds since `started`; what changed since
+the look before, as :mod:`drfh.engines.diff` writes it; and, if the brain was asked,
+``"placed": [[task, server], …]`` (empty if it placed nothing) with ``"limit": n`` if it was to
+place at most so many. Times are multiples of 1/1024 s and always increase, so that sums and
+differences of them are exact.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import stat
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple
+
+from drfh.engines.diff import KEYS, Picture, is_number
+from drfh.engines.journal.format import LONGEST_LINE, TICK, Header, on_grid, parsed, read_header
+from drfh.engines.journal.writer import JournalWriter
+from drfh.engines.snapshot import Wanted
+from drfh.errors import InputError, UnknownNameError
+from drfh.files.atomic import shown_path
+
+__all__ = ["Header", "Journal", "JournalWriter", "Look", "Step", "read_journal"]
+
+_GZIP = b"\x1f\x8b"
+_LOOK_KEYS = ("t", *KEYS, "placed", "limit")
+
+
+class Look(NamedTuple):
+    """One look at the cluster, and what the brain then placed."""
+
+    t: float
+    """Seconds since the journal began, all restarts included."""
+    wanted: Wanted
+    """The cluster as it was."""
+    placed: tuple[tuple[str, str], ...] | None
+    """(task, server) in order; None if the brain was not asked."""
+    limit: int | None
+    """At most so many were to be placed."""
+
+
+class Step(NamedTuple):
+    """A look with what a reader of the whole journal wants to know of it."""
+
+    line: int
+    """Number of the line."""
+    header: Header
+    """The header that it is under."""
+    first: bool
+    """Whether it is the first one there."""
+    look: Look
+    """The look."""
+    changed: tuple[str, ...]
+    """Tasks that came, changed or went since the look before."""
+
+
+@dataclass(frozen=True)
+class Journal:
+    """A journal that has been read and found sound; iterate over its looks.
+
+    Attributes
+    ----------
+    path : str
+        The file.
+    headers : tuple of Header
+        One, and one more for each restart.
+    looks : int
+        How many there are.
+    horizon : float
+        Time of the last one, in seconds since the journal began.
+    remarks : tuple of str
+        What was odd.
+    """
+
+    path: str
+    headers: tuple[Header, ...]
+    looks: int
+    horizon: float
+    remarks: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Look]:
+        return (step.look for step in self.steps())
+
+    def steps(self) -> Iterator[Step]:
+        """Iterate over the looks, with their lines, headers and changed tasks."""
+        reader = _Reader(self.path)
+        for count, step in enumerate(reader.steps(), start=1):
+            yield step
+            if count == self.looks:  # a live journal may have grown meanwhile
+                return
+
+
+def read_journal(path: str | os.PathLike[str]) -> Journal:
+    """Read a journal and check all of it; it may be packed with gzip.
+
+    Parameters
+    ----------
+    path
+        The file. A last line that was cut short is left out, with a remark.
+
+    Examples
+    --------
+    >>> read_journal("no-such-log")
+    Traceback (most recent call last):
+    drfh.errors.InputError: no-such-log: the journal must be readable (No such file or directory)
+    """
+    reader = _Reader(os.fspath(path))
+    looks, horizon = 0, 0.0
+    for step in reader.steps():
+        looks, horizon = looks + 1, step.look.t
+    if not reader.headers:
+        raise InputError("the journal", "must not be empty", place=shown_path(reader.path))
+    return Journal(reader.path, tuple(reader.headers), looks, horizon, tuple(reader.remarks))
+
+
+class _Reader:
+    """Goes through a file once."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.headers: list[Header] = []
+        self.remarks: list[str] = []
+
+    def steps(self) -> Iterator[Step]:
+        picture, first, known = Picture(), True, frozenset[str]()
+        offset, last = 0.0, -math.inf
+        for number, data in self._lines():
+            place = f"{shown_path(self.path)}, line {number}"
+            with _placed_at(place):
+                record = parsed(data, "the line")
+                if "drfh" in record or not self.headers:
+                    self.headers.append(read_header(record))
+                    offset = on_grid(self.headers[-1].started - self.headers[0].started)
+                    offset = max(offset, 0.0)
+                    known = frozenset(picture.tasks)
+                    picture, first = Picture(), True
+                    continue
+                for key in record:
+                    if key not in _LOOK_KEYS:
+                        raise UnknownNameError("a key of the line", key, _LOOK_KEYS)
+                time = self._time(record)
+                if first and offset + time <= last:
+                    self.remarks.append(f"the clock went back before line {number}")
+                    offset = last + TICK - time
+                if offset + time <= last:
+                    raise InputError("t", "must be later than at the line before", time)
+                last = offset + time
+                changed = picture.apply(record)
+                wanted = picture.wanted()
+                if first:  # after a restart everything is told again
+                    changed = tuple(dict.fromkeys((*sorted(known - {*changed}), *changed)))
+                placed, limit = _read_placed(record, wanted)
+            yield Step(number, self.headers[-1], first, Look(last, wanted, placed, limit), changed)
+            first = False
+
+    @staticmethod
+    def _time(record: Mapping[str, Any]) -> float:
+        if not is_number(record.get("t")) or record["t"] < 0:
+            raise InputError("t", "must be a number of seconds ≥ 0", record.get("t"))
+        return on_grid(float(record["t"]))
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the whole lines, with their numbers."""
+        number = 0
+        with _opened(self.path) as file:
+            while True:
+                try:
+                    data = file.readline(LONGEST_LINE)
+                except (EOFError, zlib.error, gzip.BadGzipFile):
+                    self.remarks.append("the packed file is damaged: what comes after is missing")
+                    return
+                if not data:
+                    return
+                number += 1
+                if not data.endswith(b"\n"):
+                    if len(data) == LONGEST_LINE:
+                        rule = f"must be at most {LONGEST_LINE // 2**20} MiB long"
+                        place = f"{shown_path(self.path)}, line {number}"
+                        raise InputError("the line", rule, place=place)
+                    self.remarks.append(f"line {number}, the last one, is cut short and left out")
+                    return
+                yield number, data
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    """Open a file, packed or not."""
+    place = shown_path(path)
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe could keep us waiting
+            raise InputError("the journal", "must be a regular file", place=place)
+        with open(path, "rb") as file:
+            if file.peek(2)[:2] == _GZIP:
+                with gzip.GzipFile(fileobj=file) as unpacked:
+                    yield unpacked  # type: ignore[misc]
+            else:
+                yield file
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError("the journal", f"must be readable ({reason})", place=place) from None
+
+
+@contextmanager
+def _placed_at(place: str) -> Iterator[None]:
+    """Say in errors where in the file they are."""
+    try:
+        yield
+    except InputError as error:
+        error.place = place
+        raise
+
+
+def _read_placed(
+    record: Mapping[str, Any], wanted: Wanted
+) -> tuple[tuple[tuple[str, str], ...] | None, int | None]:
+    rows, limit = record.get("placed"), record.get("limit")
+    if rows is None:
+        if limit is not None:
+            raise InputError("limit", "must come together with placed", limit)
+        return None, None
+    if not isinstance(rows, list):
+        raise InputError("placed", "must be a list of [task, server]", rows)
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise InputError("limit", "must be a whole number ≥ 0", limit)
+    placed = []
+    for position, row in enumerate(rows):
+        if not isinstance(row, list) or len(row) != 2 or not all(isinstance(n, str) for n in row):
+            raise InputError(f"placed[{position}]", "must be [task, server]", row)
+        task, server = row
+        if task not in wanted.tasks:
+            raise InputError(f"placed[{position}]", "must name a task that is there", task)
+        if server not in wanted.servers:
+            raise InputError(f"placed[{position}]", "must name a server that is there", server)
+        placed.append((task, server))
+    return tuple(placed), limit

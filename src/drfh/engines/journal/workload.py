@@ -1,0 +1,421 @@
+"""A journal as a cluster and a workload, for the simulator; and what was observed beside it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from drfh.engines.cache import NOWHERE
+from drfh.engines.journal.format import on_grid
+from drfh.engines.journal.history import SHIFT, History, Life, follow
+from drfh.engines.journal.reader import Journal
+from drfh.engines.snapshot import WantedServer
+from drfh.errors import InputError
+from drfh.model.cluster import Cluster, Server
+from drfh.model.jobs import AddServers, Job, RemoveServers, ResizeServer, ServerEvent, Workload
+from drfh.model.resources import some
+from drfh.model.users import Restriction, User
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["Recorded", "integrals", "placements", "rooms_over_time", "working", "workload_of"]
+
+
+def working(server: WantedServer | None) -> dict[str, float]:
+    """Return what counts of a server: nothing if it is down or not there.
+
+    Examples
+    --------
+    >>> working(WantedServer({"cpu": 4.0, "gpu": 1.0}, {"cpu": 2.0, "gpu": 0.0}, "closing"))
+    {'cpu': 2.0}
+    >>> working(None)
+    {}
+    """
+    return {name: amount for name, amount in server.room.items() if amount} if server else {}
+
+
+def rooms_over_time(history: History) -> list[tuple[float, Mapping[str, WantedServer]]]:
+    """Return the servers with times of the workload: what the first look shows is so from 0 on."""
+    first, *later = history.servers
+    return [(0.0, first[1]), *((time + SHIFT, servers) for time, servers in later)]
+
+
+def placements(lives: Sequence[Life]) -> polars.DataFrame:
+    """Return a row for each task, as :class:`~drfh.engines.journal.workload.Recorded` has it."""
+    import polars as pl
+
+    first, last = [life.first for life in lives], [life.last for life in lives]
+    columns: dict[str, tuple[list[Any], Any]] = {
+        "task": ([life.name for life in lives], pl.String),
+        "user": ([life.task.user for life in lives], pl.String),
+        "submission": ([life.arrives for life in lives], pl.Float64),
+        "first_start": ([run and run.starts for run in first], pl.Float64),
+        "start": ([run and run.starts for run in last], pl.Float64),
+        "end": ([run and run.ends for run in last], pl.Float64),
+        "server": ([run and run.server for run in last], pl.String),
+        "by": ([run and run.by for run in last], pl.String),
+    }
+    return pl.DataFrame({name: pl.Series(v, dtype=kind) for name, (v, kind) in columns.items()})
+
+
+def integrals(
+    history: History, lives: Sequence[Life], users: Sequence[str], horizon: float
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return utilisation by resource and mean dominant share by user, from 0 to `horizon`."""
+    resources = history.resources
+    changes: list[tuple[float, int, Any]] = []  # (time, servers before tasks, what)
+    for time, servers in rooms_over_time(history):
+        rooms = [working(server) for server in servers.values()]
+        changes.append((time, 0, [sum(room.get(r, 0.0) for room in rooms) for r in resources]))
+    for life in lives:
+        held = [life.task.demand.get(r, 0.0) for r in resources]
+        for run in life.runs:
+            stop = horizon if run.ends is None else run.ends
+            changes.append((run.starts, 1, (life.task.user, 1, held)))
+            changes.append((stop, 1, (life.task.user, -1, held)))
+    changes.sort(key=lambda change: change[:2])
+    pool = _Pool(users, len(resources))
+    for time, kind, what in changes:
+        if time <= horizon:
+            pool.change(time, kind, what)
+    pool.pass_time(horizon)
+    pairs = zip(resources, pool.used, pool.room, strict=True)
+    return (
+        {name: used / room if room > 0 else 0.0 for name, used, room in pairs},
+        {user: pool.passed_share(user, horizon) / horizon for user in users},
+    )
+
+
+class _Pool:
+    """What is there, what is used and who has which share, integrated over time."""
+
+    def __init__(self, users: Sequence[str], resources: int) -> None:
+        self.used, self.room = [0.0] * resources, [0.0] * resources
+        self._now = 0.0
+        self._totals = [0.0] * resources
+        self._held = [0.0] * resources
+        self._of = {user: [0.0] * resources for user in users}
+        self._integral = dict.fromkeys(users, 0.0)
+        self._since = dict.fromkeys(users, 0.0)
+
+    def pass_time(self, time: float) -> None:
+        """Count what is there and used up to `time`."""
+        passed = time - self._now
+        if passed > 0:
+            for r, total in enumerate(self._totals):
+                self.room[r] += passed * total
+                self.used[r] += passed * self._held[r]
+            self._now = time
+
+    def passed_share(self, user: str, time: float) -> float:
+        """Count the share of a user up to `time`, and return its integral."""
+        passed = time - self._since[user]
+        if passed > 0:
+            pairs = zip(self._of[user], self._totals, strict=True)
+            share = max((held / total if total > 0 else 0.0 for held, total in pairs), default=0.0)
+            self._integral[user] += passed * share
+            self._since[user] = time
+        return self._integral[user]
+
+    def change(self, time: float, kind: int, what: Any) -> None:
+        """Change the servers (kind 0) or what somebody has."""
+        self.pass_time(time)
+        if kind == 0:
+            for user in self._of:
+                self.passed_share(user, time)
+            self._totals = what
+            return
+        user, sign, held = what
+        self.passed_share(user, time)
+        for r, amount in enumerate(held):
+            self._of[user][r] += sign * amount
+            self._held[r] += sign * amount
+
+
+_LEAST = 1.0  # seconds that a task beyond its limit goes on
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """A journal, ready to be simulated. Times are those of the workload: the journal's + 1 s.
+
+    Attributes
+    ----------
+    cluster : Cluster
+        Every server that was ever there; those that came later are removed at 0.
+    workload : Workload
+        A job for each task, and what happened to the servers.
+    placements : polars.DataFrame
+        A row for each job: ``task``, ``user``, ``submission``, ``first_start``; ``start``, ``end``
+        and ``server`` of its last run; ``by``, who started that: ``drfh``, the ``engine`` (which
+        drfh only watched), ``others`` (though drfh was in charge), or whoever it was ``before``
+        the journal began. Tasks of the last two are bound to their servers. Null where it did not
+        come to that.
+    horizon : float
+        The last look.
+    utilisation : dict
+        What was used of each resource, a part of what was there, integrated over time: until the
+        last task ended if all did, else until the last look.
+    shares : dict
+        The dominant share of each user, integrated over that time and divided by it.
+    finished : bool
+        Whether all tasks had ended at the last look.
+    remarks : tuple of str
+        What the workload does not tell, or had to guess.
+    """
+
+    cluster: Cluster
+    workload: Workload
+    placements: polars.DataFrame
+    horizon: float
+    utilisation: Mapping[str, float]
+    shares: Mapping[str, float]
+    finished: bool
+    remarks: tuple[str, ...]
+
+
+def workload_of(journal: Journal) -> Recorded:
+    """Turn a journal into a cluster and a workload.
+
+    A task arrives when it was first seen to wait for nothing but room, and lasts from its start
+    to the look at which it is gone. One that was put back and started again has the duration of
+    its last run. One that still runs lasts until its limit, or for ever; one that has not
+    started, as long as its limit or as the mean of its user's tasks that ended. One that was
+    cancelled before it started, or always held, is left out. Users have their last weights.
+
+    Parameters
+    ----------
+    journal
+        From :func:`~drfh.engines.journal.reader.read_journal`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import drfh
+    >>> from drfh.engines.journal.reader import JournalWriter, read_journal
+    >>> from drfh.engines.snapshot import Wanted, WantedTask
+    >>> from drfh.scheduler import Placed
+    >>> rooms = {"n0": WantedServer({"cpu": 4.0}, {"cpu": 4.0})}
+    >>> task = WantedTask("ann", {"cpu": 2.0}, (8, 0))
+    >>> with TemporaryDirectory() as folder:
+    ...     with JournalWriter(f"{folder}/log", {"policy": "fifo", "started": 0}) as writer:
+    ...         times = [writer.look(0, Wanted(rooms, {"8": task}), [Placed("8", "ann", "n0")]),
+    ...                  writer.look(9, Wanted(rooms, {}), [])]
+    ...     recorded = workload_of(read_journal(f"{folder}/log"))
+    >>> recorded.workload
+    Workload(1 user, 1 job, 1 task, arrivals at 1 s)
+    >>> drfh.simulate(recorded.cluster, recorded.workload, "fifo").horizon, recorded.horizon
+    (10.0, 10.0)
+    """
+    history = follow(journal)
+    end = journal.horizon
+    kept = [life for life in history.lives if not life.left_out]
+    if not kept or not any(servers for _, servers in history.servers):
+        rule = "must show at least one server, and one task that is neither cancelled nor held"
+        raise InputError("the journal", rule, place=journal.path)
+    order = _server_order(history)
+    cluster, events = _servers(history, order)
+    guess = _Durations(kept, end, journal.headers[0].started)
+    rows = sorted(
+        ((life.arrives, life.task.order, life.name, life) for life in kept),
+        key=lambda row: row[:3],
+    )
+    everywhere = frozenset(order)
+    jobs = [
+        Job(
+            life.task.user,
+            demand=life.task.demand,
+            duration=guess.of(life),
+            arrival=arrival,
+            servers=_restriction(life, everywhere),
+            name=life.name,
+        )
+        for arrival, _, _, life in rows
+    ]
+    names = sorted({life.task.user for life in kept})
+    users = [User(name, weight=history.weights.get(name, 1.0)) for name in names]
+    lives = [row[-1] for row in rows]
+    finished = all(life.gone is not None for life in kept)
+    # As a simulation that stops when nothing more happens: a quiet time at the end is not idle.
+    ends = [run.ends or 0.0 for life in lives for run in life.runs]
+    used, shares = integrals(history, lives, names, max(ends) if finished else end + SHIFT)
+    return Recorded(
+        cluster=cluster,
+        workload=Workload(users, jobs, events),
+        placements=placements(lives),
+        horizon=end + SHIFT,
+        utilisation=used,
+        shares=shares,
+        finished=finished,
+        remarks=(*journal.remarks, *_remarks(journal, history, kept, order, guess)),
+    )
+
+
+def _restriction(life: Life, everywhere: frozenset[str]) -> Restriction | None:
+    if life.bound and life.last is not None:
+        return life.last.server
+    allowed = life.task.servers
+    if allowed is None:
+        return None
+    # A name that no server ever had is no mistake here: it was not there at that time.
+    return tuple(name for name in allowed if name in everywhere) or NOWHERE
+
+
+# Servers
+
+
+def _server_order(history: History) -> list[str]:
+    """Return all servers that ever were, in an order that agrees with that of the looks."""
+    order: list[str] = []
+    known: set[str] = set()
+    for _, servers in history.servers:
+        if known.issuperset(servers):
+            continue
+        after = 0
+        for name in servers:
+            if name in known:
+                after = order.index(name) + 1
+            else:
+                order.insert(after, name)
+                known.add(name)
+                after += 1
+    return order
+
+
+def _servers(history: History, order: Sequence[str]) -> tuple[Cluster, list[ServerEvent]]:
+    first: dict[str, WantedServer] = {}
+    for _, servers in history.servers:
+        for name, server in servers.items():
+            first.setdefault(name, server)
+    records: dict[str, Server] = {}
+    for name in order:
+        size = dict(first[name].size)
+        if not records:  # it names every resource, so that all are known in one order
+            size = {resource: size.get(resource, 0.0) for resource in history.resources}
+        records[name] = Server(size, name=name, labels=dict(first[name].labels))
+    now = {name: {r: a for r, a in records[name].resources.items() if a} for name in order}
+    events: list[ServerEvent] = []
+    for time, servers in rooms_over_time(history):
+        for name in order:
+            room = working(servers.get(name))
+            if room == now[name]:
+                continue
+            if not room:
+                events.append(RemoveServers(time, name))
+            elif now[name]:
+                events.append(ResizeServer(time, name, room))
+            else:
+                # With its first labels: it takes its old place.
+                again = Server(room, name=name, labels=records[name].labels)
+                events.append(AddServers(time, again))
+            now[name] = room
+    return Cluster(records.values()), events
+
+
+# How long tasks last
+
+
+class _Durations:
+    """How long tasks last, with a guess for those that the journal did not see to their end."""
+
+    def __init__(self, lives: Sequence[Life], end: float, started: float) -> None:
+        self.limited = self.endless = self.by_limit = self.by_mean = self.unknown = 0
+        self._end, self._started = end, started
+        sums: dict[str, list[float]] = {}
+        for life in lives:
+            if life.gone is not None and life.runs[-1].by != "before":
+                sums.setdefault(life.task.user, []).append(self._last(life))
+        self._means = {user: on_grid(sum(row) / len(row)) for user, row in sums.items()}
+        every = [seconds for row in sums.values() for seconds in row]
+        self._mean = on_grid(sum(every) / len(every)) if every else math.inf
+
+    @staticmethod
+    def _last(life: Life) -> float:
+        run = life.runs[-1]
+        assert run.end is not None
+        return run.end - run.start
+
+    def of(self, life: Life) -> float:
+        """Return how long a task lasts, from when it starts in the simulation."""
+        last = life.last
+        if last is not None:
+            early = last.start + SHIFT - last.starts  # of what ran before
+            long = self._still(life) if last.end is None else self._last(life)
+            return long + early
+        limit = life.task.limit
+        if limit is not None:
+            self.by_limit += 1
+            return on_grid(limit)
+        mean = self._means.get(life.task.user, self._mean)
+        self.by_mean += mean < math.inf
+        self.unknown += mean == math.inf
+        return mean
+
+    def _still(self, life: Life) -> float:
+        run, limit = life.runs[-1], life.task.limit
+        if limit is None:
+            self.endless += 1
+            return math.inf
+        self.limited += 1
+        passed = self._end - run.start
+        if run.by == "before" and life.task.since > 0:  # it has used up some of its limit
+            limit -= max(self._started + run.start - life.task.since, 0.0)
+        return max(on_grid(limit), passed + _LEAST)
+
+
+# What the workload does not tell
+
+
+def _remarks(
+    journal: Journal,
+    history: History,
+    kept: Sequence[Life],
+    order: Sequence[str],
+    guess: _Durations,
+) -> list[str]:
+    counts, restarts = history.counts, len(journal.headers) - 1
+    away = [life for life in history.lives if life.left_out]
+    gone = sum(life.gone is not None for life in away)
+    by = Counter(life.last.by for life in kept if life.last is not None)
+    closing = {
+        name
+        for _, servers in history.servers
+        for name, server in servers.items()
+        if server.state == "closing"
+    }
+    told = [
+        (restarts, "restart", "of drfh: the next look shows what happened meanwhile"),
+        (by["before"], "task", "running when the journal began: bound to the server"),
+        (by["others"], "task", "started by somebody else: bound to the server"),
+        (gone, "task", "cancelled before a start: left out"),
+        (len(away) - gone, "task", "held all the time: left out"),
+        (sum(life.held for life in kept), "task", "held for a while: arriving when free to run"),
+        (counts.requeued, "run", "cut short by a requeue: only the last run of a task counts"),
+        (counts.refused, "placement", "refused by the engine"),
+        (counts.changed, "change", "of a waiting task: the last demand and servers count"),
+        (counts.weights, "change", "of a weight: the last one counts"),
+        (counts.limited, "look", "cut short by a limit on placements: a simulation has none"),
+        (_turned(history, order), "change", "of the order of the servers: the first one counts"),
+        (len(closing), "server", "taking nothing new for a while: a simulation puts back what it"
+         " has there beyond what was there"),
+        (guess.limited, "task", "still running at the end: taken to last until the limit"),
+        (guess.endless, "task", "still running at the end, without a limit: taken to never end"),
+        (guess.by_limit, "task", "not started at the end: taken to last as long as the limit"),
+        (guess.by_mean, "task", "not started at the end: taken to last as long as the user's mean"),
+        (guess.unknown, "task", "not started at the end, nothing to tell by: taken to never end"),
+    ]  # fmt: skip
+    return [f"{some(number, thing)} {words}" for number, thing, words in told if number]
+
+
+def _turned(history: History, order: Sequence[str]) -> int:
+    """Return how often servers came in an order that is not this one."""
+    rank = {name: position for position, name in enumerate(order)}
+    ranks = [[rank[name] for name in servers] for _, servers in history.servers]
+    return sum(
+        now != sorted(now) and now != before
+        for before, now in zip([[], *ranks], ranks, strict=False)
+    )

@@ -1,0 +1,280 @@
+"""Fig. 1 to 3: two servers, two users, and why a server at a time is not enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+import polars as pl
+
+from drfh.allocation.allocation import Allocation
+from drfh.allocation.problem import Problem
+from drfh.experiments.evidence import BEST_FIT, BLOCKED, Evidence, slots_name
+from drfh.experiments.setup import RESOURCES
+from drfh.files import load_scenario
+from drfh.mechanisms import allocate
+from drfh.mechanisms.solvers.whole_leximin import whole_leximin
+from drfh.model.cluster import Cluster
+from drfh.model.users import User
+from drfh.simulation import simulate
+
+__all__ = [
+    "PAPER",
+    "Dynamic",
+    "ahead_table",
+    "dynamic_experiment",
+    "ratios_of",
+    "ratios_table",
+    "slots_table",
+    "two_servers_tables",
+    "utilisation_table",
+]
+
+
+_DIVISIBLE, _WHOLE = "divisible", "whole tasks"
+
+
+def two_servers_tables() -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return who has how much, and how full each server is.
+
+    The first: ``mechanism``, ``kind`` (divisible or whole tasks), ``user``, ``tasks``, ``share``
+    (global dominant). The second: ``mechanism``, ``kind``, ``server``, ``resource``, ``used``
+    (a part of the server).
+
+    Examples
+    --------
+    >>> two_servers_tables()[0].select("mechanism", "tasks").row(0)
+    ('per-server-drf', 6.0)
+    """
+    scenario = load_scenario("paper-two-servers")
+    found = [
+        ("per-server-drf", _DIVISIBLE, _allocate(scenario, "per-server-drf")),
+        ("drfh", _DIVISIBLE, _allocate(scenario, "drfh")),
+        ("drfh", _WHOLE, _allocate(scenario, "drfh", whole_tasks=True)),
+    ]
+    users, use = [], []
+    for mechanism, kind, allocation in found:
+        # An exact solver stops a rounding away from 10.
+        tasks = {name: float(f"{n:.12g}") for name, n in allocation.tasks.items()}
+        users += [(mechanism, kind, u, n, allocation.shares[u]) for u, n in tasks.items()]
+        use += [(mechanism, kind, *row) for row in _used(allocation)]
+    return (
+        pl.DataFrame(users, schema=["mechanism", "kind", "user", "tasks", "share"], orient="row"),
+        pl.DataFrame(use, schema=["mechanism", "kind", "server", "resource", "used"], orient="row"),
+    )
+
+
+def _allocate(scenario: object, mechanism: str, *, whole_tasks: bool = False) -> Allocation:
+    cluster, users = scenario.cluster, scenario.users  # type: ignore[attr-defined]
+    return allocate(cluster, users, mechanism=mechanism, whole_tasks=whole_tasks)
+
+
+def _used(allocation: Allocation) -> list[tuple[str, str, float]]:
+    problem = allocation.problem
+    cluster = problem.cluster
+    place = {name: position for position, name in enumerate(cluster.names)}
+    demand = dict(zip(problem.names(), problem.demand, strict=True))
+    used = np.zeros_like(cluster.capacity)
+    for user, group, tasks in allocation.placement().rows():
+        used[place[group]] += tasks * demand[user]
+    part = used / (cluster.capacity * cluster.counts[:, None])
+    return [
+        (server, resource, float(part[s, r]))
+        for s, server in enumerate(cluster.names)
+        for r, resource in enumerate(cluster.resources)
+    ]
+
+
+_INTERVAL = 5.0
+_FIRST_FIT_STRICT = "drfh+first-fit+strict"
+
+
+@dataclass(frozen=True, eq=False)
+class Dynamic:
+    """What the experiment found.
+
+    Attributes
+    ----------
+    table : polars.DataFrame
+        ``time``, ``user``, ``cpu``, ``memory``, ``dominant`` (parts of the pool that its tasks
+        hold in the simulation under Best-Fit), ``exact`` (its share in the exact divisible
+        allocation of the users who are active then), ``whole`` (its share in the exact optimum of
+        whole tasks: the leximin of levels by an integer program); 0 for who is not active.
+    phases : polars.DataFrame
+        ``start``, ``end``, ``users`` (active), joined by +.
+    totals : dict
+        What the servers have together.
+    task_seconds : float
+        How long tasks run: so long after a change the old tasks are still there.
+    first_fit : polars.DataFrame
+        ``time``, ``user``, ``dominant`` under First-Fit where a blocked user stops all.
+    """
+
+    table: pl.DataFrame
+    phases: pl.DataFrame
+    totals: dict[str, float]
+    task_seconds: float
+    first_fit: pl.DataFrame
+
+
+def dynamic_experiment() -> Dynamic:
+    """Simulate the scenario ``paper-dynamic`` and solve it exactly for each set of users."""
+    scenario = load_scenario("paper-dynamic")
+    cluster, workload = scenario.cluster, scenario.workload
+    result = simulate(cluster, workload, interval=_INTERVAL)
+    totals = dict(zip(cluster.resources, cluster.totals.tolist(), strict=True))
+    users = {user.name: user for user in scenario.users}
+    stays = {user: (start, end) for user, start, end in
+             result.jobs.select("user", "submission", "finish").rows()}  # fmt: skip
+    solved: dict[tuple[str, ...], dict[str, tuple[float, float]]] = {}
+    rows = []
+    for user, time, share in result.shares().select("user", "time", "share").rows():
+        active = tuple(u for u, (start, end) in stays.items() if start <= time < end)
+        if active not in solved:
+            solved[active] = _optima(cluster, [users[name] for name in active])
+        need = users[user].demand
+        parts = {name: need[name] / totals[name] for name in ("cpu", "memory")}
+        running = round(share / max(parts.values()))
+        held = [running * part for part in parts.values()]
+        rows.append((time, user, *held, share, *solved[active].get(user, (0.0, 0.0))))
+    columns = ["time", "user", "cpu", "memory", "dominant", "exact", "whole"]
+    return Dynamic(
+        pl.DataFrame(rows, schema=columns, orient="row"),
+        _phases(stays),
+        totals,
+        float(workload.duration.max()),
+        simulate(cluster, workload, _FIRST_FIT_STRICT, interval=_INTERVAL)
+        .shares()
+        .select("time", "user", pl.col("share").alias("dominant")),
+    )
+
+
+def _optima(cluster: Cluster, users: list[User]) -> dict[str, tuple[float, float]]:
+    """Return the exact shares of divisible and of whole tasks, by user."""
+    if not users:
+        return {}
+    shares = allocate(cluster, users).shares
+    problem = Problem.build(cluster, users)
+    whole = whole_leximin(problem) * problem.task_share
+    return {u.name: (shares[u.name], float(w)) for u, w in zip(users, whole, strict=True)}
+
+
+def _phases(stays: dict[str, tuple[float, float]]) -> pl.DataFrame:
+    edges = np.unique([edge for stay in stays.values() for edge in stay]).tolist()
+    rows = [
+        (start, end, "+".join(u for u, (a, b) in stays.items() if a <= start < b))
+        for start, end in pairwise(edges)
+    ]
+    return pl.DataFrame(rows, schema=["start", "end", "users"], orient="row")
+
+
+def utilisation_table(evidence: Evidence) -> pl.DataFrame:
+    """Return a row for each sample of Best-Fit, First-Fit and slots at their best number.
+
+    Columns: ``policy``, ``blocked``, ``seed``, ``time``, ``cpu``, ``memory``.
+    """
+    parts = []
+    for seed in evidence.seeds:
+        for blocked in BLOCKED:
+            for policy in evidence.main_policies(seed):
+                samples = evidence.run(policy, seed, blocked).samples
+                parts.append(
+                    samples.select(
+                        pl.lit(policy).alias("policy"),
+                        pl.lit(blocked).alias("blocked"),
+                        pl.lit(seed, dtype=pl.Int64).alias("seed"),
+                        "time",
+                        *(pl.col(f"utilisation.{name}").alias(name) for name in RESOURCES),
+                    )
+                )
+    return pl.concat(parts)
+
+
+def ahead_table(evidence: Evidence) -> pl.DataFrame:
+    """Return for each pair of the three how often, and by how much, the first is ahead.
+
+    Columns: ``first``, ``second``, ``blocked``, ``seed``, ``resource``; ``part_of_time`` and
+    ``part_behind``, of the samples at which the first is fuller or less full than the second;
+    ``mean_difference`` of the utilisation over the whole window.
+    """
+    rows: list[dict[str, object]] = []
+    for seed in evidence.seeds:
+        for blocked in BLOCKED:
+            for first, second in combinations(evidence.main_policies(seed), 2):
+                one, two = (evidence.run(p, seed, blocked) for p in (first, second))
+                for name in RESOURCES:
+                    column = f"utilisation.{name}"
+                    apart = one.samples[column] - two.samples[column]
+                    mean = [r.numbers["utilisation"][name] for r in (one, two)]
+                    rows.append(
+                        {
+                            "first": first,
+                            "second": second,
+                            "blocked": blocked,
+                            "seed": seed,
+                            "resource": name,
+                            "part_of_time": float((apart > 0).mean()),  # type: ignore[arg-type]
+                            "part_behind": float((apart < 0).mean()),  # type: ignore[arg-type]
+                            "mean_difference": mean[0] - mean[1],
+                        }
+                    )
+    return pl.DataFrame(rows)
+
+
+def ratios_of(evidence: Evidence, seed: int, blocked: str = "skip") -> pl.DataFrame:
+    """Return ``user``, ``tasks``, ``best_fit`` and ``slots``: tasks completed over submitted."""
+    one = evidence.run(BEST_FIT, seed, blocked).users
+    two = evidence.run(evidence.best_slots(seed), seed, blocked).users
+    return one.select(
+        "user",
+        pl.col("submitted").alias("tasks"),
+        pl.col("completion_ratio").alias("best_fit"),
+    ).with_columns(two["completion_ratio"].alias("slots"))
+
+
+def ratios_table(evidence: Evidence) -> pl.DataFrame:
+    """Return a row for each user and seed: ``user``, ``tasks``, ``best_fit``, ``slots``, ``seed``.
+
+    Ratios of completed to submitted tasks, under Best-Fit and under slots at their best number.
+    """
+    return pl.concat(
+        ratios_of(evidence, seed).with_columns(pl.lit(seed, dtype=pl.Int64).alias("seed"))
+        for seed in evidence.seeds
+    )
+
+
+#: Slots per largest server → CPU and memory utilisation that the paper states.
+PAPER = {
+    10: (0.351, 0.234),
+    12: (0.422, 0.274),
+    14: (0.439, 0.280),
+    16: (0.454, 0.242),
+    20: (0.406, 0.200),
+}
+_COLUMNS = {
+    "source": pl.String, "slots": pl.Int64, "count_rule": pl.String, "oversize": pl.String,
+    "seed": pl.Int64, "cpu": pl.Float64, "memory": pl.Float64, "completed": pl.Int64,
+}  # fmt: skip
+
+
+def slots_table(evidence: Evidence) -> pl.DataFrame:
+    """Return the paper's rows, then ours: a row for each number, rule and seed.
+
+    Columns: ``source`` (paper or ours), ``slots``, ``count_rule``, ``oversize``, ``seed``, the
+    utilisation of ``cpu`` and ``memory`` over the whole window, tasks ``completed``.
+    """
+    rows: list[tuple[object, ...]] = [
+        ("paper", number, None, None, None, *used, None) for number, used in PAPER.items()
+    ]
+    for seed in evidence.seeds:
+        for count in evidence.count_rules:
+            for oversize in evidence.oversize:
+                for number in evidence.slots:
+                    run = evidence.run(slots_name(number, count, oversize), seed).numbers
+                    used = run["utilisation"]
+                    done = run["tasks"]["completed"]
+                    rows.append(
+                        ("ours", number, count, oversize, seed, used["cpu"], used["memory"], done)
+                    )
+    return pl.DataFrame(rows, schema=_COLUMNS, orient="row")

@@ -1,0 +1,1 @@
+"""Interior-point solvers: leximin rounds and concave welfares."""

@@ -1,0 +1,485 @@
+"""The radial sharing problem with every user-server pair: choose columns, solve, prove.
+
+Small problems go to the interior-point method whole. Large ones start from a few promising
+users per server; pairs that the prices reached so far leave underpriced join until the bound
+over *all* pairs meets the placement.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from drfh.allocation.problem import Bools, Floats, Ints
+from drfh.kernels import fast
+from drfh.kernels.schur import price_servers
+from drfh.mechanisms.solvers.interior.points import (
+    Columns,
+    Iterate,
+    RadialProblem,
+    State,
+    every_pair,
+    lacking,
+    usable_pairs,
+)
+from drfh.mechanisms.solvers.interior.primal_dual import improve, reached
+
+__all__ = ["CLUSTERS", "RadialSolution", "coarser", "first_choice", "near_prices", "solve_radial"]
+
+
+CLUSTERS, SHRINK = 200, 8  # fewest clusters, and servers per cluster, of the coarser problem
+# The first choice: users per server by price, users per server in turn, fewest servers per user.
+BY_PRICE, IN_TURN, FEWEST = 20, 6, 8
+DISTORTION = 0.05  # how differently the servers see the users in the first choice
+MARGIN = 0.05  # how far above the guessed prices to start
+
+
+def _clusters(problem: RadialProblem, count: int) -> Ints:
+    """Return a cluster number per server: alike in direction and in who may use them."""
+    c, weight = problem.c, problem.c.sum(axis=0)
+    level = np.log(np.maximum(c, 1e-6 * np.maximum(c.max(axis=0), 1e-300)))
+    features = level - level.mean(axis=0)
+    if problem.usable is not None:
+        # Servers open to the same users agree on any projection, others rarely do.
+        n = problem.d.shape[0]
+        signs = np.cos(np.outer(np.arange(3) + 1.0, np.arange(n) ** 2))
+        features = np.vstack((features, signs @ problem.usable.T / np.sqrt(n)))
+
+    def spread(group: Ints) -> tuple[float, int]:
+        part, mass = features[:, group], weight[group]
+        mean = part @ mass / max(float(mass.sum()), 1e-300)
+        variance = (part - mean[:, None]) ** 2 @ mass
+        return -float(variance.max()), int(variance.argmax())
+
+    # Split the group that differs most within, in the middle of its weight, again and again.
+    groups: list[Ints] = [np.arange(c.shape[1])]
+    heap = [(*spread(groups[0]), 0)]
+    while len(groups) < count and heap[0][0] < 0:
+        _, axis, worst = heapq.heappop(heap)
+        group = groups[worst][np.argsort(features[axis, groups[worst]], kind="stable")]
+        mass = np.cumsum(weight[group])
+        cut = min(max(int(np.searchsorted(mass, mass[-1] / 2)), 1), group.size - 1)
+        groups[worst] = group[:cut]
+        groups.append(group[cut:])
+        for number in (worst, len(groups) - 1):
+            heapq.heappush(heap, (*spread(groups[number]), number))
+    label = np.empty(c.shape[1], dtype=np.int64)
+    for number, group in enumerate(groups):
+        label[group] = number
+    return label
+
+
+def coarser(problem: RadialProblem) -> RadialProblem:
+    """Return the problem with alike servers made one."""
+    label = _clusters(problem, max(CLUSTERS, problem.c.shape[1] // SHRINK))
+    order = np.argsort(label, kind="stable")
+    first = np.flatnonzero(np.diff(label[order], prepend=-1))
+    c = np.add.reduceat(problem.c[:, order], first, axis=1)
+    usable = problem.usable
+    if usable is not None:
+        usable = np.logical_or.reduceat(usable[order], first, axis=0)
+    unit, more = float(c.mean()), first.size / float(problem.a.sum())
+    return RadialProblem(
+        problem.d,
+        c / unit,
+        problem.a * more,
+        None if problem.fixed is None else problem.fixed / unit,
+        problem.guess / (unit * more),
+        problem.most * (first.size / (problem.c.shape[1] * unit * more)),
+        usable,
+    )
+
+
+def first_choice(problem: RadialProblem, mu: Floats) -> tuple[Ints, Floats]:
+    """Return promising columns given the users' prices, and the servers' prices they imply."""
+    (n, m), k = problem.d.shape, problem.c.shape[1]
+    prices = np.empty((k, m))
+    kernel = fast(price_servers, steps=5.0 * n * k * m)
+    noise = np.random.default_rng(1)
+    chosen = []
+    for some, keys in problem.chunks():
+        # Large problems have many equally good answers. Each server sees the users through its
+        # own small distortion, so that the choice spreads over all users.
+        seen = mu * (1.0 + DISTORTION * noise.random((keys.size, n)))
+        if problem.usable is not None:
+            seen[~problem.usable[some]] = -1.0
+        kernel(problem.d, np.ascontiguousarray(problem.c[:, some].T), seen, 60, prices[some])
+        cost = prices[some] @ problem.d.T - seen
+        best = np.argpartition(cost, min(BY_PRICE, n) - 1, axis=1)[:, :BY_PRICE]
+        chosen.append((keys + best)[np.take_along_axis(seen, best, axis=1) > 0])
+    # Some of every kind of server for everybody keeps the first prices sane.
+    turn = np.arange(k * min(IN_TURN, n))
+    turn = turn // min(IN_TURN, n) * n + turn % n
+    chosen.append(turn if problem.usable is None else turn[problem.usable.ravel()[turn]])
+    found = np.unique(np.concatenate(chosen))
+    for user in np.flatnonzero(np.bincount(found % n, minlength=n) < FEWEST):
+        open_to = (
+            np.arange(k) if problem.usable is None else np.flatnonzero(problem.usable[:, user])
+        )
+        some_of = open_to[np.linspace(0, open_to.size - 1, min(open_to.size, FEWEST)).astype(int)]
+        chosen.append(some_of * n + user)
+    return np.unique(np.concatenate(chosen)), np.ascontiguousarray(prices.T)
+
+
+def near_prices(problem: RadialProblem, keys: Ints, p: Floats, mu: Floats) -> Iterate:
+    """Return a point near good prices: cheap columns fuller, loads level."""
+    columns, live = problem.columns(keys), problem.c > 0
+    mu = mu * (columns.servers / float(problem.a @ mu))
+    p = np.where(live, p + MARGIN, 0.0)
+    # The prices are a guess that may leave some column too cheap; lift its server.
+    short = np.zeros(columns.servers)
+    np.maximum.at(short, columns.server, MARGIN - columns.cost(p) + mu[columns.user])
+    p = np.where(live, p + short, 0.0)
+    z = columns.cost(p) - mu[columns.user]
+    x = columns.spread(np.where(live, problem.c, np.inf).min(axis=0)) / z
+    likely = problem.likely()
+    for _ in range(10):
+        x *= (likely / columns.per_user(x))[columns.user]
+        load = columns.load(x) / np.where(live, problem.c, np.inf)
+        x /= columns.spread(np.sqrt(np.maximum(load.max(axis=0), 1e-9)))
+    x *= (likely / columns.per_user(x))[columns.user]
+    load = columns.load(x)
+    part = 0.9 / float((load[live] / problem.c[live]).max())
+    s = np.where(live, problem.c - part * load, 1.0)
+    point = Iterate(part * x, s, part * problem.guess, p, mu, z)
+    if problem.fixed is not None:
+        point.lack, point.calm = lacking(part, float(problem.fixed @ mu), problem.most)
+    return point
+
+
+WHOLE = 50_000  # pairs up to which all of them are taken at once
+AFFORDABLE = 4_000_000  # pairs up to which that is at least a last resort
+ADDED = 8  # most underpriced pairs to add per server and round
+FIRST = 1e-2  # gap on the first columns at which to look for more
+NEARLY = 2e-3  # proved gap from which on to solve the chosen columns to the end
+FAR = 0.2  # proved gap above which the last point is no good start
+ROUNDS = 20
+# How much more than the rising users those with a fixed part may pay: what is more than enough
+# costs digits, what is less leaves some of the fixed part lacking.
+MOST, MORE, VERY_MOST = 10.0, 10.0, 1e5
+ROUGH = 1e-4  # gap at which that shows
+LACKING = 1e-10  # part of the fixed part that may be lacking
+FORGOTTEN = 1e-15  # part of a user's share that may go where something is fixed
+CENTRAL = 1e-4  # restart from the last point with at least this gap: later ones hug the boundary
+
+
+@dataclass(frozen=True, slots=True)
+class RadialSolution:
+    """A placement, prices, and the proof that they belong together.
+
+    Attributes
+    ----------
+    theta
+        What the placement reaches: user i holds at least ``kept * fixed[i] + theta * a[i]``,
+        within capacity.
+    kept
+        The part of what is fixed that users who do not rise hold: 1, up to round-off.
+    bound
+        No placement with as much of the fixed part reaches more (proved by `prices`).
+    prices
+        Price of each resource at each server, shape (k, m).
+    mu
+        Cheapest price of a unit of each user, shape (n,); ``a @ mu`` is one.
+    user, server, share
+        The placement, one entry per used pair.
+    gap
+        ``(bound - theta) / bound``.
+    iterations
+        Interior-point iterations made, over all column sets.
+    state
+        Pass it as `start` for the same problem with slightly different `a`.
+    """
+
+    theta: float
+    kept: float
+    bound: float
+    prices: Floats
+    mu: Floats
+    user: Ints
+    server: Ints
+    share: Floats
+    gap: float
+    iterations: int
+    state: object
+
+
+def _guess(problem: RadialProblem) -> tuple[State, int]:
+    """Return promising columns and a point on them, from a problem with fewer servers."""
+    coarse = coarser(problem)
+    if coarse.d.shape[0] * coarse.c.shape[1] <= WHOLE or coarse.c.shape[1] <= CLUSTERS:
+        search = _Search(coarse, every_pair(coarse))
+    else:
+        search = _Search(coarse, *_guess(coarse))
+    search.run(FIRST, NEARLY, 3, lambda gap: None)
+    keys, p = first_choice(problem, search.latest.mu)
+    return State(keys, near_prices(problem, keys, p, search.latest.mu)), search.made
+
+
+def _carry(problem: RadialProblem, state: State, keys: Ints) -> Iterate:
+    """Return the point of `state` on the wider column set `keys`, its prices lifted to fit."""
+    old, columns = state.point, problem.columns(keys)
+    pairs = old.x.size + int((problem.c > 0).sum())
+    mean = (float(old.x @ old.z) + float((old.s * old.p).sum())) / pairs
+    fresh = np.ones(keys.size, dtype=np.bool_)
+    fresh[np.searchsorted(keys, state.keys)] = False
+    cost, mu = columns.cost(old.p), old.mu[columns.user]
+    short = np.zeros(columns.servers)
+    lift = (mu[fresh] + np.sqrt(mean)) / cost[fresh] - 1.0
+    np.maximum.at(short, columns.server[fresh], lift)
+    p = old.p * (1.0 + short)
+    z = columns.cost(p) - mu
+    z[~fresh] = old.z + (cost * columns.spread(short))[~fresh]
+    # Fresh columns start small enough not to upset anybody's total.
+    total = np.bincount(columns.user[~fresh], old.x, minlength=columns.users)
+    x = 0.3 * mean / z
+    limit = 1e-3 * total / np.maximum(columns.per_user(x * fresh), 1e-300)
+    x *= np.minimum(1.0, limit)[columns.user]
+    x[~fresh] = old.x
+    x *= (total / columns.per_user(x))[columns.user]
+    return Iterate(x, old.s, old.theta, p, old.mu, z, old.lack, old.calm)
+
+
+class _Search:
+    """Column generation: the columns in play, and the best placement and bound so far."""
+
+    def __init__(self, problem: RadialProblem, state: State, made: int = 0) -> None:
+        self.problem, self.state, self.made = problem, state, made
+        self.latest = state.point
+        self.theta, self.kept = -np.inf, 0.0
+        self.worth, self.held = np.inf, 0.0  # of the servers, and of what is fixed
+        self.p, self.mu = state.point.p, state.point.mu
+        self.keys, self.x = state.keys, state.point.x
+
+    @property
+    def bound(self) -> float:
+        return self.worth - self.kept * self.held
+
+    @property
+    def gap(self) -> float:
+        return self._gap(self.theta, self.kept)
+
+    def _gap(self, theta: float, kept: float) -> float:
+        bound = self.worth - kept * self.held
+        return (bound - theta) / bound if 0 < bound < np.inf else np.inf
+
+    def run(
+        self, aim: float, tolerance: float, rounds: int, progress: Callable[[float], None]
+    ) -> None:
+        """Solve (to the gap `aim` at first), add columns, repeat until proved or out of ideas."""
+        problem, sure, final = self.problem, False, 0.3 * tolerance
+        for _ in range(rounds):
+            extra, lost = self._round(aim)
+            progress(self.gap)
+            stuck = extra.size == 0 and aim <= final and (sure or not lost)
+            if self.gap <= tolerance or stuck:
+                break
+            keys = np.union1d(self.state.keys, extra)
+            # A restart nearby is quick but may get stuck; one from afar is sure.
+            sure = lost or self.gap > FAR
+            point = problem.start(keys) if sure else _carry(problem, self.state, keys)
+            self.state = State(keys, point)
+            aim = max(final, min(aim, 0.05 * self.gap)) if self.gap > NEARLY else final
+
+    def _round(self, aim: float) -> tuple[Ints, bool]:
+        """Solve on the columns in play; return pairs left too cheap, and whether it failed."""
+        problem, columns = self.problem, self.problem.columns(self.state.keys)
+        central = self.state.point
+
+        def watch(point: Iterate, gap: float) -> None:
+            nonlocal central
+            if CENTRAL <= gap < 1.0:
+                central = point
+
+        point, inner, made = improve(
+            columns,
+            problem.c,
+            problem.a,
+            self.state.point,
+            aim,
+            problem.fixed,
+            problem.most,
+            watch=watch,
+        )
+        self.latest, self.made = point, self.made + made
+        cheapest, extra = self._price(point)
+        paid = float(problem.a @ cheapest)
+        if paid > 0:
+            worth = float((point.p * problem.c).sum()) / paid
+            held = 0.0 if problem.fixed is None else float(problem.fixed @ cheapest) / paid
+            if worth - held < self.worth - self.held:
+                self.worth, self.held = worth, held
+                self.p, self.mu = point.p / paid, cheapest / paid
+        theta, kept, _ = _within(problem, columns, point.x)
+        if self._gap(theta, kept) < self.gap or self.theta < 0:
+            self.theta, self.kept, self.keys, self.x = theta, kept, self.state.keys, point.x
+        self.state = State(self.state.keys, central)
+        return np.setdiff1d(extra, self.state.keys, assume_unique=True), inner > 10 * aim
+
+    def _price(self, point: Iterate) -> tuple[Floats, Ints]:
+        """Return each user's cheapest unit over all pairs, and the most underpriced pairs."""
+        problem, n = self.problem, self.problem.d.shape[0]
+        slack, found = np.full(n, np.inf), []
+        for some, keys in problem.chunks():
+            cost = point.p[:, some].T @ problem.d.T - point.mu
+            if problem.usable is not None:
+                cost[~problem.usable[some]] = np.inf
+            np.minimum(slack, cost.min(axis=0), out=slack)
+            best = np.argpartition(cost, min(ADDED, n) - 1, axis=1)[:, :ADDED]
+            found.append((keys + best)[np.take_along_axis(cost, best, axis=1) < 0])
+        return slack + point.mu, np.sort(np.concatenate(found))
+
+
+def _within(problem: RadialProblem, columns: Columns, x: Floats) -> tuple[float, float, float]:
+    """Return what `x` reaches and keeps once scaled into capacity, and the factor for that."""
+    live = problem.c > 0
+    factor = 1.0 / float((columns.load(x)[live] / problem.c[live]).max())
+    fixed = np.zeros_like(problem.a) if problem.fixed is None else problem.fixed
+    return *reached(factor * columns.per_user(x), problem.a, fixed), factor
+
+
+def _weighty(columns: Columns, x: Floats, budget: float) -> Bools:
+    """Return which entries to keep if every user can spare the fraction `budget` of its total."""
+    part = x / columns.per_user(x)[columns.user]
+    order = np.lexsort((part, columns.user))
+    # Each user's fractions sum to one, so its running total starts at its number.
+    running = np.cumsum(part[order]) - columns.user[order]
+    kept = np.ones(x.size, dtype=np.bool_)
+    kept[order] = running > budget
+    return kept
+
+
+def _search(
+    problem: RadialProblem, start: object, tolerance: float, report: Callable[[float], None]
+) -> _Search:
+    """Return the finished search for a solution."""
+    n, k = problem.d.shape[0], problem.c.shape[1]
+    if isinstance(start, State):
+        # Users that start or stop to rise change the prices altogether; then only the columns
+        # are of use.
+        elastic = start.point.calm != 1.0
+        alike = 0.5 < float(problem.a @ start.point.mu) / k < 2.0
+        if not alike or (problem.fixed is not None and not elastic):
+            start = State(start.keys, problem.start(start.keys))
+        search = _Search(problem, start)
+        search.run(0.3 * tolerance, tolerance, ROUNDS, report)
+    elif n * k <= WHOLE or k <= CLUSTERS or (k <= 2 * CLUSTERS and n * k <= AFFORDABLE):
+        search = _Search(problem, every_pair(problem))
+        search.run(0.3 * tolerance, tolerance, ROUNDS, report)
+    else:
+        search = _Search(problem, *_guess(problem))
+        search.run(FIRST, tolerance, ROUNDS, report)
+        if search.gap > 10 * tolerance and n * k <= AFFORDABLE:
+            search.state = every_pair(problem)
+            search.run(0.3 * tolerance, tolerance, 2, report)
+    return search
+
+
+def solve_radial(
+    d: Floats,
+    c: Floats,
+    a: Floats,
+    allowed: Bools | None = None,
+    *,
+    fixed: Floats | None = None,
+    guess: float = 1.0,
+    start: object = None,
+    tolerance: float = 1e-9,
+    progress: Callable[[float], None] | None = None,
+) -> RadialSolution:
+    """Hand every user the largest common multiple of `a`, beside `fixed`, and prove it.
+
+    Parameters
+    ----------
+    d
+        Demands per unit of share, largest entry of each row one, shape (n, m).
+    c
+        Capacities, shape (k, m).
+    a
+        Share each user gets per unit of ``theta``, shape (n,).
+    allowed
+        Which user may use which server, shape (n, k); None for all. Every user needs a server
+        that has some of everything the user demands.
+    fixed
+        Share each user gets in any case, shape (n,); None for nothing. It must fit, and every
+        user must get some of `a` or `fixed`.
+    guess
+        About what ``theta`` will be; of use where much is fixed.
+    start
+        The `state` of a solution of the same problem with slightly different `a` and `fixed`.
+    tolerance
+        Relative gap to reach.
+    progress
+        Called with the proved gap whenever it is computed.
+
+    Returns
+    -------
+    RadialSolution
+        The best placement and bound found; look at `gap`, it may miss the tolerance.
+
+    Examples
+    --------
+    >>> d, c = np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([[0.5, 0.5], [0.5, 0.5]])
+    >>> solution = solve_radial(d, c, np.ones(2))
+    >>> round(solution.theta, 6), solution.gap <= 1e-9
+    (0.666667, True)
+    """
+    k, unit, total = c.shape[0], float(c.mean()), float(a.sum())
+    problem = RadialProblem(
+        np.ascontiguousarray(d, dtype=np.float64),
+        np.ascontiguousarray(c.T / unit),
+        a * (k / total),
+        None if fixed is None else fixed / unit,
+        1.0 if fixed is None else guess * total / (k * unit),
+        0.0 if fixed is None else MOST * guess * total / unit,
+        usable_pairs(d, c, allowed),
+    )
+    report = progress or (lambda gap: None)
+    # A rough answer shows whether some of the fixed part is left lacking on purpose.
+    first = tolerance if fixed is None else max(tolerance, ROUGH)
+    search = _search(problem, start, first, report)
+    last = problem.most * VERY_MOST / MOST
+    while fixed is not None:
+        lack = 1.0 - search.kept
+        wanting = lack > max(LACKING, 10.0 * first * search.bound * k / problem.most)
+        if not wanting and first <= tolerance:
+            break
+        keys = search.state.keys
+        if not wanting:
+            first, state = tolerance, search.state
+        elif problem.most < last and search.gap <= max(1e3 * first, ROUGH):
+            problem = replace(problem, most=problem.most * MORE)
+            state = State(keys, problem.start(keys))
+        elif first > tolerance:
+            first, state = tolerance, State(keys, problem.start(keys))
+        else:
+            break
+        search = _Search(problem, state, search.made)
+        search.run(0.3 * first, first, ROUNDS, report)
+    columns = problem.columns(search.keys)
+    # A fixed part that is missing would be missed for good: it may be all that stops the others.
+    spare = 0.1 * (tolerance - search.gap) if fixed is None else FORGOTTEN
+    weighty = _weighty(columns, search.x, spare)
+    columns, x = problem.columns(search.keys[weighty]), search.x[weighty]
+    theta, kept, factor = _within(problem, columns, x)
+    theta *= k * unit / total
+    bound = (search.worth - kept * search.held) * k * unit / total
+    # What nobody can buy costs nothing to price; priced so, the proof holds for all pairs.
+    prices, mu = search.p * (k / total), search.mu * (k / total)
+    for r, need in enumerate(problem.d.T):
+        prices[r, problem.c[r] <= 0] = (mu[need > 0] / need[need > 0]).max(initial=0.0)
+    return RadialSolution(
+        theta=theta,
+        kept=kept,
+        bound=bound,
+        prices=np.ascontiguousarray(prices.T),
+        mu=mu,
+        user=columns.user,
+        server=columns.server,
+        share=x * (factor * unit),
+        gap=(bound - theta) / bound,
+        iterations=search.made,
+        state=search.state,
+    )

@@ -1,0 +1,1 @@
+"""Clusters, users, jobs and scenarios: frozen, validated records."""

@@ -1,0 +1,287 @@
+"""The users: what one task of each needs, how many it has, and where they may run."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drfh.errors import InputError, nearest
+from drfh.model.cluster import Cluster, Server, check_name
+from drfh.model.resources import FrozenMap, parse_amounts, parse_quantity
+
+__all__ = [
+    "Restriction",
+    "User",
+    "eligible_servers",
+    "parse_demand",
+    "parse_restriction",
+    "resolve_restriction",
+    "shown_restriction",
+    "unknown_server",
+]
+
+#: One term of a restriction: a group or server name, labels, or (Python only) a predicate.
+Term: TypeAlias = str | Mapping[str, Any] | Callable[[Server], bool]
+Restriction: TypeAlias = Term | Sequence[Term]
+
+# What a user without a demand has; told by identity from an empty one that was given.
+_NO_DEMAND: FrozenMap[float] = FrozenMap()
+
+# One tuple object for each set of resource names, so that many users share and compare it fast.
+_NAMES: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class User:
+    """Somebody who runs tasks of one shape.
+
+    Parameters
+    ----------
+    name
+        Unique among the users of a problem.
+    demand
+        What one task needs, by resource name. What is not mentioned is 0; at least one is > 0.
+        Left out (an empty mapping), only the user's jobs say it: then there is nothing to
+        allocate, but something to simulate.
+    weight
+        Entitlement relative to other users, > 0.
+    tasks
+        How many tasks there are; None for no end.
+    servers
+        Where tasks may run: the name of a group or server, labels (a mapping; a list of values
+        means any of them), a predicate on :class:`Server`, or a list of these of which one must
+        hold. None for everywhere.
+    parent
+        Name of the group of users above, for hierarchical mechanisms.
+
+    Examples
+    --------
+    >>> User("ann", {"cpu": "200m", "memory": 1})
+    User('ann', {'cpu': 0.2, 'memory': 1.0})
+    >>> User("bob", {"gpu": 1}, weight=2, tasks=10, servers={"gpu": ["a100", "h100"]}).tasks
+    10.0
+    """
+
+    name: str
+    demand: Mapping[str, float]
+    weight: float
+    tasks: float | None
+    servers: Restriction | None
+    parent: str | None
+    # The same numbers, ready to be joined into an array: weight, tasks, then the demand.
+    row: bytes = field(init=False, repr=False, compare=False)
+    needs: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __init__(
+        self,
+        name: str,
+        demand: Mapping[str, float | str] | None = None,
+        *,
+        weight: float | str = 1.0,
+        tasks: float | str | None = None,
+        servers: Restriction | None = None,
+        parent: str | None = None,
+    ) -> None:
+        check_name(name, "name")
+        none = demand is None or demand is _NO_DEMAND
+        amounts = _NO_DEMAND if none else parse_demand(demand)
+        entitled = parse_quantity(weight, "weight", "must be a number > 0, such as 1 or 2.5")
+        if entitled <= 0:
+            raise InputError("weight", "must be > 0", weight)
+        rule = "must be a number ≥ 0, such as 100 (leave it out for no end)"
+        limit = None if tasks is None else parse_quantity(tasks, "tasks", rule)
+        check_name(parent, "parent", optional=True)
+        names = tuple(amounts)
+        set_ = object.__setattr__
+        set_(self, "name", name)
+        set_(self, "demand", amounts)
+        set_(self, "weight", entitled)
+        set_(self, "tasks", limit)
+        set_(self, "servers", None if servers is None else parse_restriction(servers))
+        set_(self, "parent", parent)
+        set_(self, "needs", _NAMES.setdefault(names, names))
+        numbers = (entitled, math.inf if limit is None else limit, *amounts.values())
+        set_(self, "row", struct.pack(f"{len(numbers)}d", *numbers))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        rest = {"weight": self.weight, "tasks": self.tasks, "servers": self.servers}
+        demand = self.demand or None
+        arguments = {"name": self.name, "demand": demand, **rest, "parent": self.parent}
+        return _user, (arguments,)
+
+    def __repr__(self) -> str:
+        parts = [repr(self.name), repr(self.demand)] if self.demand else [repr(self.name)]
+        if self.weight != 1:
+            parts.append(f"weight={self.weight!r}")
+        given = {"tasks": self.tasks, "servers": self.servers, "parent": self.parent}
+        parts += [f"{name}={value!r}" for name, value in given.items() if value is not None]
+        return f"User({', '.join(parts)})"
+
+
+def _user(arguments: dict[str, Any]) -> User:
+    return User(**arguments)
+
+
+def parse_demand(demand: Any) -> FrozenMap[float]:
+    """Read what one task needs.
+
+    Examples
+    --------
+    >>> parse_demand({"cpu": "500m", "gpu": 1})
+    {'cpu': 0.5, 'gpu': 1.0}
+    """
+    amounts = parse_amounts(demand, "demand")
+    if not any(amounts.values()):
+        rule = "must have at least one amount > 0 (else its tasks never end)"
+        raise InputError("demand", rule, dict(amounts))
+    return amounts
+
+
+def parse_restriction(restriction: Any) -> tuple[Term, ...]:
+    """Read a restriction: the terms of which one must hold, in a form that can be compared.
+
+    Examples
+    --------
+    >>> parse_restriction({"zone": "a", "gpu": ["a100", "h100"]})
+    ({'zone': ('a',), 'gpu': ('a100', 'h100')},)
+    """
+    single = isinstance(restriction, (str, Mapping)) or callable(restriction)
+    listed = [restriction] if single else restriction
+    if not isinstance(listed, Sequence) or not listed:
+        raise InputError("servers", "must name servers or labels, or be left out", restriction)
+    terms: list[Term] = []
+    for term in listed:
+        if isinstance(term, Mapping) and term:
+            terms.append(FrozenMap({str(key): _choices(key, term[key]) for key in term}))
+        elif isinstance(term, Hashable) and (callable(term) or (isinstance(term, str) and term)):
+            terms.append(cast("Term", term))
+        else:
+            raise InputError("servers", "must be made of names, labels or predicates", term)
+    return tuple(terms)
+
+
+def _choices(label: Any, value: Any) -> tuple[str, ...]:
+    if isinstance(value, (str, int, float)):
+        return (str(value),)
+    if not isinstance(value, Sequence) or not value:
+        raise InputError(f"servers.{label}", "must be a value or a list of values", value)
+    return tuple(str(choice) for choice in value)
+
+
+def eligible_servers(user: User, cluster: Cluster) -> tuple[NDArray[np.bool_], dict[int, set[int]]]:
+    """Resolve the restriction of a user.
+
+    Returns
+    -------
+    groups
+        For each group, whether all its servers may be used.
+    singles
+        For groups of which only some servers may be used, their indices.
+
+    Examples
+    --------
+    >>> cluster = Cluster([Server({"cpu": 1}, name="a", count=9), Server({"cpu": 2}, name="b")])
+    >>> eligible_servers(User("u", {"cpu": 1}, servers=["b", "a/3"]), cluster)
+    (array([False,  True]), {0: {3}})
+    """
+    return resolve_restriction(user.servers or (), cluster, user.name)
+
+
+def resolve_restriction(
+    restriction: Restriction, cluster: Cluster, owner: str
+) -> tuple[NDArray[np.bool_], dict[int, set[int]]]:
+    """Resolve a restriction that `owner` (a name, for errors) has, as :func:`eligible_servers`.
+
+    Examples
+    --------
+    >>> cluster = Cluster([Server({"cpu": 1}, name="a"), Server({"cpu": 2}, name="b")])
+    >>> resolve_restriction("b", cluster, "job-1")
+    (array([False,  True]), {})
+    """
+    groups = np.zeros(len(cluster), dtype=bool)
+    singles: dict[int, set[int]] = {}
+    for term in parse_restriction(restriction) if restriction else ():
+        if isinstance(term, str):
+            found = cluster.find_server(term)
+            if found is None:
+                counts = dict(zip(cluster.names, cluster.counts.tolist(), strict=True))
+                raise unknown_server(f"servers of {owner}", term, counts)
+            group, index = found
+            if index is None:
+                groups[group] = True
+            else:
+                singles.setdefault(group, set()).add(index)
+        elif isinstance(term, Mapping):
+            groups |= np.array(
+                [
+                    all(server.labels.get(key) in choices for key, choices in term.items())
+                    for server in cluster.servers
+                ]
+            )
+        else:
+            groups |= np.array([_holds(term, server, owner) for server in cluster.servers])
+    singles = {group: picked for group, picked in singles.items() if not groups[group]}
+    if not groups.any() and not singles:
+        rule = f"must match at least one server, got {shown_restriction(restriction)}"
+        raise InputError(f"servers of {owner}", rule)
+    return groups, singles
+
+
+def unknown_server(field: str, name: str, counts: Mapping[str, int]) -> InputError:
+    """Return the error for a name that no server and no group has.
+
+    Parameters
+    ----------
+    field
+        Where the name stands.
+    name
+        The name.
+    counts
+        Number of servers of each group that there is.
+
+    Examples
+    --------
+    >>> print(unknown_server("servers of ann", "bgi", {"big": 3}))
+    servers of ann must name a server or a group of the cluster (did you mean big?), got 'bgi'
+    """
+    group = name.rpartition("/")[0]
+    if group in counts:
+        hint = f" ({group} has {group}/0 to {group}/{counts[group] - 1})"
+    else:
+        near = nearest(name, counts)
+        hint = f" (did you mean {near}?)" if near else ""
+    return InputError(field, f"must name a server or a group of the cluster{hint}", name)
+
+
+def _holds(predicate: Callable[[Server], bool], server: Server, owner: str) -> bool:
+    try:
+        return bool(predicate(server))
+    except Exception as error:
+        rule = f"must accept every server (on {server.name}: {type(error).__name__}: {error})"
+        raise InputError(f"predicate of {owner}", rule) from error
+
+
+def shown_restriction(restriction: Restriction | None) -> str:
+    """Return a restriction in words.
+
+    Examples
+    --------
+    >>> shown_restriction(User("u", {"cpu": 1}, servers=["a", {"gpu": ["x", "y"]}]).servers)
+    'a or gpu=x|y'
+    """
+    if restriction is None:
+        return "all"
+    return " or ".join(
+        term
+        if isinstance(term, str)
+        else ", ".join(f"{key}={'|'.join(choices)}" for key, choices in term.items())
+        if isinstance(term, Mapping)
+        else getattr(term, "__name__", "a predicate")
+        for term in parse_restriction(restriction)
+    )

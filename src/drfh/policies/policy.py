@@ -1,0 +1,209 @@
+"""What a policy's own Python functions get to see, and the names of the parts that we ship."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from drfh.errors import InputError, UnknownNameError
+from drfh.policies.scores import SCORES
+from drfh.policies.slots import COUNT_RULES, OVERSIZE, CountRule, Oversize, Slots
+
+__all__ = [
+    "BLOCKED",
+    "CHOICES",
+    "INSIDE",
+    "KNOWN",
+    "TURNS",
+    "Choice",
+    "Fits",
+    "Inside",
+    "ServerView",
+    "Stop",
+    "TaskView",
+    "Turn",
+    "UserView",
+    "find_name",
+    "part_of",
+    "read_slots",
+    "shown_names",
+    "word_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class UserView:
+    """A user as a policy sees it: what its running tasks hold, and how many wait."""
+
+    name: str
+    index: int
+    weight: float
+    usage: Mapping[str, float]
+    shares: Mapping[str, float]
+    running: int
+    queued: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A queued task; `order` grows with its submission."""
+
+    user: str
+    demand: Mapping[str, float]
+    shares: Mapping[str, float]
+    order: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerView:
+    """A server: its size, and what is free on it."""
+
+    name: str
+    index: int
+    capacity: Mapping[str, float]
+    free: Mapping[str, float]
+    shares: Mapping[str, float]
+    """What is free, as a part of the pool."""
+
+
+#: The user with the lowest number goes next, ties to the lowest index.
+Turn = Callable[[UserView], float]
+#: Whether a task may go on a server (asked after its restriction, instead of the usual check).
+Fits = Callable[[TaskView, ServerView], bool]
+#: The server with the lowest number is taken, ties to the lowest index.
+Choice = Callable[[TaskView, ServerView], float]
+#: Whether to stop when this user, whose turn it is, has nothing that fits.
+Stop = Callable[[UserView], bool]
+#: The user's task with the lowest number is tried first, then the others, ties to the oldest.
+Inside = Callable[[TaskView], float]
+
+#: Whose turn. Those with a colon take a parameter.
+TURNS: Mapping[str, str] = {
+    "drfh": "lowest weighted global dominant share",
+    "fifo": "oldest queued task",
+    "tsf": "fewest tasks, each as a part of what the user could run alone",
+    "asset": "lowest weighted sum of shares over all resources",
+    "max-min:": "lowest weighted share of one resource, such as max-min:cpu",
+    "slots:": "fewest slots, such as slots:14 or slots:14:cpu:reject",
+    "hdrf": "down the tree of users, the lowest share at each step",
+}
+
+#: Which server.
+CHOICES: Mapping[str, str] = {
+    "first-fit": "lowest index that fits",
+    "random": "any that fits, by a seeded draw",
+    **{
+        name: (score.__doc__ or "").split("\n")[0].removeprefix("Return ")
+        for name, score in SCORES.items()
+    },
+}
+
+#: When the user whose turn it is has nothing that fits.
+BLOCKED: Mapping[str, str] = {"skip": "go on to the next user", "strict": "stop"}
+
+#: The order inside a user.
+INSIDE: Mapping[str, str] = {
+    "fifo": "first in, first out: a task that waits blocks later ones",
+    "backfill": "oldest task that fits, one queue for each shape of task",
+}
+
+Part = str | Callable[..., Any]
+
+
+#: Part → the names that it may have.
+KNOWN: Mapping[str, Mapping[str, str]] = {
+    "turn": TURNS,
+    "choice": {**CHOICES, "best-fit:": "the same with another reference resource"},
+    "blocked": BLOCKED,
+    "inside": INSIDE,
+}
+
+
+def find_name(value: str, known: Mapping[str, str]) -> str | None:
+    """Return the entry of `known` that a value is, or None.
+
+    Examples
+    --------
+    >>> find_name("slots:14", TURNS), find_name("slots", TURNS)
+    ('slots:', None)
+    """
+    if value in known and not value.endswith(":"):
+        return value
+    head, colon, _ = value.partition(":")
+    return head + colon if colon and head + colon in known else None
+
+
+def shown_names(known: Mapping[str, str]) -> list[str]:
+    """Return names as people would write them.
+
+    Examples
+    --------
+    >>> shown_names({"drfh": "", "slots:": ""})
+    ['drfh', 'slots:N']
+    """
+    return [name + {"slots:": "N"}.get(name, "RESOURCE") if name.endswith(":") else name
+            for name in known]  # fmt: skip
+
+
+def part_of(
+    word: str, chosen: Mapping[str, str], *, turn_given: bool, whole: str, named: Iterable[str]
+) -> tuple[str, str]:
+    """Return which part a word of a policy's name is, and its value.
+
+    Examples
+    --------
+    >>> part_of("fifo", {"turn": "drfh"}, turn_given=False, whole="drfh+fifo", named=())
+    ('inside', 'fifo')
+    """
+    part, equals, value = word.partition("=")
+    if equals:
+        if part not in KNOWN:
+            raise UnknownNameError("policy", part, KNOWN)
+        if find_name(value, KNOWN[part]) is None:
+            raise UnknownNameError(f"policy.{part}", value, shown_names(KNOWN[part]))
+        return part, value
+    homes = [part for part, known in KNOWN.items() if find_name(word, known) is not None]
+    if word == "fifo" and (turn_given or "turn" in chosen):
+        homes = ["inside"]
+    if homes:
+        return homes[0], word
+    if word == whole:
+        raise UnknownNameError("policy", word, [*named, "slots:N"])
+    names = [name for known in KNOWN.values() for name in shown_names(known)]
+    raise UnknownNameError(f"part of policy {whole!r}", word, names)
+
+
+def read_slots(turn: str) -> Slots:
+    """Read ``slots:N``, with a count rule and what happens to large tasks after more colons.
+
+    Examples
+    --------
+    >>> read_slots("slots:14:cpu:reject")
+    Slots(number=14, count='cpu', oversize='reject')
+    """
+    _, _, rest = turn.partition(":")
+    words = rest.split(":")
+    if not words[0].isascii() or not words[0].isdigit() or not 1 <= int(words[0]) <= 2**16:
+        rule = "must be slots:N with a whole number N from 1 to 65536"
+        raise InputError("policy", rule, turn)
+    slots = Slots(int(words[0]))
+    for word in words[1:]:
+        if word in COUNT_RULES:
+            slots = replace(slots, count=cast("CountRule", word))
+        elif word in OVERSIZE:
+            slots = replace(slots, oversize=cast("Oversize", word))
+        else:
+            raise UnknownNameError(f"part of {turn!r}", word, [*COUNT_RULES, *OVERSIZE])
+    return slots
+
+
+def word_of(part: Part) -> str:
+    """Return the name of a part.
+
+    Examples
+    --------
+    >>> word_of("skip"), word_of(len)
+    ('skip', 'len')
+    """
+    return part if isinstance(part, str) else getattr(part, "__name__", type(part).__name__)

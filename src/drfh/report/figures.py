@@ -1,0 +1,218 @@
+"""Figures with a title, a caption and their data: on a page, and as files."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import altair
+import polars as pl
+
+from drfh.report.charts.base import SHAPES
+from drfh.report.charts.lines import READER
+from drfh.report.html import Figure, Markup, join, tag, text
+from drfh.report.style import DASHES, PALETTE
+
+__all__ = [
+    "Chart",
+    "Key",
+    "Plot",
+    "contents",
+    "dot_keys",
+    "line_keys",
+    "paper_chart",
+    "plot_parts",
+]
+
+Chart: TypeAlias = altair.Chart | altair.LayerChart
+
+_SMALL = 280  # pixels of a small panel on paper
+_LINE = 110  # letters of a caption below the title of a figure on paper
+
+
+# A vega shape that is filled, in a box from -1 to 1.
+_PATHS = {
+    "circle": "M-.8,0 A.8,.8 0 1 0 .8,0 A.8,.8 0 1 0 -.8,0 Z",
+    "square": "M-.75,-.75 H.75 V.75 H-.75 Z",
+    "triangle-up": "M0,-.9 L.9,.8 H-.9 Z",
+    "triangle-down": "M0,.9 L.9,-.8 H-.9 Z",
+    "diamond": "M0,-1 L.8,0 L0,1 L-.8,0 Z",
+    "cross": "M-.3,-.9 H.3 V-.3 H.9 V.3 H.3 V.9 H-.3 V.3 H-.9 V-.3 H-.3 Z",
+    "triangle-right": "M.9,0 L-.8,.9 V-.9 Z",
+    "triangle-left": "M-.9,0 L.8,.9 V-.9 Z",
+}
+
+
+class Key(NamedTuple):
+    """A line of a legend: what stands for a name, a line or a filled shape."""
+
+    name: str
+    colour: str
+    shape: str = ""
+    dash: Sequence[int] = ()
+
+    def markup(self) -> Markup:
+        """Return the sign and the name."""
+        if self.shape:
+            drawn = f'<path d="{_PATHS[self.shape]}" transform="translate(6,6) scale(6)"'
+            sign = f'<svg width="12" height="12">{drawn} fill="{self.colour}"/></svg>'
+        else:
+            dash = " ".join(map(str, self.dash)) if self.dash[1:] != (0,) else ""
+            sign = (
+                f'<svg width="30" height="12"><path d="M0,6 H30" stroke="{self.colour}" '
+                f'stroke-width="2.5" stroke-dasharray="{dash}"/></svg>'
+            )
+        return Markup(f"<span>{sign}{text(self.name)}</span>")
+
+
+def line_keys(names: Sequence[str]) -> list[Key]:
+    """Return the keys of lines in the order of the palette.
+
+    Examples
+    --------
+    >>> line_keys(["fifo"])[0].colour
+    '#2d7dc4'
+    """
+    count = len(PALETTE)
+    return [Key(name, PALETTE[i % count], dash=DASHES[i % count]) for i, name in enumerate(names)]
+
+
+def dot_keys(names: Sequence[str]) -> list[Key]:
+    """Return the keys of marks in the order of the palette."""
+    count = len(PALETTE)
+    return [Key(name, PALETTE[i % count], shape=SHAPES[i % count]) for i, name in enumerate(names)]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure: one chart, or several side by side.
+
+    Attributes
+    ----------
+    name : str
+        Its anchor on the page and its name as a file.
+    title : str
+        What it shows.
+    caption : str
+        What to see in it.
+    panels : sequence of (str, chart)
+        Heading and chart of each panel; a single one needs no heading.
+    data : polars.DataFrame
+        What is drawn, for who wants to draw it again.
+    keys : sequence of Key
+        The legend of all panels.
+    small : bool
+        Whether panels are small, so that more of them fit side by side.
+    square : bool
+        Whether it is no wider than it is worth looking at.
+    least : int
+        Narrower than this many pixels a panel is scrolled and not squeezed.
+    """
+
+    name: str
+    title: str
+    caption: str
+    panels: Sequence[tuple[str, Chart]]
+    data: pl.DataFrame
+    keys: Sequence[Key] = ()
+    small: bool = False
+    square: bool = False
+    least: int = 0
+
+
+def plot_parts(plot: Plot) -> list[str | Figure]:
+    """Return the parts of a page for a figure: title, panels, caption, and a link to its data.
+
+    Examples
+    --------
+    >>> frame = pl.DataFrame({"x": [1, 2]})
+    >>> chart = altair.Chart(frame).mark_point().encode(x="x:Q")
+    >>> parts = plot_parts(Plot("dots", "Two dots", "One is to the right.", [("", chart)], frame))
+    >>> parts[0]
+    '<figure class="plot" id="dots"><h3>Two dots</h3><div class="panels">'
+    """
+    kind = "panels" + " small" * plot.small + " square" * plot.square
+    name = html.escape(plot.name)
+    keys = tag("p", join(key.markup() for key in plot.keys), "keys") if plot.keys else ""
+    parts: list[str | Figure] = [
+        Markup(
+            f'<figure class="plot" id="{name}">{tag("h3", plot.title)}{keys}<div class="{kind}">'
+        )
+    ]
+    for heading, chart in plot.panels:
+        parts.append(join([Markup("<div>"), *([tag("p", heading, "head")] if heading else [])]))
+        parts += [Figure(chart, stretch=True, least=plot.least, keys=False), Markup("</div>")]
+    csv = plot.data.write_csv(float_precision=None)
+    # In JSON, as nothing in it may end the script.
+    data = json.dumps(csv, ensure_ascii=False).replace("<", "\\u003c")
+    link = Markup(
+        f'<a class="data" download="{name}.csv" data-source="data-{name}">'
+        f"data (CSV, {len(plot.data):,} rows)</a>"
+    )
+    caption = plot.caption.replace(" %", "\u00a0%")  # never at the start of a line
+    parts.append(
+        Markup(
+            f"</div><figcaption>{text(caption)} {link}</figcaption></figure>"
+            f'<script type="application/json" id="data-{name}">{data}</script>'
+        )
+    )
+    return parts
+
+
+def contents(links: Sequence[tuple[str, str]]) -> Markup:
+    """Return links to the sections of a page: anchor and words of each.
+
+    Examples
+    --------
+    >>> contents([("top", "Top")])
+    '<nav><a href="#top">Top</a></nav>'
+    """
+    return tag("nav", join(Markup(f'<a href="#{html.escape(a)}">{text(w)}</a>') for a, w in links))
+
+
+def paper_chart(plot: Plot) -> altair.TopLevelMixin:
+    """Return a figure as one chart with its title and caption in it, for a file.
+
+    Examples
+    --------
+    >>> frame = pl.DataFrame({"x": [1, 2]})
+    >>> chart = altair.Chart(frame).mark_point().encode(x="x:Q")
+    >>> drawn = paper_chart(Plot("dots", "Two dots", "Look.", [("", chart)], frame))
+    >>> drawn.title.text, drawn.title.subtitle
+    ('Two dots', ['Look.'])
+    """
+    drawn: list[Any] = []
+    for heading, chart in plot.panels:
+        one: Any = chart.copy(deep=True)
+        if isinstance(one, altair.LayerChart):  # nobody points at paper
+            one.layer = [layer for layer in one.layer if layer.name != READER]
+            one.params = altair.Undefined
+        if plot.small:
+            one.width = _SMALL
+        if heading:
+            one.title = altair.TitleParams(heading, anchor="start", frame="group", fontSize=12)
+        drawn.append(one)
+    title = altair.TitleParams(
+        plot.title, subtitle=_lines(plot.caption), anchor="start", fontSize=15, offset=14
+    )
+    if len(drawn) == 1:
+        drawn[0].title = title
+        result: altair.TopLevelMixin = drawn[0]
+        return result
+    together: altair.TopLevelMixin = altair.ConcatChart(
+        concat=drawn, columns=3 if plot.small else 2, spacing={"row": 26, "column": 36}, title=title
+    ).resolve_scale(color="independent", shape="independent", strokeDash="independent")
+    return together
+
+
+def _lines(words: str) -> list[str]:
+    """Return a caption in lines that fit below a title."""
+    lines = [""]
+    for word in words.split():
+        if len(lines[-1]) + len(word) >= _LINE:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines

@@ -1,0 +1,303 @@
+"""The page of an audit: a report card, and every failure as a case to run again."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from drfh.auditor import PROPERTIES
+from drfh.errors import InputError
+from drfh.files import scenario_text
+from drfh.report.charts.audit import failures_chart, fair_chart
+from drfh.report.html import (
+    Cell,
+    Figure,
+    Markup,
+    bar,
+    details,
+    join,
+    mark,
+    part_text,
+    table,
+    tag,
+    text,
+)
+from drfh.report.page import page_of, save_picture
+
+if TYPE_CHECKING:
+    from drfh.auditor import Counterexample, Finding, Report
+
+__all__ = ["audit_headline", "before_after", "found_words", "legend", "save_audit"]
+
+
+_MOST_HURT = 5
+_MOST_NAMED = 10  # the auditor names no more
+_MOST_USERS = 1_000
+_OF_THE_SAME_CASE = ("has", "would have")
+_COLUMNS = {
+    "fair": ("has", "fair level"),
+    "promise-kept": ("promised", "can be placed"),
+    "envy-free": _OF_THE_SAME_CASE,
+    "envy-free-literal": _OF_THE_SAME_CASE,
+    "envy-free-1": _OF_THE_SAME_CASE,
+    "pareto": ("has", "could have"),
+    "sharing-incentive": _OF_THE_SAME_CASE,
+    "dedicated-cloud": _OF_THE_SAME_CASE,
+    "single-server": ("should have", "has"),
+    "single-resource": ("should have", "has"),
+}
+
+
+def audit_headline(report: Report) -> str:
+    """Return what matters most: how far from fair, and how many properties fail.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> from drfh.auditor import audit
+    >>> scenario, some = load_scenario("gpu-cluster"), ["fair", "envy-free"]
+    >>> audit_headline(audit(scenario, mechanism="drf", properties=some))
+    '9.2 % from fair. 2 of 2 properties fail.'
+    >>> audit_headline(audit(scenario, properties=some))
+    'Fair: nobody is below its DRFH level. None of 2 properties fails.'
+    """
+    words = []
+    fair = {finding.name: finding for finding in report}.get("fair")
+    if fair is not None and fair.verdict == "fails":
+        words.append(f"{part_text(fair.amount)} from fair.")
+    elif fair is not None and fair.verdict == "holds":
+        words.append("Fair: nobody is below its DRFH level.")
+    failed = len(report.failed)
+    asked = sum(finding.verdict != "not applicable" for finding in report)
+    if asked == 0:
+        return "No property applies here."
+    properties = "property" if asked == 1 else "properties"
+    fail = "fails" if failed <= 1 else "fail"
+    words.append(f"{failed or 'None'} of {asked} {properties} {fail}.")
+    return " ".join(words)
+
+
+def found_words(finding: Finding) -> Markup:
+    """Return what was found, who is hurt, and what is proven.
+
+    Examples
+    --------
+    >>> from drfh.auditor import Finding
+    >>> found_words(Finding("fair", "fails", 0.25, "ann has 3 tasks of 4", ("ann",)))
+    'ann has 3 tasks of 4<span class="soft">Hurt, worst first: ann</span>'
+    """
+    lines = [text(finding.text)]
+    if finding.hurt:
+        named = ", ".join(finding.hurt[:_MOST_HURT])
+        more = len(finding.hurt) - _MOST_HURT
+        if more > 0:
+            named += f" and {more}{' or more' if len(finding.hurt) >= _MOST_NAMED else ''}"
+        lines.append(tag("span", f"Hurt, worst first: {named}", "soft"))
+    if finding.proof:
+        lines.append(tag("span", f"Proven for the mechanism: {finding.proof}", "soft"))
+    if finding.known:
+        lines.append(tag("span", f"Fails in other cases: {finding.known}", "soft"))
+    if finding.outside:
+        words = f"No proof here; it would need: {', '.join(finding.outside)}"
+        lines.append(tag("span", words, "soft"))
+    return join(lines)
+
+
+def legend() -> Markup:
+    """Return what the marks of a report card mean."""
+    words = (
+        "✔ holds: measured. ✘ fails: measured, by the part that the one hurt most misses of what "
+        "it should have. ? not found: searched, and no counterexample turned up, which is no "
+        "proof. · a measure without a line between good and bad. – not applicable: nothing to "
+        "measure here."
+    )
+    return tag("p", words, "note")
+
+
+def before_after(name: str, example: Counterexample) -> Markup:
+    """Return the tasks of a counterexample as a table.
+
+    Parameters
+    ----------
+    name
+        Of the property: it says what stands side by side.
+    example
+        The case.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> from drfh.auditor import Counterexample
+    >>> scenario = load_scenario("paper-two-servers")
+    >>> case = Counterexample("", scenario, {"ann": 3.0}, {"ann": 4.0})
+    >>> "fair level</th>" in before_after("fair", case)
+    True
+    """
+    users = list(dict.fromkeys([*example.before, *example.after]))
+    before, after = _COLUMNS.get(name, ("before", "after"))
+    shown = table(
+        ["tasks of", before, after],
+        [[user, example.before.get(user), example.after.get(user)] for user in users[:_MOST_USERS]],
+    )
+    more = len(users) - _MOST_USERS
+    return join([shown, tag("p", f"… and {more:,} more", "note")]) if more > 0 else shown
+
+
+_FEW_USERS = 12
+_LONGEST_CASE = 200_000  # characters of a scenario that still stand on the page
+
+
+def save_audit(report: Report, path: str | os.PathLike[str], title: str = "") -> None:
+    """Write a report card to an .html file, or its main chart to an .svg, .png or .pdf file.
+
+    The page needs no network, and is written whole or not at all.
+
+    Parameters
+    ----------
+    report
+        From :func:`drfh.auditor.audit`.
+    path
+        The file; what it ends in says what is written.
+    title
+        Head of the page.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from drfh import load_scenario
+    >>> from drfh.auditor import audit
+    >>> report = audit(load_scenario("paper-two-servers"), properties=["fair", "envy-free"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_audit(report, f"{folder}/card.html")
+    ...     "✔ holds" in Path(f"{folder}/card.html").read_text()
+    True
+    """
+    save_picture(path, lambda: failures_chart(report, title), lambda: _page(report, title))
+
+
+def _page(report: Report, title: str) -> str:
+    parts: list[str | Figure] = [
+        tag("p", audit_headline(report), "headline"),
+        tag("p", _summary(report, named=not title), "summary"),
+        *(tag("p", f"Warning: {warning}", "headline") for warning in report.warnings),
+    ]
+    if report.failed:
+        parts += [tag("h2", "What fails, and by how much"), Figure(failures_chart(report), True)]
+    chart = fair_chart(report)
+    if chart is not None:
+        parts += [
+            tag("h2", "What everybody has of its fair level"),
+            tag(
+                "p",
+                "The line at 100 % is the DRFH optimum: the most that everybody can have of its "
+                "dominant resource, the worst-off first. The numbers are tasks.",
+                "note",
+            ),
+            Figure(chart, True),
+        ]
+    parts += [tag("h2", "Report card"), _card(report), legend()]
+    cases = [_case(finding, report) for finding in report if finding.counterexample is not None]
+    if cases:
+        parts += [
+            tag("h2", "Cases that show it"),
+            tag("p", "Each can be saved and run again.", "note"),
+            *cases,
+        ]
+    parts += [tag("h2", "Tasks"), _tasks(report)]
+    return page_of(title or f"Audit of {report.subject}", parts)
+
+
+def _summary(report: Report, *, named: bool) -> str:
+    scenario = report.scenario
+    cluster, users = scenario.cluster, len(scenario.users)
+    where = "" if named else f"{report.subject}. "
+    where += f"{scenario.title}: " if scenario.title else ""
+    count = {"holds": 0, "not found": 0, "not applicable": 0}
+    for finding in report:
+        if finding.verdict in count:
+            count[finding.verdict] += 1
+    rest = (
+        (count["holds"], "hold" if count["holds"] != 1 else "holds"),
+        (count["not found"], "searched without finding a counterexample"),
+        (count["not applicable"], "not applicable here"),
+    )
+    others = ", ".join(f"{number} {words}" for number, words in rest if number)
+    servers = f"{cluster.size:,} server{'' if cluster.size == 1 else 's'}"
+    return (
+        f"{where}{users:,} user{'' if users == 1 else 's'} on {servers}. "
+        f"{others[:1].upper()}{others[1:]}{'. ' if others else ''}"
+        f"Audited in {report.seconds:.2g} s."
+    )
+
+
+def _card(report: Report) -> Markup:
+    rows = []
+    for finding in report:
+        title = PROPERTIES[finding.name].title if finding.name in PROPERTIES else ""
+        name = Markup(f'<a href="#case-{text(finding.name)}">{text(finding.name)}</a>')
+        shown = name if finding.counterexample is not None else text(finding.name)
+        amount = finding.amount if finding.verdict in ("fails", "measured") else None
+        rows.append(
+            [
+                mark(finding),
+                Cell(join([tag("b", shown), tag("span", title, "soft")]), "name"),
+                bar(amount),
+                Cell(found_words(finding)),
+            ]
+        )
+    return table(["", "property", "by how much", "what was found"], rows, "cards")
+
+
+def _case(finding: Finding, report: Report) -> Markup:
+    example = finding.counterexample
+    if example is None:
+        raise ValueError("a finding without a case")
+    sign = mark(finding)
+    head = join(
+        [
+            tag("span", sign.content.split()[0], sign.kind),
+            " ",
+            tag("b", finding.name),
+            f": {finding.text}",
+        ]
+    )
+    content = [tag("p", example.story)] if example.story != finding.text else []
+    if example.before or example.after:
+        content.append(before_after(finding.name, example))
+    content += _again(
+        finding.name, example, again=report.again(finding.name, f"{finding.name}.yaml")
+    )
+    return details(head, join(content, "\n"), name=f"case-{finding.name}")
+
+
+def _again(name: str, example: Counterexample, again: str) -> list[Markup]:
+    """Return the case as text, and how to run it."""
+    try:
+        scenario = scenario_text(example.scenario)
+    except InputError as error:  # such as a restriction that is a function
+        return [tag("p", f"The case cannot be written to a file: {error}.", "note")]
+    if len(scenario) > _LONGEST_CASE:
+        words = f'Too long for a page; write it with report["{name}"].counterexample.save(path).'
+        return [tag("p", words, "note")]
+    source = f"yaml-{text(name)}"
+    button = f'<button class="copy" type="button" data-source="{source}">copy</button>'
+    return [
+        Markup(f"<p>Save this as <code>{text(name)}.yaml</code> {button}</p>"),
+        Markup(f'<pre id="{source}">{text(scenario)}</pre>'),
+        Markup(f"<p>Then run it:</p><pre>{text(again)}</pre>"),
+    ]
+
+
+def _tasks(report: Report) -> Markup:
+    fair: dict[str, float] = {}
+    for finding in report:
+        if finding.name == "fair" and finding.counterexample is not None:
+            fair = finding.counterexample.after
+    users = list(report.tasks.items())
+    rows = [[user, tasks, fair.get(user)] for user, tasks in users[:_MOST_USERS]]
+    width = 3 if fair else 2
+    shown = table(["user", "tasks", "fair level"][:width], [row[:width] for row in rows])
+    if len(users) > _MOST_USERS:
+        shown = join([shown, tag("p", f"… and {len(users) - _MOST_USERS:,} more", "note")])
+    return details(f"{len(users):,} users", shown) if len(users) > _FEW_USERS else shown

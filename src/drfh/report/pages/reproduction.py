@@ -1,0 +1,540 @@
+"""The page of ``drfh reproduce``: the scorecard, the paper's figures beside ours, and beyond."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import polars as pl
+
+from drfh.files.atomic import write_whole
+from drfh.model.resources import some
+from drfh.report.charts.reproduction import (
+    Tables,
+    completion_plot,
+    dynamic_plots,
+    mean_and_spread,
+    one_name_for_slots,
+    reduction_plot,
+    slots_plot,
+    two_servers_plots,
+    utilisation_plots,
+)
+from drfh.report.charts.reproduction_users import (
+    fair_plot,
+    policies_plot,
+    ratios_plot,
+    sharing_plots,
+)
+from drfh.report.figures import Plot, contents, paper_chart, plot_parts
+from drfh.report.html import (
+    MARKS,
+    Cell,
+    Content,
+    Figure,
+    Markup,
+    details,
+    join,
+    number_text,
+    part_text,
+    seconds,
+    table,
+    tag,
+    text,
+)
+from drfh.report.page import figure_files, page_of
+
+__all__ = [
+    "TITLE",
+    "Reproduced",
+    "choices_table",
+    "has_rows",
+    "reproduction_page",
+    "reproduction_parts",
+    "reproduction_plots",
+    "save_reproduction",
+    "scorecard",
+    "source_line",
+    "tables_of",
+]
+
+
+_FALLEN = 12
+_LONG_NAME = 14
+
+
+def has_rows(tables: Tables, name: str) -> bool:
+    """Return whether a table is there, and not empty.
+
+    Examples
+    --------
+    >>> has_rows({"audit": pl.DataFrame()}, "audit")
+    False
+    """
+    return name in tables and len(tables[name]) > 0
+
+
+def tables_of(section: str, tables: Tables) -> list[str]:
+    """Return what stands below the figures of a section.
+
+    Examples
+    --------
+    >>> tables_of("slots", {})
+    []
+    """
+    if section == "slots" and has_rows(tables, "slots"):
+        return [_slots_table(tables["slots"])]
+    if section == "utilisation" and has_rows(tables, "ahead"):
+        return [_ahead_table(tables["ahead"])]
+    if section == "sharing" and has_rows(tables, "sharing"):
+        return _fallen_table(tables["sharing"])
+    if section == "fairness" and has_rows(tables, "audit"):
+        return [
+            Markup("<h3>The paper's seven properties, audited at a busy moment</h3>"),
+            _audit_table(tables["audit"]),
+        ]
+    return []
+
+
+def _slots_table(frame: pl.DataFrame) -> Markup:
+    """Return Table II: the paper's row on top, ours below, CPU and memory of each number."""
+    numbers = frame["slots"].unique().sort().to_list()
+    rows: list[list[Content]] = []
+    rules = frame.select("source", "count_rule", "oversize").unique(maintain_order=True)
+    for source, count, oversize in rules.rows():
+        same = pl.col("source") == source
+        if source != "paper":
+            same &= (pl.col("count_rule") == count) & (pl.col("oversize") == oversize)
+        own = frame.filter(same)
+        name = "the paper" if source == "paper" else f"{count} count, {oversize}"
+        cells: list[Content] = [name]
+        for number in numbers:
+            of_number = own.filter(pl.col("slots") == number)
+            means: list[Any] = [of_number[c].mean() for c in ("cpu", "memory")]
+            known = all(mean is not None for mean in means)
+            cells.append(
+                Cell(" | ".join(f"{100 * m:.1f}" for m in means) if known else "–", "number")
+            )
+        rows.append(cells)
+    head = ["CPU | memory in use, %", *(f"{number} slots" for number in numbers)]
+    return table(head, rows)
+
+
+def _ahead_table(frame: pl.DataFrame) -> Markup:
+    """Return for which part of the time the first of two is ahead."""
+    frame = frame.with_columns(
+        one_name_for_slots(frame, "first"), one_name_for_slots(frame, "second")
+    )
+    keys = ["first", "second", "blocked"]
+    resources = frame["resource"].unique(maintain_order=True).to_list()
+    rows: list[list[Content]] = []
+    for (first, second, blocked), part in frame.group_by(keys, maintain_order=True):
+        cells: list[Content] = [f"{first} over {second}", str(blocked)]
+        for resource in resources:
+            own = part.filter(pl.col("resource") == resource)
+            times = own["part_of_time"].to_list()
+            mean: Any = own["mean_difference"].mean()
+            value: Any = own["part_of_time"].mean()
+            cells += [
+                Cell(mean_and_spread(times), "part", value),
+                Cell(f"{100 * mean:+.2f}" if mean is not None else "–", "number"),
+            ]
+        rows.append(cells)
+    head = ["", "blocked users"]
+    for resource in resources:
+        head += [f"{resource}: time ahead", "points"]
+    note = "For which part of the time more is in use, and by how many points on average."
+    return join([table(head, rows), tag("p", note, "note")])
+
+
+def _fallen_table(frame: pl.DataFrame) -> list[str]:
+    """Return who loses most by sharing, under the first rule and seed."""
+    first = frame.filter(
+        (pl.col("seed") == frame["seed"][0]) & (pl.col("blocked") == frame["blocked"][0])
+    )
+    lost = first.with_columns((pl.col("shared") - pl.col("dedicated")).alias("gain")).filter(
+        (pl.col("tasks") > 0) & (pl.col("gain") < -1e-9)
+    )
+    if not len(lost):
+        return [tag("p", "Nobody gets less done in the shared cloud.", "note")]
+    worst = lost.sort("gain").head(_FALLEN)
+    rows: list[list[Content]] = [
+        [
+            _short(str(row["user"])),
+            row["tasks"],
+            row["servers"],
+            Cell(part_text(row["largest_task"]), "number"),
+            Cell(part_text(row["shared"]), "part", row["shared"]),
+            Cell(part_text(row["dedicated"]), "part", row["dedicated"]),
+            Cell(f"{100 * row['gain']:+.1f}", "number"),
+        ]
+        for row in worst.iter_rows(named=True)
+    ]
+    head = ["user", "tasks", "own servers", "largest task", "done, shared", "done, own", "points"]
+    note = (
+        f"Who loses most by sharing (blocked users: {frame['blocked'][0]}, seed "
+        f"{frame['seed'][0]}): {len(worst)} of {len(lost)}. Largest task: its dominant share of "
+        "the largest server."
+    )
+    return [tag("p", note, "note"), table(head, rows)]
+
+
+def _short(name: str) -> Cell:
+    """Return a name that fits: Google's users have names of 44 letters that say nothing."""
+    return Cell(name if len(name) <= _LONG_NAME else f"{name[:_LONG_NAME]}…", title=name)
+
+
+def _audit_table(frame: pl.DataFrame) -> Markup:
+    rows: list[list[Content]] = []
+    for row in frame.iter_rows(named=True):
+        sign, kind = MARKS.get(row["verdict"], ("?", "nothing"))
+        rows.append(
+            [
+                Cell(f"{sign} {row['verdict']}", f"mark {kind}"),
+                Cell(row["property"], "name"),
+                Cell(row["text"] or "", "wrap"),
+            ]
+        )
+    return table(["verdict", "property", "what was found"], rows, "cards")
+
+
+def choices_table(setup: Mapping[str, Any]) -> Markup:
+    """Return every choice and its value.
+
+    Examples
+    --------
+    >>> choices_table({"data": None}).partition("<tr>")[2].splitlines()[1]
+    '<tr><td>data</td><td class="wrap">–</td></tr></table></div>'
+    """
+    rows: list[list[Content]] = []
+    for name, value in setup.items():
+        shown = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+        rows.append([name.replace("_", " "), Cell("–" if shown is None else str(shown), "wrap")])
+    return table(["choice", "value"], rows)
+
+
+# Verdict → sign, word, style.
+_VERDICTS = {
+    "holds": ("✔", "holds", "yes"),
+    "holds if …": ("◐", "holds if …", "partly"),
+    "does not hold": ("✘", "does not hold", "no"),
+    "not tested": ("–", "not tested", "untested"),
+}
+
+
+def scorecard(claims: pl.DataFrame, figures: set[str]) -> list[str]:
+    """Return how many claims hold, and a row for each.
+
+    Parameters
+    ----------
+    claims
+        Columns ``figure``, ``claim``, ``paper``, ``ours``, ``low``, ``high``, ``verdict``,
+        ``condition``; with ``ours_text`` and ``note`` what is written instead and why.
+    figures
+        What is on the page and can be linked to.
+
+    Examples
+    --------
+    >>> row = {"figure": "Fig. 5", "claim": "it is full", "paper": "98 %", "ours": 0.9}
+    >>> claims = pl.DataFrame([row | {"verdict": "holds", "condition": ""}])
+    >>> scorecard(claims, {"fig-5"})[0]  # doctest: +ELLIPSIS
+    '<div class="tally"><span class="yes" style="--n: 1" title="holds">✔ 1</span></div>...'
+    """
+    rows: list[list[Content]] = []
+    tally = dict.fromkeys(_VERDICTS, 0)
+    for claim in claims.iter_rows(named=True):
+        verdict = str(claim["verdict"])
+        tally[verdict] = tally.get(verdict, 0) + 1
+        said = [text(_unbroken(claim["claim"]))]
+        if claim.get("note"):
+            said.append(details("why", tag("span", _unbroken(claim["note"]), "soft")))
+        condition = claim.get("condition") or ""
+        rows.append(
+            [
+                Cell(_verdict(verdict, condition), "wrap"),
+                Cell(join(said), "wrap"),
+                Cell(_unbroken(_value(claim["paper"])), "wrap"),
+                Cell(_unbroken(_ours(claim)), "wrap"),
+                Cell(_figure_link(str(claim["figure"]), figures)),
+            ]
+        )
+    head = ["verdict", "claim", "the paper", "ours", "figure"]
+    note = (
+        "Ours is the mean over the draws of the servers (in Fig. 2 to 4: over the users), with "
+        "the least and the most."
+    )
+    return [
+        _tally(tally),
+        table(head, rows, "cards labelled scorecard"),
+        tag("p", note, "note"),
+    ]
+
+
+def _verdict(verdict: str, condition: str) -> Markup:
+    sign, word, kind = _VERDICTS.get(verdict, ("?", verdict, "untested"))
+    badge = Markup(f'<span class="verdict {kind}"><b>{sign}</b>{text(word)}</span>')
+    return join([badge, *([tag("span", condition, "soft")] if condition else [])])
+
+
+def _tally(counts: Mapping[str, int]) -> Markup:
+    """Return how many claims hold: a strip in which each verdict has its sign and its count."""
+    spans, words = [], []
+    for verdict, count in counts.items():
+        sign, word, kind = _VERDICTS.get(verdict, ("?", verdict, "untested"))
+        if count:
+            spans.append(
+                Markup(f'<span class="{kind}" style="--n: {count}" title="{word}">')
+                + Markup(f"{sign} {count}</span>")
+            )
+            words.append(f"{sign} {count} {word}")
+    strip = Markup('<div class="tally">') + Markup("".join(spans)) + Markup("</div>")
+    total = sum(counts.values())
+    line = tag("p", f"{total} claims of the paper's evaluation: {', '.join(words)}.", "summary")
+    return Markup(strip + line)
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "–"
+    return number_text(value) if isinstance(value, (int, float)) else str(value)
+
+
+def _unbroken(words: str) -> str:
+    return words.replace(" %", "\u00a0%")
+
+
+def _ours(claim: Mapping[str, Any]) -> str:
+    if claim.get("ours_text"):
+        return str(claim["ours_text"])
+    words = _value(claim["ours"])
+    low, high = claim.get("low"), claim.get("high")
+    if low is None or high is None or low == high:
+        return words
+    return f"{words} ({_value(low)} to {_value(high)})"
+
+
+def _figure_link(figure: str, figures: set[str]) -> str:
+    """Return a link to the figure of the paper, if it is on the page.
+
+    Examples
+    --------
+    >>> _figure_link("Fig. 5", {"fig-5"})
+    '<a href="#fig-5">Fig. 5</a>'
+    """
+    found = re.match(r"Fig\. (\d+)", figure)
+    name = f"fig-{max(int(found[1]), 2)}" if found else ""  # the first two are one
+    if figure.startswith("Table"):
+        name = "table-2"
+    if name in figures:
+        return Markup(f'<a href="#{name}">{text(figure)}</a>')
+    if figure.lower() == "set-up":
+        return Markup(f'<a href="#setup">{text(figure)}</a>')
+    return figure
+
+
+#: Head of the page.
+TITLE = "The paper's evaluation, reproduced"
+
+_SUFFIXES = (".svg", ".png", ".pdf")
+
+
+class Reproduced(Protocol):
+    """What the page is made of: a ``drfh.experiments.Reproduction``."""
+
+    @property
+    def setup(self) -> Mapping[str, Any]:
+        """Every choice, as plain data."""
+
+    @property
+    def tables(self) -> Tables:
+        """Tables by name."""
+
+    @property
+    def numbers(self) -> Mapping[str, Any]:
+        """What stands beside the tables, as plain data."""
+
+
+# Heading, the tables that it needs, and what draws it.
+_Draw = Callable[[Tables], list[Plot]]
+_SECTIONS: tuple[tuple[str, str, tuple[str, ...], _Draw], ...] = (
+    ("two-servers", "Two servers, two users", ("two_servers", "two_servers_use"),
+     two_servers_plots),
+    ("dynamic", "Three users come and go", ("dynamic",), dynamic_plots),
+    ("slots", "Slots: how many?", ("slots",), lambda tables: [slots_plot(tables)]),
+    ("utilisation", "How full the servers are", ("utilisation",), utilisation_plots),
+    ("completion", "How long jobs take", ("completion",), lambda tables: [completion_plot(tables)]),
+    ("reduction", "", ("reduction",), lambda tables: [reduction_plot(tables)]),
+    ("ratios", "What users get done", ("ratios",), lambda tables: [ratios_plot(tables)]),
+    ("sharing", "Is sharing worth it?", ("sharing",), sharing_plots),
+    ("beyond", "Beyond the paper", ("policies",), lambda tables: [policies_plot(tables)]),
+    ("fairness", "", ("fair",), lambda tables: [fair_plot(tables)]),
+)  # fmt: skip
+
+
+def save_reproduction(reproduction: Reproduced, folder: str | os.PathLike[str]) -> None:
+    """Write ``index.html`` and ``figures/NAME.svg``, ``.png`` and ``.pdf`` into a folder.
+
+    Parameters
+    ----------
+    reproduction
+        From :func:`drfh.experiments.reproduce`, or read from a directory; only its tables and its
+        set-up are used.
+    folder
+        It must be there.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from types import SimpleNamespace
+    >>> nothing = SimpleNamespace(setup={"data": None}, tables={}, numbers={})
+    >>> with TemporaryDirectory() as folder:
+    ...     save_reproduction(nothing, folder)
+    ...     sorted(os.listdir(folder))
+    ['figures', 'index.html']
+    """
+    place = Path(folder)
+    plots = reproduction_plots(reproduction)
+    (place / "figures").mkdir(exist_ok=True)
+    for _, found in plots:
+        for plot in found:
+            for suffix, data in figure_files(paper_chart(plot), _SUFFIXES).items():
+                write_whole(place / "figures" / f"{plot.name}{suffix}", data)
+    page = reproduction_page(reproduction, plots)
+    write_whole(place / "index.html", page.encode(errors="replace"))
+
+
+def reproduction_plots(reproduction: Reproduced) -> list[tuple[str, list[Plot]]]:
+    """Return the figures of each section, none where a table is missing or empty.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> nothing = SimpleNamespace(setup={"data": None}, tables={}, numbers={})
+    >>> any(plots for _, plots in reproduction_plots(nothing))
+    False
+    """
+    tables = reproduction.tables
+    return [
+        (name, draw(tables) if all(has_rows(tables, need) for need in needs) else [])
+        for name, _, needs, draw in _SECTIONS
+    ]
+
+
+def reproduction_page(
+    reproduction: Reproduced, plots: Sequence[tuple[str, Sequence[Plot]]] | None = None
+) -> str:
+    """Return the page, with everything inside it.
+
+    Parameters
+    ----------
+    reproduction
+        What to show.
+    plots
+        Its figures, if they are there already.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> nothing = SimpleNamespace(setup={"data": None}, tables={}, numbers={})
+    >>> "Generated workload, not the real trace" in reproduction_page(nothing)
+    True
+    """
+    return page_of(TITLE, reproduction_parts(reproduction, plots))
+
+
+def reproduction_parts(
+    reproduction: Reproduced, plots: Sequence[tuple[str, Sequence[Plot]]] | None = None
+) -> list[str | Figure]:
+    """Return what is on the page, below its head; see :func:`reproduction_page`.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> nothing = SimpleNamespace(setup={"data": None}, tables={}, numbers={})
+    >>> any("scorecard" in part for part in reproduction_parts(nothing) if isinstance(part, str))
+    True
+    """
+    drawn = dict(reproduction_plots(reproduction) if plots is None else plots)
+    tables = reproduction.tables
+    links = [("scorecard", "Scorecard")]
+    body: list[str | Figure] = []
+    for name, heading, _, _ in _SECTIONS:
+        if heading:
+            links.append((name, heading))
+            body.append(Markup(f'<h2 id="{name}">{text(heading)}</h2>'))
+        for plot in drawn[name]:
+            body += plot_parts(plot)
+        if not drawn[name]:
+            body.append(tag("p", "Not in this reproduction.", "note"))
+        body += tables_of(name, tables)
+    links.append(("setup", "Every choice"))
+    return [
+        tag("p", source_line(reproduction), "source"),
+        *_summary(reproduction),
+        contents(links),
+        Markup('<h2 id="scorecard">Scorecard: what the paper says, and what we found</h2>'),
+        *_claims(tables, {plot.name for found in drawn.values() for plot in found}),
+        *body,
+        Markup('<h2 id="setup">Every choice</h2>'),
+        choices_table(reproduction.setup),
+        tag(
+            "p",
+            "Beside this page: figures/ (SVG, PNG, PDF), tables/ (CSV, Parquet), runs/ (run "
+            "directories, see drfh report) and summary.json. The page needs no network.",
+            "note",
+        ),
+    ]
+
+
+def _claims(tables: Tables, figures: set[str]) -> list[str]:
+    if has_rows(tables, "claims"):
+        return scorecard(tables["claims"], figures)
+    return [tag("p", "Not in this reproduction.", "note")]
+
+
+def source_line(reproduction: Reproduced) -> str:
+    """Return the first line: whether this is the real trace or the generator.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> source_line(SimpleNamespace(setup={"data": "/data"}, tables={}, numbers={}))
+    "Real trace: the jobs and machines of Google's cluster trace of 2011."
+    """
+    source = reproduction.numbers.get("source", {})
+    if source.get("generated", reproduction.setup.get("data") is None):
+        return (
+            "Generated workload, not the real trace: drawn by the calibrated generator "
+            "google-like. Give the trace with --data to see the real one."
+        )
+    return "Real trace: the jobs and machines of Google's cluster trace of 2011."
+
+
+def _summary(reproduction: Reproduced) -> list[str]:
+    setup, numbers = reproduction.setup, reproduction.numbers
+    words = [
+        form.format(known[name])
+        for known, name, form in (
+            (numbers, "users", "{:,} users"),
+            (numbers, "jobs", "{:,} jobs"),
+            (numbers, "tasks", "{:,} tasks"),
+            (setup, "servers", "on {:,} servers"),
+        )
+        if known.get(name) is not None
+    ]
+    if numbers.get("window") is not None:
+        words.append(f"over {seconds(numbers['window'])}")
+    draws = setup.get("draws") or []
+    if draws:
+        words.append(f"{some(len(draws), 'draw')} of the servers")
+    if setup.get("preset"):
+        # A generated workload is not read from events: of a preset it has the load.
+        generated = numbers.get("source", {}).get("generated")
+        made = generated and setup.get("offered_load")
+        words.append(f"a load of {made:g}" if made else f"preset {setup['preset']}")
+    if setup.get("quick"):
+        words.append("quick: a first look, not the evaluation")
+    return [tag("p", ", ".join(words) + ".", "summary")] if words else []

@@ -1,0 +1,297 @@
+"""One page for anybody's own runs: figures with their data, and a table that compares them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from drfh.errors import InputError
+from drfh.files.atomic import check_writable, write_whole
+from drfh.model.resources import some
+from drfh.report.charts.runs import MOST_LINES, NamedRun, run_plots, starving
+from drfh.report.figures import Plot, contents, plot_parts
+from drfh.report.html import Cell, Content, Figure, Markup, part_text, seconds, table, tag
+from drfh.report.page import page_of
+from drfh.simulation.result import RUN_FILE, Result
+
+__all__ = ["check_report", "load_runs", "name_runs", "runs_page", "runs_parts", "save_runs"]
+
+_MOST_USERS = 20
+_SIDE_BY_SIDE = 5
+
+
+def check_report(path: Path, option: str) -> None:
+    """Raise, before the long work, unless a page can be written there.
+
+    Examples
+    --------
+    >>> check_report(Path("page.pdf"), "--output")
+    Traceback (most recent call last):
+    drfh.errors.InputError: --output must end in .html, got 'page.pdf'
+    """
+    if path.suffix != ".html":
+        raise InputError(option, "must end in .html", str(path))
+    check_writable(path, option)
+
+
+def load_runs(directories: Sequence[str | os.PathLike[str]]) -> list[NamedRun]:
+    """Read run directories; one that only holds run directories stands for all of them.
+
+    Examples
+    --------
+    >>> load_runs(["no-such-run"])
+    Traceback (most recent call last):
+    drfh.errors.InputError: no-such-run: the directory must be one that a simulation wrote \
+(run_info.json is missing)
+    """
+    places: list[Path] = []
+    for given in map(Path, directories):
+        inside = []
+        if given.is_dir() and not (given / RUN_FILE).exists():
+            inside = sorted(path.parent for path in given.glob(f"*/{RUN_FILE}"))
+        places += inside or [given]
+    found: dict[Path, Path] = {place.resolve(): place for place in places}
+    results = [Result.load(place) for place in found.values()]
+    return name_runs(results, [str(place) for place in found.values()])
+
+
+def name_runs(results: Sequence[Result], places: Sequence[str] = ()) -> list[NamedRun]:
+    """Return runs with names that differ: policies, with seeds or directories where they must.
+
+    Examples
+    --------
+    >>> import drfh
+    >>> scenario = drfh.load_scenario("gpu-day")
+    >>> result = drfh.simulate(scenario.cluster, scenario.workload, policy="fifo")
+    >>> [run.name for run in name_runs([result, result], ["a/fifo", "b/fifo"])]
+    ['a/fifo', 'b/fifo']
+    """
+    candidates = [
+        [result.policy for result in results],
+        [f"{result.policy}, seed {result.seed}" for result in results],
+        [Path(place).name for place in places],
+        list(places),
+        [f"{result.policy} ({i})" for i, result in enumerate(results, start=1)],
+    ]
+    names = next(words for words in candidates if len(words) == len(results) == len(set(words)))
+    return [NamedRun(name, result) for name, result in zip(names, results, strict=True)]
+
+
+def save_runs(runs: Sequence[NamedRun], path: str | os.PathLike[str], title: str = "") -> None:
+    """Write the page of runs: whole, or not at all.
+
+    Parameters
+    ----------
+    runs
+        From :func:`load_runs` or :func:`name_runs`.
+    path
+        An .html file.
+    title
+        Head of the page, by default what was simulated.
+
+    Examples
+    --------
+    >>> import tempfile, drfh
+    >>> scenario = drfh.load_scenario("gpu-day")
+    >>> result = drfh.simulate(scenario.cluster, scenario.workload)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_runs(name_runs([result]), f"{folder}/page.html", "My day")
+    ...     "<h1>My day</h1>" in Path(f"{folder}/page.html").read_text()
+    True
+    """
+    write_whole(path, runs_page(runs, title).encode(errors="replace"))
+
+
+def runs_page(runs: Sequence[NamedRun], title: str = "") -> str:
+    """Return the page of runs."""
+    return page_of(*runs_parts(runs, title))
+
+
+def runs_parts(
+    runs: Sequence[NamedRun],
+    title: str = "",
+    sections: Sequence[tuple[str, Sequence[Plot]]] | None = None,
+) -> tuple[str, list[str | Figure]]:
+    """Return the head of the page of runs, and what is on it.
+
+    Parameters
+    ----------
+    runs, title
+        As for :func:`save_runs`.
+    sections
+        Its figures, if they are there already.
+
+    Examples
+    --------
+    >>> import drfh
+    >>> scenario = drfh.load_scenario("gpu-day")
+    >>> result = drfh.simulate(scenario.cluster, scenario.workload)
+    >>> runs_parts(name_runs([result]), "My day")[0]
+    'My day'
+    """
+    if not runs:
+        raise InputError("runs", "must be at least one")
+    sources = list(dict.fromkeys(str(run.result.config["source"]) for run in runs))
+    head = title or f"{some(len(runs), 'run')} of {_short(sources)}"
+    sections = run_plots(runs) if sections is None else sections
+    links = [("runs", "The runs")]
+    parts: list[str | Figure] = []
+    for number, (heading, plots) in enumerate(sections, start=1):
+        links.append((f"section-{number}", heading))
+        parts.append(Markup(f'<h2 id="section-{number}">{tag("span", heading)}</h2>'))
+        for plot in plots:
+            parts += plot_parts(plot)
+        if any(plot.name == "longest-waiting" for plot in plots):
+            parts += _starving_table(runs)
+    return (
+        head,
+        [
+            tag("p", f"{headline(runs)}.", "headline"),
+            *_notes(runs, sources),
+            contents(links),
+            Markup('<h2 id="runs">The runs</h2>'),
+            _comparison(runs),
+            tag("p", "Bold: the best run. Utilisation is over the whole run.", "note"),
+            *parts,
+            _footer(runs),
+        ],
+    )
+
+
+def _short(sources: Sequence[str]) -> str:
+    names = [source if len(source) <= 60 else f"…{source[-59:]}" for source in sources[:3]]
+    return ", ".join(name or "a workload" for name in names) + (" …" if len(sources) > 3 else "")
+
+
+def headline(runs: Sequence[NamedRun]) -> str:
+    """Return what the page says first: who gets most done, and who waits least.
+
+    Examples
+    --------
+    >>> import drfh
+    >>> scenario = drfh.load_scenario("gpu-day")
+    >>> result = drfh.simulate(scenario.cluster, scenario.workload)
+    >>> headline(name_runs([result]))
+    'best-fit-drfh: 432 of 432 tasks completed, a task waits 71 min on average'
+    """
+
+    def words(run: NamedRun) -> str:
+        tasks, waits = run.result.numbers["tasks"], run.result.numbers["mean_waiting"]
+        end = "" if waits is None else f", a task waits {seconds(waits)} on average"
+        return f"{run.name}: {tasks['completed']:,} of {tasks['submitted']:,} tasks completed{end}"
+
+    if len(runs) == 1:
+        return words(runs[0])
+
+    def rank(run: NamedRun) -> tuple[float, float]:
+        numbers = run.result.numbers
+        return numbers["completion_ratio"] or 0.0, -(numbers["mean_waiting"] or 0.0)
+
+    best, worst = max(runs, key=rank), min(runs, key=rank)
+    return f"Most is done under {words(best)}; least under {words(worst)}"
+
+
+def _notes(runs: Sequence[NamedRun], sources: Sequence[str]) -> list[str]:
+    config = runs[0].result.config
+    users = {int(run.result.config["users"]) for run in runs}
+    facts = f"{some(config['servers'], 'server')}, {some(config['jobs'], 'job')}, "
+    facts += f"{some(config['tasks'], 'task')}, {some(max(users), 'user')}"
+    notes: list[str] = [tag("p", f"{_short(sources)}: {facts}.", "summary")]
+    if len(sources) > 1:
+        notes.append(
+            tag("p", "These runs are not of the same workload: compare with care.", "note")
+        )
+    if len(runs) > MOST_LINES:
+        word = f"Figures show the first {MOST_LINES} of {len(runs)} runs, the table all of them."
+        notes.append(tag("p", word, "note"))
+    return notes
+
+
+def _comparison(runs: Sequence[NamedRun]) -> str:
+    """Return a row for each run, the best of a column in bold."""
+    numbers = [run.result.numbers for run in runs]
+    resources = list(dict.fromkeys(name for n in numbers for name in n["utilisation"]))
+    # Heading, value of a run, how it is written, and whether more is better (None: neither).
+    columns: list[tuple[str, list[Any], Any, bool | None]] = [
+        ("time simulated", [n["horizon"] for n in numbers], seconds, None),
+        ("tasks done", [n["completion_ratio"] for n in numbers], None, True),
+        ("jobs done", [_ratio(n["jobs"]) for n in numbers], None, True),
+        ("mean waiting of a task", [n["mean_waiting"] for n in numbers], seconds, False),
+        ("median time of a job", [_of(n["turnaround"], "median") for n in numbers], seconds, False),
+        ("95 % quantile", [_of(n["turnaround"], "p95") for n in numbers], seconds, False),
+        *((f"{r} used", [n["utilisation"].get(r) for n in numbers], None, True) for r in resources),
+        ("Jain's index", [n["jain"] for n in numbers], lambda v: f"{v:.3f}", True),
+        ("distance from fair", [_of(n["fair"], "mean_distance") for n in numbers], None, False),
+        ("tasks put back", [n["tasks"]["evictions"] for n in numbers], lambda v: f"{v:,}", None),
+    ]
+    columns = [column for column in columns if any(v is not None for v in column[1])]
+    if not any(n["tasks"]["evictions"] for n in numbers):
+        columns.pop()
+    cells = [
+        [_shown(value, write, _is_best(values, i, more)) for i, value in enumerate(values)]
+        for _, values, write, more in columns
+    ]
+    heads, names = [column[0] for column in columns], [run.name for run in runs]
+    if len(runs) <= _SIDE_BY_SIDE:  # few runs stand side by side, many below each other
+        rows: list[list[Content]] = [[head, *line] for head, line in zip(heads, cells, strict=True)]
+        return table(["", *names], rows)
+    rows = [[name, *(line[i] for line in cells)] for i, name in enumerate(names)]
+    return table(["run", *heads], rows)
+
+
+def _ratio(jobs: dict[str, int]) -> float | None:
+    return jobs["completed"] / jobs["submitted"] if jobs["submitted"] else None
+
+
+def _of(numbers: dict[str, float] | None, name: str) -> float | None:
+    return None if numbers is None else numbers[name]
+
+
+def _is_best(values: Sequence[Any], i: int, more: bool | None) -> bool:
+    known = [value for value in values if value is not None]
+    if more is None or values[i] is None or len(known) < 2 or max(known) == min(known):
+        return False
+    return bool(values[i] == (max(known) if more else min(known)))
+
+
+def _shown(value: Any, write: Any, best: bool) -> Cell:
+    bold = " best" if best else ""
+    if value is None:
+        return Cell("–", "number")
+    if write is None:
+        return Cell(part_text(value), f"part{bold}", min(max(value, 0.0), 1.0))
+    return Cell(write(value), f"number{bold}")
+
+
+def _starving_table(runs: Sequence[NamedRun]) -> list[str]:
+    """Return the users that wait longest, in all runs side by side."""
+    frame = starving(runs)
+    users = frame["user"].unique(maintain_order=True)
+    found = {(row["run"], row["user"]): row for row in frame.iter_rows(named=True)}
+    rows: list[list[Content]] = []
+    for user in users.head(_MOST_USERS):
+        known = [found.get((run.name, user)) for run in runs[:MOST_LINES]]
+        submitted = max(row["submitted"] for row in known if row is not None)
+        cells: list[Content] = [Cell(user, "wrap"), submitted]
+        for row in known:
+            if row is None:
+                cells += ["", ""]
+                continue
+            waits = seconds(row["mean_waiting"]) if row["started"] else "never started"
+            ratio = row["completion_ratio"]
+            cells += [Cell(waits, "number"), Cell(part_text(ratio), "part", ratio)]
+        rows.append(cells)
+    head = ["user", "tasks"]
+    for run in runs[:MOST_LINES]:
+        head += [f"waits: {run.name}", "done"]
+    more = len(users) - len(rows)
+    note = f"The {len(rows)} of {some(len(users), 'user')} with the longest mean waiting in any run"
+    return [table(head, rows), *([tag("p", f"{note}.", "note")] if more > 0 else [])]
+
+
+def _footer(runs: Sequence[NamedRun]) -> Markup:
+    info = runs[0].result.info
+    version = info["versions"]["drfh"]
+    return tag("p", f"drfh {version}; the page needs no network.", "note")

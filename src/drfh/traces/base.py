@@ -1,0 +1,311 @@
+"""What a format is: a name, a reader with its options, and how to recognise it."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from drfh.errors import InputError, UnknownNameError
+from drfh.files.ledger import Ledger, Oddity, Progress
+from drfh.model.cluster import Cluster
+from drfh.model.jobs import Workload
+from drfh.model.resources import FrozenMap
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = [
+    "SAMPLING",
+    "WINDOW",
+    "Format",
+    "Option",
+    "Reading",
+    "Trace",
+    "read_options",
+    "split_source",
+]
+
+
+Kind = Literal["number", "whole", "choice", "text", "users"]
+_RULES = {
+    "number": "must be a finite number ≥ 0",
+    "whole": "must be a whole number ≥ 0",
+    "text": "must be text",
+    "users": "must be a number of users ≥ 1, or a list of names",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a reader.
+
+    Parameters
+    ----------
+    name, help
+        What it is called, and what it is for.
+    kind
+        What values it takes; ``users`` is a number or names.
+    default
+        None if it may be left out.
+    choices
+        The values of a ``choice``.
+
+    Examples
+    --------
+    >>> option = Option("start", "Skip so many hours.", "number", 0.0)
+    >>> option.read("1.5")
+    1.5
+    >>> option.read(-1)
+    Traceback (most recent call last):
+    drfh.errors.InputError: start must be a finite number ≥ 0, got -1
+    """
+
+    name: str
+    help: str
+    kind: Kind
+    default: Any = None
+    choices: tuple[str, ...] = ()
+
+    def read(self, value: Any) -> Any:
+        """Return a value of the right type; text stands for what it spells."""
+        if value is None and self.default is None:
+            return None
+        if self.kind == "choice":
+            if not isinstance(value, str) or value not in self.choices:
+                raise UnknownNameError(self.name, str(value), self.choices)
+            return value
+        if self.kind == "text":
+            if not isinstance(value, str) or not value:
+                raise self._wrong(value)
+            return value
+        if self.kind == "users":
+            return self._users(value)
+        return self._number(value)
+
+    def _number(self, value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+            raise self._wrong(value)
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            raise self._wrong(value) from None
+        if not 0 <= number < math.inf:
+            raise self._wrong(value)
+        if self.kind == "number":
+            return number
+        if number != int(number) or number >= 2**62:
+            raise self._wrong(value)
+        return int(number)
+
+    def _users(self, value: Any) -> int | tuple[str, ...]:
+        if isinstance(value, str):
+            if value.isascii() and value.isdigit():
+                return self._users(int(value))
+            value = [word.strip() for word in value.split(",")]
+        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**53:
+            return value
+        listed = isinstance(value, Sequence) and len(value) > 0
+        if not listed or not all(isinstance(name, str) and name for name in value):
+            raise self._wrong(value)
+        return tuple(value)
+
+    def _wrong(self, value: Any) -> InputError:
+        return InputError(self.name, _RULES[self.kind], value)
+
+
+#: What part of the time to read.
+WINDOW = (
+    Option("start", "Leave out so many hours at the beginning.", "number", 0.0),
+    Option("hours", "Read so many hours; by default all.", "number"),
+)
+#: What part of the jobs to keep.
+SAMPLING = (
+    Option("users", "Keep so many users, drawn at random, or those named.", "users"),
+    Option("sample", "Keep this part of the jobs, drawn at random.", "number", 1.0),
+    Option("seed", "Start of the draws.", "whole", 0),
+)
+
+
+def read_options(
+    declared: Iterable[Option], given: Mapping[str, Any], *, of: str
+) -> dict[str, Any]:
+    """Return every declared option with its value.
+
+    Parameters
+    ----------
+    declared
+        The options that there are.
+    given
+        Values by name; the rest have their defaults.
+    of
+        Whose options they are, for an error.
+
+    Examples
+    --------
+    >>> read_options(SAMPLING, {"users": "3", "sample": 0.5}, of="swf")
+    {'users': 3, 'sample': 0.5, 'seed': 0}
+    >>> read_options(SAMPLING, {"user": 3}, of="swf")
+    Traceback (most recent call last):
+    drfh.errors.UnknownNameError: option of swf must be one of sample, seed, users \
+(did you mean users?), got 'user'
+    """
+    known = {option.name: option for option in declared}
+    for name in given:
+        if name not in known:
+            raise UnknownNameError(f"option of {of}", name, known)
+    values = {name: o.read(given.get(name, o.default)) for name, o in known.items()}
+    if not 0 < values.get("sample", 1.0) <= 1:
+        raise InputError("sample", "must be a part of all jobs, > 0 and ≤ 1", values["sample"])
+    if values.get("hours") == 0:
+        raise InputError("hours", "must be > 0", 0)
+    return values
+
+
+def split_source(source: str, formats: Collection[str]) -> tuple[str | None, list[str]]:
+    """Return the format (None if it is not said) and the paths.
+
+    A path that exists is taken whole, whatever it contains.
+
+    Parameters
+    ----------
+    source
+        Such as ``google-2011:clusterdata`` or ``slurm:sinfo.json,squeue.json``.
+    formats
+        The names that there are.
+
+    Examples
+    --------
+    >>> split_source("slurm:sinfo.json,squeue.json", ["slurm"])
+    ('slurm', ['sinfo.json', 'squeue.json'])
+    >>> split_source("my-traces/monday", ["slurm"])
+    (None, ['my-traces/monday'])
+    >>> split_source("slrum:sinfo.json", ["slurm"])
+    Traceback (most recent call last):
+    drfh.errors.UnknownNameError: format must be one of slurm (did you mean slurm?), got 'slrum'
+    """
+    if not source:
+        raise InputError("trace", "must be FORMAT:PATH or PATH", source)
+    if _exists(source):
+        return None, [source]
+    word, colon, rest = source.partition(":")
+    name = None
+    if colon and "/" not in word:
+        if word not in formats:
+            raise UnknownNameError("format", word, formats)
+        name, source = word, rest
+    paths = [source] if _exists(source) else [path for path in source.split(",") if path]
+    if not paths:
+        raise InputError("trace", "must name a file or directory after the format", word)
+    return name, paths
+
+
+def _exists(path: str) -> bool:
+    try:
+        return os.path.exists(path)
+    except ValueError:  # a null byte
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a reader of one format returns.
+
+    Parameters
+    ----------
+    cluster, workload
+        The servers at the start; the users, jobs and server events.
+    details
+        One row for each batch of the workload: what the format knows beyond, such as a priority.
+    running
+        Of a snapshot: who holds what where, with the columns user, server and one a resource.
+    window
+        Length of the time that the trace covers, in seconds; None if it has no end of its own.
+    options
+        The options as they were understood, if that is more than what was given.
+    """
+
+    cluster: Cluster
+    workload: Workload
+    details: polars.DataFrame
+    running: polars.DataFrame | None = None
+    window: float | None = None
+    options: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace:
+    """A cluster and a workload, with an account of where they come from.
+
+    It unpacks into the two: ``cluster, workload = drfh.traces.read(…)``.
+
+    Attributes
+    ----------
+    cluster : Cluster
+        The servers at the start.
+    workload : Workload
+        Users, jobs and server events. Times count from the start of the window.
+    details : polars.DataFrame
+        One row for each batch of the workload: what the format knows beyond, such as a priority.
+    running : polars.DataFrame or None
+        Of a snapshot: who holds what where.
+    window : float or None
+        Length of the time that the trace covers, in seconds; None if it has no end of its own.
+    format, source : str
+        Name of the format, and where it was read from.
+    options : mapping
+        Every option of the format with the value it had.
+    counts : mapping
+        Rows read, and what was left out and why.
+    oddities : tuple of Oddity
+        Broken rows by kind.
+    remarks : tuple of str
+        What the data cannot tell, and what was decided for it.
+    """
+
+    format: str
+    source: str
+    cluster: Cluster
+    workload: Workload
+    details: polars.DataFrame
+    running: polars.DataFrame | None = None
+    window: float | None = None
+    options: Mapping[str, Any] = field(default_factory=FrozenMap)
+    counts: Mapping[str, int] = field(default_factory=FrozenMap)
+    oddities: tuple[Oddity, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.cluster, self.workload))
+
+    def __repr__(self) -> str:
+        return f"Trace({self.format}: {self.cluster!r}, {self.workload!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One outside format.
+
+    Parameters
+    ----------
+    title
+        What it is, in a few words.
+    read
+        Takes the paths, the options (each with a value), a ledger, and somebody to tell of
+        progress or None.
+    recognises
+        Whether the paths look like this format; looks at names and first bytes only.
+    options
+        What the reader can be asked for.
+    snapshot
+        Whether it is the state of a live cluster at one instant.
+    """
+
+    title: str
+    read: Callable[[tuple[Path, ...], Mapping[str, Any], Ledger, Progress | None], Reading]
+    recognises: Callable[[tuple[Path, ...]], bool]
+    options: tuple[Option, ...] = ()
+    snapshot: bool = False

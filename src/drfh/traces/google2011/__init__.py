@@ -1,0 +1,1 @@
+"""Reader of Google's cluster trace of 2011."""

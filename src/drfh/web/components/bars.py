@@ -1,0 +1,476 @@
+"""Bars as options for ECharts: no script inside them, and names only as text."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drfh.allocation.problem import Floats, Ints
+from drfh.formatting import amount_text
+from drfh.model.cluster import Cluster
+from drfh.model.resources import some
+from drfh.report.html import part_text
+from drfh.report.style import FONT
+from drfh.web.components.colours import FREE, OTHERS, ink_on
+from drfh.web.live.nodes import amounts_text
+from drfh.web.session.answers import Answer, UserRow
+
+__all__ = [
+    "MOST_USERS",
+    "Stacks",
+    "bars_height",
+    "chosen",
+    "share_options",
+    "shares_height",
+    "stack_options",
+    "stacks",
+]
+
+
+#: Users with a colour of their own.
+MOST_USERS = 8
+# Bars in the picture, and server groups however many resources there are.
+_MOST_BARS, _FEWEST_GROUPS = 36, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Stacks:
+    """Stacked bars: a bar for each server group and resource.
+
+    Attributes
+    ----------
+    groups : tuple of str
+        Server groups, or their sizes; the last one may be the rest of them, joined.
+    notes : tuple of str
+        What a group is made of: ``4 servers``.
+    resources : tuple of str
+        Names of the resources.
+    users : tuple of str
+        Whose tasks have a colour of their own, in the order of listing.
+    others : str
+        All other users, in words; empty if there are none.
+    joined : int
+        How many groups have no bars of their own.
+    capacity : array, groups × resources
+        How much there is.
+    used : array, groups × resources × users
+        How much each holds; the last entry is that of the others, if there are any.
+    """
+
+    groups: tuple[str, ...]
+    notes: tuple[str, ...]
+    resources: tuple[str, ...]
+    users: tuple[str, ...]
+    others: str
+    joined: int
+    capacity: Floats
+    used: Floats
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The users, and then the others."""
+        return (*self.users, self.others) if self.others else self.users
+
+    @property
+    def free(self) -> Floats:
+        """What nobody holds, groups × resources."""
+        left: Floats = np.maximum(self.capacity - self.used.sum(axis=2), 0.0)
+        return np.where(left > 1e-12 * self.capacity, left, 0.0)
+
+    @property
+    def bars(self) -> list[tuple[int, int]]:
+        """Group and resource of each bar, from the top; a group has no bar of what it lacks."""
+        rows, columns = np.nonzero(self.capacity > 0)
+        return list(zip(rows.tolist(), columns.tolist(), strict=True))
+
+
+def chosen(names: Sequence[str], size: Floats, find: str, most: int) -> list[int]:
+    """Return the positions of the largest of those whose names have a text in them, in order.
+
+    Parameters
+    ----------
+    names, size
+        Of what is to be chosen.
+    find
+        What was searched for, upper and lower case alike; several texts with commas between.
+    most
+        How many at most.
+
+    Examples
+    --------
+    >>> chosen(["ann", "bob", "Anton"], np.array([1.0, 3.0, 2.0]), "", 2)
+    [1, 2]
+    >>> chosen(["ann", "bob", "Anton"], np.array([1.0, 3.0, 2.0]), "an", 2)
+    [0, 2]
+    """
+    wanted = [part.strip().casefold() for part in find.split(",") if part.strip()]
+    matching = np.arange(len(names))
+    if wanted:
+        plain = [name.casefold() for name in names]
+        matching = np.array(
+            [i for i, name in enumerate(plain) if any(part in name for part in wanted)],
+            dtype=np.int64,
+        )
+    largest = np.argsort(-size[matching], kind="stable")[:most]
+    return sorted(matching[largest].tolist())
+
+
+def stacks(answer: Answer, find_users: str = "", find_groups: str = "") -> Stacks:
+    """Return the bars for an answer.
+
+    Parameters
+    ----------
+    answer
+        What to show.
+    find_users, find_groups
+        What was searched for; empty: the largest.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> from drfh.web.session.answers import answer_of
+    >>> from drfh.web.session.workbook import Workbook
+    >>> seen = stacks(answer_of(Workbook(load_scenario("paper-two-servers"))))
+    >>> seen.groups, seen.users, seen.used[0].round(3).tolist(), seen.free[0].round(3).tolist()
+    (('high-memory', 'high-cpu'), ('ann', 'bob'), [[2.0, 0.0], [10.0, 0.0]], [0.0, 2.0])
+    """
+    allocation = answer.allocation
+    problem, cluster = allocation.problem, allocation.problem.cluster
+    resources = len(cluster.resources)
+    held = cluster.capacity * cluster.counts[:, None]
+    size = (held / np.where(cluster.totals > 0, cluster.totals, 1.0)).max(axis=1)
+    most_groups = max(_FEWEST_GROUPS, _MOST_BARS // resources)
+    users = chosen(problem.names(), allocation.share_vector, find_users, MOST_USERS)
+    alike = None if find_groups.strip() else _sizes(cluster, most_groups)
+    if alike is not None:
+        names, group_place = alike
+        joined = len(cluster)
+    else:
+        groups = chosen(cluster.names, size, find_groups, most_groups)
+        group_place, joined = _places(len(cluster), groups)
+        names = [*(cluster.names[g] for g in groups), *_rest(joined, "group")]
+    user_place, others = _places(len(problem.users), users)
+    rows, columns = len(names), len(users) + (others > 0)
+    capacity = np.zeros((rows, resources))
+    np.add.at(capacity, group_place, held)
+    used = np.zeros((rows, resources, columns))
+    block, user, tasks = allocation.assignment.entries_of(np.arange(len(problem.blocks)))
+    where = group_place[problem.blocks.group[block]] * columns + user_place[user]
+    for r in range(resources):
+        amount = np.bincount(where, tasks * problem.demand[user, r], minlength=rows * columns)
+        used[:, r] = amount.reshape(rows, columns)
+    counts = np.bincount(group_place, cluster.counts, minlength=rows).astype(np.int64)
+    return Stacks(
+        tuple(names),
+        tuple(some(count, "server") for count in counts.tolist()),
+        tuple(cluster.resources),
+        tuple(problem.users[i].name for i in users),
+        "".join(_rest(others, "user")),
+        joined,
+        capacity,
+        used,
+    )
+
+
+def _sizes(cluster: Cluster, most: int) -> tuple[list[str], Ints] | None:
+    """Return the sizes of servers in order of listing, and the place of every group.
+
+    None if all groups have room, or if there are too many sizes as well.
+    """
+    if len(cluster) <= most:
+        return None
+    sizes, first, place = np.unique(
+        cluster.capacity, axis=0, return_index=True, return_inverse=True
+    )
+    if len(sizes) > most:
+        return None
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    names = [
+        amounts_text(dict(zip(cluster.resources, sizes[i].tolist(), strict=True)))
+        for i in order.tolist()
+    ]
+    return names, rank[place.reshape(-1)]
+
+
+def _places(size: int, chosen: list[int]) -> tuple[Ints, int]:
+    """Return the place of everything, what is not chosen last, and how much that is."""
+    place = np.full(size, len(chosen), dtype=np.int64)
+    place[chosen] = np.arange(len(chosen))
+    return place, size - len(chosen)
+
+
+def _rest(count: int, word: str) -> list[str]:
+    return [f"{count:,} other {word}{'s' * (count != 1)}"] if count else []
+
+
+_ROW, _AXIS = 24, 34  # pixels
+_NARROW = 260  # pixels that a bar has at least: on a telephone
+_LETTER = 8
+_LONGEST_HEAD = 38  # letters that fit over a bar on a telephone
+_NARROWEST, _WIDEST = 48, 132  # pixels for names
+
+
+def bars_height(seen: Stacks) -> int:
+    """Return how high the chart of :func:`stack_options` must be, in pixels."""
+    lines = len(seen.bars) + len({group for group, _ in seen.bars})
+    return _ROW * max(lines, 1) + _AXIS
+
+
+def shares_height(rows: Sequence[UserRow]) -> int:
+    """Return how high the chart of :func:`share_options` must be, in pixels."""
+    return _ROW * max(len(rows), 1) + _AXIS
+
+
+def stack_options(seen: Stacks, colours: Mapping[str, str]) -> dict[str, Any]:
+    """Return stacked bars: under the name of each server group a bar for each resource.
+
+    Parameters
+    ----------
+    seen
+        What to show.
+    colours
+        Of the users.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> from drfh.web.session.answers import answer_of
+    >>> from drfh.web.components.bars import stacks
+    >>> from drfh.web.session.workbook import Workbook
+    >>> seen = stacks(answer_of(Workbook(load_scenario("paper-two-servers"))))
+    >>> options = stack_options(seen, {"ann": "#2d7dc4", "bob": "#e07b00"})
+    >>> [series["name"] for series in options["series"]]
+    ['ann', 'bob', 'free', '']
+    >>> options["series"][0]["data"][1]["value"], options["series"][0]["data"][1]["tooltip"]
+    (100.0, {'formatter': 'ann holds 2 of 2 cpu on high-memory: 100 %'})
+    """
+    labels: list[str] = []
+    # For every line of the picture: a bar, or None for the name of a group.
+    lines: list[tuple[int, int] | None] = []
+    heads: list[dict[str, Any]] = []
+    last = -1
+    for group, resource in seen.bars:
+        if group != last:
+            heads.append(_head(len(lines), seen.groups[group], seen.notes[group]))
+            lines.append(None)
+            labels.append("")
+            last = group
+        lines.append((group, resource))
+        labels.append(seen.resources[resource])
+    left = _names_width(labels)
+    series = []
+    for position, user in enumerate(seen.names):
+        is_rest = position >= len(seen.users)
+        colour = OTHERS if is_rest else colours[user]
+        data: list[Any] = []
+        for line in lines:
+            if line is None:
+                data.append(None)
+                continue
+            amount, there = float(seen.used[line][position]), float(seen.capacity[line])
+            told = f"{user} hold{'' if is_rest and not user.startswith('1 ') else 's'}"
+            data.append(_piece(amount, there, told, seen, line, user, ink_on(colour)))
+        style = {"color": colour}
+        series.append({**_STACKED, "name": user, "itemStyle": style, "data": data})
+    free: list[Any] = []
+    for line in lines:
+        if line is None:
+            free.append(None)
+        else:
+            amount, there = float(seen.free[line]), float(seen.capacity[line])
+            free.append(_piece(amount, there, "free:", seen, line, "free", "currentColor"))
+    dashed = {
+        "color": f"{FREE}22",
+        "borderColor": FREE,
+        "borderType": "dashed",
+        "borderWidth": 1,
+    }
+    series.append({**_STACKED, "name": "free", "itemStyle": dashed, "data": free})
+    series.append({"type": "scatter", "name": "", "symbolSize": 0, "silent": True, "data": heads})
+    return {
+        **_PLAIN,
+        "grid": {"left": left, "right": 18, "top": 0, "bottom": _AXIS - 6},
+        "xAxis": _percent_axis(100.0),
+        "yAxis": _names_axis(labels, left),
+        "series": series,
+        "aria": {"enabled": True, "label": {"description": _summary(seen)}},
+    }
+
+
+def _head(line: int, group: str, note: str) -> dict[str, Any]:
+    """Return the name of a group, inside the picture: there it has the whole width."""
+    room = _LONGEST_HEAD - len(note) - 4
+    name = group if len(group) <= room else f"{group[: room - 1]}…"
+    label = {
+        "show": True,
+        "formatter": _as_label(f"{name}  ({note})"),
+        "position": "right",
+        "distance": 0,
+        "offset": [0, 5],
+        "fontWeight": "bold",
+        "color": "currentColor",
+    }
+    return {"value": [0, line], "label": label, "itemStyle": {"opacity": 1}}
+
+
+def _piece(
+    amount: float,
+    there: float,
+    told: str,
+    seen: Stacks,
+    line: tuple[int, int],
+    name: str,
+    ink: str,
+) -> dict[str, Any]:
+    part = amount / there
+    resource, group = seen.resources[line[1]], seen.groups[line[0]]
+    words = (
+        f"{told} {amount_text(amount)} of {amount_text(there)} {resource} on {group}: "
+        f"{part_text(part)}"
+    )
+    piece: dict[str, Any] = {
+        "value": 100 * part if amount > 0 else None,
+        "tooltip": {"formatter": _as_text(words)},
+    }
+    if part * _NARROW > _LETTER * len(name) + 8:
+        piece["label"] = {"show": True, "formatter": _as_label(name), "color": ink}
+    return piece
+
+
+def share_options(rows: Sequence[UserRow], colours: Mapping[str, str]) -> dict[str, Any]:
+    """Return a bar a user, how much of its dominant resource it has, and a line at its ideal.
+
+    Examples
+    --------
+    >>> row = UserRow("ann", 1.0, None, 10.0, 0.5, 0.5, 0.6, "cpu", None, 10.0, False, "")
+    >>> options = share_options([row], {"ann": "#2d7dc4"})
+    >>> options["series"][0]["data"][0]["tooltip"]
+    {'formatter': 'ann has 50 % of all cpu; the ideal is 60 %'}
+    >>> options["series"][1]["data"]
+    [[60.0, 0]]
+    """
+    bars = []
+    for row in rows:
+        words = (
+            f"{row.user} has {part_text(row.share)} of all {row.dominant}; "
+            f"the ideal is {part_text(row.ideal)}"
+        )
+        bars.append(
+            {
+                "value": 100 * row.share,
+                "itemStyle": {"color": colours.get(row.user, OTHERS)},
+                "tooltip": {"formatter": _as_text(words)},
+            }
+        )
+    ideal = [[100 * row.ideal, position] for position, row in enumerate(rows)]
+    tick = {
+        "type": "scatter",
+        "name": "ideal",
+        "symbol": "rect",
+        "symbolSize": [3, _ROW - 4],
+        "itemStyle": {"color": "currentColor", "opacity": 1},
+        "silent": True,
+        "z": 5,
+        "data": ideal,
+    }
+    names = [row.user for row in rows]
+    most = max((100 * max(row.share, row.ideal) for row in rows), default=0.0)
+    left = _names_width(names)
+    values = {**_names_axis([part_text(row.share) for row in rows], 80), "position": "right"}
+    described = "; ".join(
+        f"{row.user} {part_text(row.share)}, ideal {part_text(row.ideal)}" for row in rows[:20]
+    )
+    return {
+        **_PLAIN,
+        "grid": {"left": left, "right": 62, "top": 0, "bottom": _AXIS - 6},
+        "xAxis": _percent_axis(most),
+        "yAxis": [_names_axis(names, left), values],
+        "series": [{"type": "bar", "name": "share", "barWidth": "70%", "data": bars}, tick],
+        "aria": {"enabled": True, "label": {"description": f"Dominant shares: {described}"}},
+    }
+
+
+_STACKED: dict[str, Any] = {"type": "bar", "stack": "used", "barWidth": "74%"}
+_PLAIN: dict[str, Any] = {
+    "animationDuration": 200,
+    "animationDurationUpdate": 200,
+    "textStyle": {"fontFamily": FONT},
+    "tooltip": {"trigger": "item", "confine": True, "className": "drfh-tip"},
+}
+
+
+def _percent_axis(most: float) -> dict[str, Any]:
+    """Return an axis from 0 up to a number of percent, with four steps or fewer."""
+    step = _step(most)
+    return {
+        "type": "value",
+        "min": 0,
+        "max": step * max(math.ceil(most / step - 1e-9), 1),
+        "interval": step,
+        "axisLabel": {"formatter": "{value} %", "color": "currentColor"},
+        "splitLine": {"lineStyle": {"color": "currentColor", "opacity": 0.15}},
+    }
+
+
+def _step(most: float) -> float:
+    """Return a round number that fits about four times into another.
+
+    Examples
+    --------
+    >>> [_step(most) for most in (100.0, 71.4, 0.3, 0.0)]
+    [25.0, 20.0, 0.1, 25.0]
+    """
+    if most <= 0:
+        return 25.0
+    size = 10.0 ** math.floor(math.log10(most / 4))
+    step = next(size * times for times in (1, 2, 2.5, 5, 10) if most <= 4 * size * times + 1e-12)
+    return float(f"{step:.3g}")
+
+
+def _names_width(labels: list[str]) -> int:
+    longest = max(map(len, labels), default=0)
+    return int(min(max(_LETTER * longest + 24, _NARROWEST), _WIDEST))
+
+
+def _names_axis(labels: list[str], width: int) -> dict[str, Any]:
+    return {
+        "type": "category",
+        "inverse": True,
+        "data": labels,
+        "axisTick": {"show": False},
+        "axisLine": {"show": False},
+        "axisLabel": {
+            "color": "currentColor",
+            "interval": 0,
+            "width": width - 12,
+            "overflow": "truncate",
+            "fontSize": 13,
+        },
+    }
+
+
+def _as_text(words: str) -> str:
+    """Return text for a tooltip, which is HTML and has places for values in braces."""
+    return html.escape(words).replace("{", "&#123;").replace("}", "&#125;")
+
+
+def _as_label(words: str) -> str:
+    """Return text for a label: braces would be a place for a value, and a bar a style."""
+    return words.replace("{", "(").replace("}", ")")
+
+
+def _summary(seen: Stacks) -> str:
+    """Return the picture in words, for those who do not see it: the tables have the rest."""
+    parts = []
+    for line in seen.bars[:12]:
+        part = 1 - float(seen.free[line]) / float(seen.capacity[line])
+        parts.append(f"{seen.resources[line[1]]} of {seen.groups[line[0]]} {part_text(part)}")
+    more = "" if len(seen.bars) <= 12 else ", and more in the table"
+    return f"How full the servers are: {', '.join(parts)}{more}"

@@ -1,0 +1,42 @@
+"""A slider over the steps of a film."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nicegui.element import Element
+from nicegui.events import GenericEventArguments
+
+__all__ = ["Slide"]
+
+
+class Slide(Element, component="../assets/slider.js"):
+    """A slider in the browser: the mouse, arrow keys, Home and End move it.
+
+    Parameters
+    ----------
+    moved
+        Called with the step that somebody moved it to; then :meth:`set` must be called.
+    """
+
+    def __init__(self, moved: Callable[[int], None]) -> None:
+        super().__init__()
+        self._moved_to = moved
+        self._at, self._last, self._words, self._turn = 0, 1, "", 0
+        self.on("ready", self._send)
+        self.on("move", self._moved)
+
+    def set(self, at: int, last: int, words: str) -> None:
+        """Show a step, of how many, and what it is in words."""
+        self._at, self._last, self._words = at, last, words
+        self._send()
+
+    def _send(self) -> None:
+        self.run_method("set", self._at, self._last, self._words, self._turn)
+
+    def _moved(self, event: GenericEventArguments) -> None:
+        news = event.args if isinstance(event.args, dict) else {}
+        at, turn = news.get("at"), news.get("turn")
+        if isinstance(at, int) and isinstance(turn, int):
+            self._turn = turn
+            self._moved_to(min(max(at, 0), self._last))

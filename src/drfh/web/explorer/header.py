@@ -1,0 +1,164 @@
+"""The top of the explorer: which scenario, which mechanism, how sure; undo, redo, share, light."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nicegui import ui
+
+from drfh.auditor.comparison import WHOLE_TASKS
+from drfh.files import shipped_scenarios
+from drfh.web.session.comparison import COMPARED
+from drfh.web.session.open_file import scenario_files
+from drfh.web.session.solver import solved_words
+
+if TYPE_CHECKING:
+    from drfh.web.explorer.page import Explorer
+
+__all__ = ["FIRST", "Examples", "Header"]
+
+#: What greets a newcomer.
+FIRST = "paper-two-servers"
+
+#: Scenarios that are one click away: name → a few words.
+EXAMPLES: dict[str, str] = {
+    "paper-two-servers": "Two servers",
+    "paper-two-servers-weighted": "Weights 2 and 1",
+    "paper-two-servers-finite": "Few tasks",
+    "paper-dynamic": "100 servers",
+    "google-2011": "Google's cluster",
+    "three-resources": "Three resources",
+    "gpu-cluster": "GPUs",
+}
+
+
+def icon_button(icon: str, label: str, testid: str, clicked: Any) -> ui.button:
+    """Return a small button with an icon, and its label for who cannot see that."""
+    button = ui.button(icon=icon, on_click=clicked).classes("bare")
+    button.props(f'flat dense round data-testid={testid} aria-label="{label}"')
+    with button:
+        ui.tooltip(label)
+    return button
+
+
+class Header:
+    """The bar at the top.
+
+    Parameters
+    ----------
+    page
+        Whose top it is.
+    """
+
+    def __init__(self, page: Explorer) -> None:
+        self.page = page
+        self._quiet = False
+        with ui.element("header").classes("top"), ui.element("div").classes("top-inner"):
+            ui.html('<a class="brand" href="/">drfh</a>', sanitize=False)
+            self.scenario = ui.select({}, label="scenario", on_change=self._scenario)
+            self.scenario.props("dense outlined options-dense data-testid=scenario")
+            self.mechanism = ui.select({}, label="mechanism", on_change=self._mechanism)
+            self.mechanism.props("dense outlined options-dense data-testid=mechanism")
+            self.solved = ui.label().classes("solved")
+            self.solved.props("role=status aria-live=polite data-testid=solved")
+            ui.element("div").classes("spring")
+            with ui.element("div").classes("tools"):
+                self.undo = icon_button("undo", "undo", "undo", page.undo_clicked)
+                self.redo = icon_button("redo", "redo", "redo", page.redo_clicked)
+                icon_button("upload_file", "open a file", "open-file", page.files.pick)
+                icon_button("link", "share", "share", page.share)
+                self.light = icon_button("dark_mode", "light or dark", "scheme", None)
+                # The browser knows how it looks now, the page perhaps not yet.
+                self.light.on(
+                    "click",
+                    lambda event: page.flip_scheme(dark=bool(event.args)),
+                    js_handler="() => emit(Quasar.Dark.isActive)",
+                )
+
+    def show(self) -> None:
+        """Show the state of the page."""
+        page = self.page
+        self._quiet = True
+        try:
+            own = page.shipped_name
+            names = shipped_titles() | {
+                f"file:{name}": name for name in scenario_files(page.folder)
+            }
+            if not own:
+                names = {"": page.book.title or "untitled"} | names
+            _offer(self.scenario, names, own)
+            _offer(self.mechanism, mechanisms(page.mechanism), page.mechanism)
+        finally:
+            self._quiet = False
+        self.undo.set_enabled(bool(page.book.steps))
+        self.redo.set_enabled(bool(page.book.undone))
+        words, good = page.stale, False
+        if not words:
+            words, good = solved_words(page.answer), page.answer.proven
+        self.solved.set_text(words)
+        classes = "solved" + " proven" * good + " stale" * bool(page.stale)
+        if " ".join(self.solved.classes) != classes:
+            self.solved.classes(replace=classes)
+
+    def _scenario(self, event: Any) -> None:
+        if not self._quiet and event.value:
+            self.page.open_named(str(event.value).removeprefix("file:"))
+
+    def _mechanism(self, event: Any) -> None:
+        if not self._quiet and event.value:
+            self.page.choose_mechanism(str(event.value))
+
+
+def _offer(select: ui.select, options: dict[str, str], value: str) -> None:
+    """Set what can be chosen and what is: nothing is sent that is there already."""
+    if select.options != options or select.value != value:
+        select.set_options(options, value=value)
+
+
+class Examples:
+    """Scenarios that are one click away.
+
+    Parameters
+    ----------
+    page
+        Where they are opened.
+    """
+
+    def __init__(self, page: Explorer) -> None:
+        self.page = page
+        self._buttons: dict[str, ui.button] = {}
+        with ui.element("nav").classes("examples").props('aria-label="examples"'):
+            for name, words in EXAMPLES.items():
+                button = ui.button(words, on_click=lambda name=name: page.open_named(name))
+                button.props(f"flat dense no-caps data-testid=example-{name}")
+                self._buttons[name] = button
+
+    def show(self) -> None:
+        """Mark the one that is open."""
+        for name, button in self._buttons.items():
+            if (name == self.page.shipped_name) != ("chosen" in button.classes):
+                button.classes(toggle="chosen")
+
+
+_TITLES: dict[str, str] = {}
+
+
+def shipped_titles() -> dict[str, str]:
+    """Return name and title of what is shipped: what is one click away comes first."""
+    if not _TITLES:
+        titles = shipped_scenarios()
+        _TITLES.update({name: titles[name] for name in [*EXAMPLES, *titles]})
+    return _TITLES
+
+
+def mechanisms(chosen: str) -> dict[str, str]:
+    """Return the mechanisms to choose from, in a few words each.
+
+    Examples
+    --------
+    >>> mechanisms("max-min:cpu")["max-min:cpu"]
+    'max-min:cpu'
+    """
+    listed = {name: f"{name}: {words}" for name, words in COMPARED.items()}
+    listed[WHOLE_TASKS] = f"{WHOLE_TASKS}: DRFH with whole tasks"
+    return listed if chosen in listed else {chosen: chosen, **listed}

@@ -1,0 +1,374 @@
+"""The what-if explorer: a page with a scenario, its answer, and panels that show and change it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlencode
+
+from nicegui import ui
+
+from drfh.errors import DrfhError
+from drfh.model.scenario import Scenario
+from drfh.web.components.background import Jobs
+from drfh.web.components.panel import Panel
+from drfh.web.explorer.header import FIRST, Examples, Header
+from drfh.web.explorer.style import EXPLORER_SCRIPT, EXPLORER_STYLE
+from drfh.web.explorer.transfer import Files, ShareDialog
+from drfh.web.session.answers import Answer, answer_of, own_mechanism
+from drfh.web.session.open_file import is_quick_to_open, open_named
+from drfh.web.session.session import Desk
+from drfh.web.session.share_links import book_of, link_of
+from drfh.web.session.workbook import Workbook, base_of
+
+if TYPE_CHECKING:
+    from drfh.traces import Trace
+
+__all__ = ["PANELS", "Explorer", "Start", "explorer_page"]
+
+T = TypeVar("T")
+
+#: The panels, in the order of their tabs: module and class.
+PANELS: tuple[tuple[str, str], ...] = (
+    ("drfh.web.explorer.panels.tables", "TablesPanel"),
+    ("drfh.web.explorer.panels.shares", "SharesPanel"),
+    ("drfh.web.explorer.panels.compare", "ComparePanel"),
+    ("drfh.web.explorer.panels.report_card", "CardPanel"),
+    ("drfh.web.explorer.panels.whatif", "WhatIfPanel"),
+    ("drfh.web.play.panel", "PlayPanel"),
+    ("drfh.web.runs.panel", "RunsPanel"),
+)
+
+# The address follows the page, but not at every key.
+_ADDRESS_DELAY = 0.4
+_SCHEME = "drfh_scheme"
+_READY = "document.body.dataset.ready = 'yes', Quasar.Dark.isActive"
+
+
+@dataclass(frozen=True)
+class Start:
+    """What pages begin with, the same for all.
+
+    Attributes
+    ----------
+    scenario : Scenario or None
+        What is open; by default an example of the paper.
+    folder : Path or None
+        The only place whose files may be opened.
+    run : Path or None
+        A run directory to show.
+    trace : Trace or None
+        What the scenario was made of.
+    panel : str
+        Name of the panel that is open.
+    """
+
+    scenario: Scenario | None = None
+    folder: Path | None = None
+    run: Path | None = None
+    trace: Trace | None = None
+    panel: str = ""
+
+
+def panel_classes() -> list[Callable[[], Panel]]:
+    """Return the classes of the panels that are installed."""
+    return [getattr(import_module(m), c) for m, c in PANELS if find_spec(m) is not None]
+
+
+def explorer_page(start: Start) -> Callable[..., None]:
+    """Return what builds the page for one browser tab, for :class:`drfh.web.server.app.Site`."""
+    # Imported and warm before somebody waits for it.
+    panel_classes()
+    answer_of(Workbook(base_of(FIRST)))
+    Workbook(start.scenario or base_of(FIRST))
+    if start.run is not None:
+        from drfh.web.runs.figures import begin
+
+        begin()
+
+    def page(s: str = "", m: str = "", open: str = "", panel: str = "") -> None:  # noqa: A002
+        Explorer(start, link=s, mechanism=m, name=open, panel=panel).build()
+
+    return page
+
+
+class Explorer(Desk):
+    """One page: what it shows is its own.
+
+    See :class:`drfh.web.components.panel.Page` for what panels ask.
+
+    Parameters
+    ----------
+    start
+        What it begins with.
+    link, mechanism, name, panel
+        What the address asks for: a shared link, a mechanism, a shipped scenario or file of the
+        folder, a panel. What cannot be had is said at the top.
+    """
+
+    def __init__(
+        self, start: Start, *, link: str = "", mechanism: str = "", name: str = "", panel: str = ""
+    ) -> None:
+        book, self._wrong = Workbook(start.scenario or base_of(FIRST)), ""
+        self._later = "" if link or is_quick_to_open(name, start.folder) else name
+        try:
+            if link:
+                book = book_of(link)
+            elif name and not self._later:
+                book = open_named(name, start.folder)
+        except DrfhError as error:
+            self._wrong = f"{error}. This is {book.title or 'the first scenario'} instead."
+        super().__init__(book, mechanism)
+        self.folder, self.run, self.trace = start.folder, start.run, start.trace
+        self.dark = False
+        self._wanted = panel or start.panel
+        self._panels: dict[str, Panel] = {}
+        self._places: dict[str, ui.element] = {}
+        self._shown: dict[str, tuple[Answer, bool]] = {}
+        self._visible = ""
+        self._warned: Workbook | None = None
+        self._address: asyncio.TimerHandle | None = None
+
+    # Building
+
+    def build(self) -> None:
+        """Make the page."""
+        self._client = ui.context.client
+        ui.add_css(EXPLORER_STYLE)
+        ui.add_body_html(f"<script>{EXPLORER_SCRIPT}</script>")
+        self._build_scheme()
+        self.files = Files(self)
+        self._header = Header(self)
+        with ui.element("div").classes("explorer") as main:  # inside <main>, which is Quasar's
+            self._examples = Examples(self)
+            self._trouble = ui.element("div").classes("trouble").props("role=alert")
+            self._trouble.props("data-testid=trouble").set_visibility(False)
+            self._jobs = Jobs(self.say, self.stopped)
+            with ui.element("h1").props("data-testid=title"):
+                self._title = ui.label()
+            self._about = ui.label().classes("about")
+            self._build_tabs()
+        ui.skip_link(target=main)
+        ui.on("drfh-undo", self.undo_clicked)
+        ui.on("drfh-redo", self.redo_clicked)
+        self._client.on_exception(self._failed)
+        try:
+            self.solve()
+        except DrfhError as error:
+            self._wrong = f"{self._wrong} {error}".strip()
+            self.book, self.mechanism = Workbook(base_of(FIRST)), "drfh"
+            self.solve()
+        if self._wrong:
+            self.complain(self._wrong)
+        if self._later:
+            self.open_named(self._later)
+
+    def _build_scheme(self) -> None:
+        client = self._client
+        request = client.request
+        self._origin = f"{request.url.scheme}://{request.headers.get('host', '')}"
+        chosen = request.cookies.get(_SCHEME)
+        self._scheme = ui.dark_mode({"dark": True, "light": False}.get(chosen or ""))
+        self.dark = chosen == "dark"
+
+        async def ask() -> None:
+            # What is set while the page is built goes out before this: from now on it is quiet.
+            dark = await client.run_javascript(_READY, timeout=10)
+            if chosen not in ("dark", "light"):
+                self._set_dark(bool(dark))
+
+        client.on_connect(ask)
+
+    def _build_tabs(self) -> None:
+        made = [panel() for panel in panel_classes()]
+        self._panels = {panel.name: panel for panel in made}
+        self._visible = self._wanted if self._wanted in self._panels else made[0].name
+        self._tabs = ui.tabs(on_change=lambda event: self.open(str(event.value)))
+        self._tabs.props("no-caps inline-label align=left outside-arrows mobile-arrows")
+        self._tabs.props('aria-label="views"')
+        with self._tabs:
+            for panel in made:
+                tab = ui.tab(panel.name, label=panel.title, icon=panel.icon)
+                tab.props(f"data-testid=tab-{panel.name}")
+        with ui.tab_panels(self._tabs, animated=False):
+            for panel in made:
+                self._places[panel.name] = ui.tab_panel(panel.name)
+        self._tabs.set_value(self._visible)
+
+    # What panels ask
+
+    def open(self, panel: str) -> None:
+        """Go to another panel, by its name."""
+        if panel not in self._panels:
+            return
+        self._visible = panel
+        if self._tabs.value != panel:
+            self._tabs.set_value(panel)  # comes back here
+            return
+        self._show_panel()
+        self._later_address()
+
+    def say(self, words: str, kind: str = "info") -> None:
+        """Show a line for a moment; kind is info, positive, warning or negative."""
+        with self._client:
+            ui.notify(words, type=kind, position="bottom", multi_line=True)  # type: ignore[arg-type]
+
+    def background(
+        self,
+        work: Callable[[], T],
+        then: Callable[[T], Any],
+        label: str,
+        when_dropped: Callable[[], None] = lambda: None,
+    ) -> Callable[[], None]:
+        """Do work in a thread and hand over what it returns, unless the page is gone by then."""
+        return self._jobs.start(work, then, label, when_dropped)
+
+    # Clicks
+
+    def undo_clicked(self) -> None:
+        """Take back what was refused and still stands in a cell; else the last step."""
+        forget = getattr(self._panels[self._visible], "forget_refused", None)
+        if forget is not None and forget():
+            return
+        if self.book.steps:
+            self.attempt(self.undo)
+
+    def redo_clicked(self) -> None:
+        """Make again what was taken back, if there is anything."""
+        if self.book.undone:
+            self.attempt(self.redo)
+
+    def open_named(self, name: str) -> None:
+        """Open a shipped scenario, or a file of the folder."""
+
+        def work() -> Workbook | DrfhError:
+            try:
+                return open_named(name, self.folder)
+            except DrfhError as error:
+                return error
+
+        def opened(found: Workbook | DrfhError) -> None:
+            if isinstance(found, DrfhError):
+                self.say(str(found), "negative")
+            if isinstance(found, DrfhError) or not self.attempt(lambda: self.load(found)):
+                self._header.show()
+
+        if is_quick_to_open(name, self.folder):
+            opened(work())
+        elif not self.attempt(lambda: self.background(work, opened, f"opening {name[:100]}")):
+            self._header.show()
+
+    def share(self) -> None:
+        """Show the link to what is on the page."""
+        ShareDialog(self).open()
+
+    def complain(self, words: str) -> None:
+        """Say what went wrong at the top, until somebody has read it."""
+        self._trouble.clear()
+        with self._trouble:
+            ui.label(words)
+            close = ui.button(icon="close")
+            close.on_click(lambda: self._trouble.set_visibility(False))
+            close.props('flat dense round size=sm aria-label="close"')
+        self._trouble.set_visibility(True)
+
+    def flip_scheme(self, *, dark: bool) -> None:
+        """Make the page dark if it is light, and light if it is dark now."""
+        name = "light" if dark else "dark"
+        self._scheme.value = name == "dark"
+        cookie = f"{_SCHEME}={name}; path=/; max-age=31536000; samesite=lax"
+        ui.run_javascript(f"document.cookie = '{cookie}'")
+        self._set_dark(name == "dark")
+
+    def _set_dark(self, dark: bool) -> None:
+        if dark != self.dark:
+            self.dark = dark
+            self._show_panel()
+
+    # Showing
+
+    def changed(self) -> None:
+        """Show the book, and the answer if there is one."""
+        with self._client:  # what was clicked may be gone by now
+            self._header.show()
+            self._examples.show()
+            self._show_panel()
+            self._later_address()
+
+    def _show_panel(self) -> None:
+        """Show the answer in the panel that is seen; the others follow when they are."""
+        name = self._visible
+        self._show_title()
+        if not self.has_answer or self._shown.get(name) == (self.answer, self.dark):
+            return
+        with self._places[name]:
+            try:
+                if name not in self._shown:
+                    self._panels[name].build(self)
+                self._shown[name] = self.answer, self.dark
+                self._panels[name].show(self.answer)
+            except Exception as error:  # one panel that fails must not take the others along
+                self._failed(error)
+
+    def _show_title(self) -> None:
+        """Say what the panel is about: the scenario, or runs, which have nothing to do with it."""
+        title, about = self.book.title or "A scenario without a title", self.book.base.description
+        if self._visible == "runs":
+            title, about = "Runs", ""
+        self._title.set_text(title)
+        self._about.set_text(" ".join(about.split()))
+
+    def _failed(self, error: Exception) -> None:
+        """Say that something failed that must not; the log has the rest."""
+        if isinstance(error, DrfhError):
+            self.say(str(error), "negative")
+            return
+        logging.getLogger("drfh").error("the page failed", exc_info=error)
+        self.say(f"internal error: {type(error).__name__}: {error}", "negative")
+
+    # The address
+
+    def link(self) -> str | None:
+        """Return a link to what is on the page; None if it would be too long."""
+        text = link_of(self.book)
+        if text is None:
+            return None
+        return f"{self._origin}/?{urlencode({'s': text} | self._view())}"
+
+    def _view(self) -> dict[str, str]:
+        """Return what the address says beside the scenario."""
+        view = {}
+        if self.mechanism != own_mechanism(self.book.scenario):
+            view["m"] = self.mechanism
+        if self._visible != next(iter(self._panels)):
+            view["panel"] = self._visible
+        return view
+
+    def _own_address(self) -> str:
+        """Return the address that leads back to what is on the page."""
+        query = {}
+        if self.shipped_name and not (self.book.steps or self.book.undone):
+            query["open"] = self.shipped_name
+        elif (text := link_of(self.book)) is not None:
+            query["s"] = text
+        elif self.book.steps and self._warned is not self.book:
+            self._warned = self.book
+            self.say("Too much for the address: to keep this, save it under What if.", "warning")
+        return f"/?{urlencode(query | self._view())}"
+
+    def _later_address(self) -> None:
+        if self._address is not None:
+            self._address.cancel()
+
+        def put() -> None:
+            if not self._client.is_deleted:
+                with self._client:
+                    ui.navigate.history.replace(self._own_address())
+
+        self._address = asyncio.get_running_loop().call_later(_ADDRESS_DELAY, put)

@@ -1,0 +1,384 @@
+"""The panel "Report card": what the auditor finds, and each failure one click away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from drfh.auditor import PROPERTIES, Finding, Report
+from drfh.errors import DrfhError
+from drfh.model.resources import some
+from drfh.model.scenario import Scenario
+from drfh.report.html import Content, Markup, join, mark, number_text, part_text, table, tag
+from drfh.report.pages.audit import audit_headline, before_after, found_words, legend
+from drfh.web.components.colours import PANEL_STYLE
+from drfh.web.components.progress import Tell, Working
+from drfh.web.session.answers import Answer, changes
+from drfh.web.session.report_card import card, case_book, steps_of
+from drfh.web.session.steps import Lie, Step
+
+if TYPE_CHECKING:
+    from nicegui import ui
+
+    from drfh.web.components.panel import Page
+
+__all__ = ["CardPanel", "CaseDialog", "case_words", "seen_words"]
+
+
+_MOST_ROWS = 20
+_MOST_STEPS = 8
+
+
+class CaseDialog:
+    """A dialog that explains a finding, and applies its case.
+
+    Parameters
+    ----------
+    page
+        Where the case is applied.
+    """
+
+    def __init__(self, page: Page) -> None:
+        from nicegui import ui
+
+        self._page = page
+        # What was applied and has no answer yet: the finding, the answer before, how many steps.
+        self._waiting: tuple[Finding, Answer, int] | None = None
+        with ui.dialog() as self._dialog, ui.card().classes("drfh-case") as self._card:
+            self._card.props("data-testid=case role=document")
+        self._dialog.props('aria-label="A case that shows it"')
+        ui.add_css(_STYLE)
+
+    def open(self, finding: Finding, answer: Answer) -> None:
+        """Explain a finding of the report card of an answer."""
+        from nicegui import ui
+
+        steps = steps_of(finding, answer.scenario)
+        self._card.clear()
+        with self._card, ui.element("div").classes("drfh-panel"):
+            ui.html(case_words(finding, answer.scenario, steps), sanitize=False)
+            with ui.element("div").classes("tools end"):
+                self._button("Close", "case-close", self._dialog.close, quiet=True)
+                if steps:
+                    lie = any(isinstance(step, Lie) for step in steps)
+                    label = "Apply this lie and see" if lie else "Apply this and see"
+                    self._button(label, "case-apply", lambda: self._apply(finding, answer, steps))
+                elif not _same(finding, answer.scenario):
+                    self._button("Open this case", "case-open", lambda: self._load(finding, answer))
+        self._dialog.open()
+
+    def _button(self, label: str, name: str, act: object, *, quiet: bool = False) -> None:
+        from nicegui import ui
+
+        button = ui.button(label, on_click=act)  # type: ignore[arg-type]
+        button.props(f"no-caps data-testid={name}" + (" flat" if quiet else ""))
+
+    def _apply(self, finding: Finding, answer: Answer, steps: list[Step]) -> None:
+        if self._page.answer is not answer:
+            self._page.say("The scenario has changed since: look at the new card.", "warning")
+            self._dialog.close()
+            return
+        self._waiting = finding, answer, len(steps)
+        try:
+            self._page.do(*steps)  # quick answers are shown before it returns
+        except DrfhError as error:
+            self._waiting = None
+            self._page.say(str(error), "negative")
+            return
+        if self._waiting is not None:
+            words = tag("p", "The page is solving …", "note")
+            self._show(join([tag("h2", f"{finding.name}: applied"), words]), len(steps))
+
+    def answered(self, answer: Answer) -> None:
+        """Show what an applied case does, now that there is an answer to it."""
+        if self._waiting is None:
+            return
+        finding, before, steps = self._waiting
+        self._waiting = None
+        if answer.mechanism == before.mechanism:
+            self._show(seen_words(finding, before, answer), steps)
+
+    def _show(self, words: Markup, steps: int) -> None:
+        from nicegui import ui
+
+        def back() -> None:
+            self._waiting = None
+            self._dialog.close()
+            self._page.undo(steps)
+
+        self._card.clear()
+        with self._card, ui.element("div").classes("drfh-panel"):
+            ui.html(words, sanitize=False)
+            with ui.element("div").classes("tools end"):
+                self._button("Take it back", "case-undo", back, quiet=True)
+                self._button("Keep it", "case-keep", self._dialog.close)
+
+    def _load(self, finding: Finding, answer: Answer) -> None:
+        book = case_book(finding)
+        if book is not None:
+            self._dialog.close()
+            try:
+                self._page.load(book, answer.mechanism)
+            except DrfhError as error:
+                self._page.say(str(error), "negative")
+
+
+_STYLE = (
+    ".drfh-case { width: 46rem; max-width: 95vw; }\n"
+    ".q-dialog .drfh-panel { overflow-wrap: anywhere; }"
+)
+
+
+def _same(finding: Finding, scenario: Scenario) -> bool:
+    """Return whether a case is the scenario as it is."""
+    if finding.counterexample is None:
+        return True
+    case = finding.counterexample.scenario
+    return (case.cluster, case.users) == (scenario.cluster, scenario.users)
+
+
+def case_words(finding: Finding, scenario: Scenario, steps: list[Step]) -> Markup:
+    """Return a counterexample in words: what it shows, the numbers, and how to get there.
+
+    Parameters
+    ----------
+    finding
+        With a counterexample.
+    scenario
+        What was audited.
+    steps
+        From there to the case.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> from drfh.auditor import audit
+    >>> scenario = load_scenario("claim-b-user-leaves")
+    >>> finding = audit(scenario, properties=["population-monotone"])["population-monotone"]
+    >>> "<li>b leaves</li>" in case_words(finding, scenario, steps_of(finding, scenario))
+    True
+    """
+    example = finding.counterexample
+    title = PROPERTIES[finding.name].title if finding.name in PROPERTIES else ""
+    parts = [tag("h2", f"{finding.name}: {title}" if title else finding.name)]
+    if example is None:
+        return join([*parts, tag("p", finding.text)])
+    parts.append(tag("p", example.story))
+    if finding.text.partition(" (")[0] not in example.story:
+        parts.append(tag("p", finding.text))
+    if finding.verdict == "fails":
+        parts.append(tag("p", f"It fails by {part_text(finding.amount)}.", "note"))
+    if example.before or example.after:
+        parts.append(before_after(finding.name, example))
+    if steps:
+        listed = [tag("li", step.text) for step in steps[:_MOST_STEPS]]
+        if len(steps) > _MOST_STEPS:
+            listed.append(tag("li", f"and {len(steps) - _MOST_STEPS} more"))
+        parts += [tag("p", "To see it, from the scenario as it is:"), tag("ul", join(listed))]
+        if any(isinstance(step, Lie) for step in steps):
+            words = "Nothing else changes: what the user really needs stays what it was."
+            parts.append(tag("p", words, "note"))
+    elif _same(finding, scenario):
+        words = "Nothing needs to change: this is the scenario as it is, and its numbers as shown."
+        parts.append(tag("p", words, "note"))
+    else:
+        words = "It is a scenario of its own. Opening it leaves yours: save or share that first."
+        parts.append(tag("p", words, "note"))
+    return join(parts, "\n")
+
+
+def seen_words(finding: Finding, before: Answer, after: Answer) -> Markup:
+    """Return what a case does once it is applied, beside what the auditor said.
+
+    Parameters
+    ----------
+    finding
+        What the auditor found.
+    before, after
+        Answers without and with the case.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> from drfh.auditor import audit
+    >>> from drfh.web.session.answers import answer_of
+    >>> from drfh.web.session.workbook import Workbook
+    >>> book = Workbook(load_scenario("claim-b-user-leaves"))
+    >>> before = answer_of(book)
+    >>> finding = audit(book.scenario, properties=["population-monotone"])["population-monotone"]
+    >>> for step in steps_of(finding, book.scenario):
+    ...     book.do(step)
+    >>> "The auditor was right" in seen_words(finding, before, answer_of(book))
+    True
+    """
+    example = finding.counterexample
+    said = {} if example is None else example.after
+    rows: list[list[Content]] = []
+    right = bool(said)
+    moved = changes(before, after)
+    now = {row.user: row.tasks_after for row in moved if row.tasks_after is not None}
+    if finding.name == "split-proof":  # what two users have is told of the one that they are
+        new = [user for user in now if user not in before.allocation.tasks]
+        said = {", ".join([user, *new]): tasks for user, tasks in said.items()}
+        for pair in said:
+            now[pair] = sum(now.pop(user) for user in [pair.partition(", ")[0], *new])
+    old = {row.user: row.tasks_before for row in moved}
+    for user in sorted(now, key=lambda name: name not in said)[:_MOST_ROWS]:
+        was = old.get(user.partition(", ")[0])
+        told = said.get(user)
+        if told is not None:
+            right = right and abs(told - now[user]) <= 1e-3 * max(abs(told), 1e-9)
+        rows.append([user, was, told, now[user], _moved(was, now[user])])
+    parts = [tag("h2", f"{finding.name}: applied")]
+    if right:
+        parts.append(tag("p", Markup("✔ The auditor was right."), "mark holds"))
+    head = ["tasks of", "before", "the auditor said", "now", "change"]
+    parts.append(table(head, rows, "cards labelled"))
+    if after.truths:
+        words = f"Tasks of {', '.join(after.truths)}: those that it can really run."
+        parts.append(tag("p", words, "note"))
+    more = len(now) - _MOST_ROWS
+    if more > 0:
+        parts.append(tag("p", f"… and {more:,} more users", "note"))
+    return join(parts, "\n")
+
+
+def _moved(was: float | None, now: float) -> str:
+    if was is None:
+        return "new"
+    apart = now - was
+    if abs(apart) <= 1e-6 * max(abs(was), abs(now), 1e-12):
+        return "="
+    return f"{'▲ +' if apart > 0 else '▼ −'}{number_text(abs(apart))}"
+
+
+#: Users times server groups, up to which the audit starts by itself.
+SMALL = 2_000
+
+
+class CardPanel:
+    """The auditor's report card, the worst first.
+
+    Attributes
+    ----------
+    name, title, icon : str
+        See :class:`drfh.web.components.panel.Panel`.
+    """
+
+    name = "card"
+    title = "Report card"
+    icon = "fact_check"
+
+    _working: Working
+    _dialog: CaseDialog
+    _start: ui.button
+    _headline: ui.html
+    _list: ui.element
+
+    def __init__(self) -> None:
+        self._answer: Answer | None = None
+        # What is on the page, and for which answer.
+        self._report: Report | None = None
+        self._report_of: Answer | None = None
+
+    def build(self, page: Page) -> None:
+        """Make its elements."""
+        from nicegui import ui
+
+        ui.add_css(PANEL_STYLE)
+        with ui.element("section").classes("drfh-panel").props('aria-label="Report card"'):
+            self._headline = ui.html("", sanitize=False).props(
+                "data-testid=card-headline aria-live=polite"
+            )
+            self._start = ui.button("Audit", on_click=self._audit)
+            self._start.props("no-caps data-testid=card-start")
+            self._working = Working(page, "card", self._offer)
+            self._list = ui.element("div").props("role=list data-testid=card-list")
+            ui.html(legend(), sanitize=False)
+        self._start.set_visibility(False)
+        self._dialog = CaseDialog(page)
+
+    def show(self, answer: Answer) -> None:
+        """Audit an answer; a large one waits for a click."""
+        if self._answer is answer:
+            return
+        self._answer = answer
+        self._dialog.answered(answer)
+        self._list.classes(add="stale")
+        if len(answer.scenario.users) * len(answer.scenario.cluster) <= SMALL:
+            self._audit()
+        else:
+            self._working.stop()
+            self._offer()
+
+    def _offer(self) -> None:
+        self._start.set_visibility(True)
+        if self._answer is not None:
+            users, cluster = self._answer.scenario.users, self._answer.scenario.cluster
+            words = f"{some(len(users), 'user')}, {some(len(cluster), 'server group')}: an audit "
+            words += "searches for lies and other cases, which takes a while and can be stopped."
+            self._headline.set_content(tag("p", words, "note"))
+
+    def _audit(self) -> None:
+        if self._answer is None:
+            return
+        answer = self._answer
+        self._start.set_visibility(False)
+        order = {name: position for position, name in enumerate(PROPERTIES)}
+
+        def work(tell: Tell) -> Report:
+            def progress(name: str, part: float) -> None:
+                done = order[name]
+                tell(f"{name}: {done + 1} of {len(order)} properties", (done + part) / len(order))
+
+            return card(answer, progress=progress)
+
+        def then(report: Report | None, why_not: str) -> None:
+            if report is None:
+                self._offer()
+                self._headline.set_content(tag("p", f"✘ {why_not}", "mark fails"))
+                return
+            self._report, self._report_of = report, answer
+            self._draw(report, answer)
+
+        self._working.start(work, then, "auditing")
+
+    def _draw(self, report: Report, answer: Answer) -> None:
+        parts = [tag("p", audit_headline(report), "headline")]
+        told = f"{report.subject}, audited in {report.seconds:.2g} s, the worst first."
+        if answer.truths:
+            told += f" As the users report it: {', '.join(answer.truths)} lies."
+        parts.append(tag("p", told, "note"))
+        parts += [tag("p", f"Warning: {warning}") for warning in report.warnings]
+        self._headline.set_content(join(parts))
+        self._list.clear()
+        self._list.classes(remove="stale")
+        with self._list:
+            for finding in report:
+                self._row(finding, answer)
+
+    def _row(self, finding: Finding, answer: Answer) -> None:
+        from nicegui import ui
+
+        sign = mark(finding)
+        title = PROPERTIES[finding.name].title if finding.name in PROPERTIES else ""
+        with (
+            ui.element("div")
+            .classes("finding")
+            .props(f"role=listitem data-testid=finding-{finding.name}")
+        ):
+            ui.html(tag("span", sign.content, sign.kind), sanitize=False).classes("sign")
+            name = join([tag("b", finding.name), tag("span", title, "soft")])
+            ui.html(name, sanitize=False).classes("name")
+            measured = finding.verdict in ("fails", "measured")
+            amount = ui.html(part_text(finding.amount) if measured else "", sanitize=False)
+            if measured:
+                amount.classes("bar amount").style(f"--part: {100 * min(finding.amount, 1.0):.2f}%")
+            ui.html(found_words(finding), sanitize=False).classes("text")
+            if finding.counterexample is not None:
+                label = f"See a case for {finding.name}"
+                see = ui.button("See why", on_click=lambda: self._see(finding, answer))
+                see.props(f"outline dense no-caps data-testid=see-{finding.name}")
+                see.props(f'aria-label="{label}"').classes("act")
+
+    def _see(self, finding: Finding, answer: Answer) -> None:
+        self._dialog.open(finding, answer)

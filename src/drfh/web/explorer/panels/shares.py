@@ -1,0 +1,259 @@
+"""The panel "Who gets what": how full the servers are and with whose tasks, and why not more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from drfh.formatting import amount_text
+from drfh.report.html import Cell, Content, Markup, number_text, part_text, table, tag, text
+from drfh.web.components.bars import (
+    Stacks,
+    bars_height,
+    chosen,
+    share_options,
+    shares_height,
+    stack_options,
+    stacks,
+)
+from drfh.web.components.colours import OTHERS, PANEL_STYLE, colours_of
+from drfh.web.session.answers import Answer, UserRow, user_rows, why
+
+if TYPE_CHECKING:
+    from nicegui import ui
+
+    from drfh.web.components.panel import Page
+
+__all__ = ["SharesPanel", "keys", "server_table", "user_table"]
+
+# Users in the picture of shares, and with a sentence each.
+_MOST_LISTED = 16
+
+
+class SharesPanel:
+    """Who gets what, and what limits everybody.
+
+    Attributes
+    ----------
+    name, title, icon : str
+        See :class:`drfh.web.components.panel.Panel`.
+    """
+
+    name = "shares"
+    title = "Who gets what"
+    icon = "stacked_bar_chart"
+
+    _find_users: ui.input
+    _find_groups: ui.input
+    _headline: ui.html
+    _keys: ui.html
+    _bars: ui.echart
+    _server_table: ui.html
+    _shares: ui.echart
+    _user_table: ui.html
+
+    def __init__(self) -> None:
+        self._answer: Answer | None = None
+        self._colours: dict[str, str] = {}
+
+    def build(self, page: Page) -> None:
+        """Make its elements."""
+        from nicegui import ui
+
+        ui.add_css(PANEL_STYLE)
+        with ui.element("section").classes("drfh-panel").props('aria-label="Who gets what"'):
+            self._headline = _html("shares-headline")
+            with ui.element("div").classes("tools"):
+                self._find_users = self._search("Find users", "find-users")
+                self._find_groups = self._search("Find server groups", "find-groups")
+            ui.html("<h2>How full the servers are, and with whose tasks</h2>", sanitize=False)
+            self._keys = _html("shares-keys")
+            self._bars = _chart("shares-bars", "How full the servers are")
+            with ui.element("details").props("data-testid=shares-servers"):
+                ui.html("The same as a table", sanitize=False, tag="summary")
+                self._server_table = _html("shares-server-table")
+            ui.html("<h2>What everybody has, and what limits it</h2>", sanitize=False)
+            ui.html(_SHARE_KEYS, sanitize=False)
+            self._shares = _chart("shares-shares", "Dominant share of each user")
+            self._user_table = _html("shares-user-table")
+
+    def _search(self, label: str, name: str) -> ui.input:
+        from nicegui import ui
+
+        field = ui.input(label, on_change=lambda: self._draw())
+        return field.props(f'dense clearable debounce=200 data-testid={name} aria-label="{label}"')
+
+    def show(self, answer: Answer) -> None:
+        """Show an answer."""
+        self._answer = answer
+        self._draw()
+
+    def _draw(self) -> None:
+        if self._answer is None:
+            return
+        answer = self._answer
+        users, groups = self._find_users.value or "", self._find_groups.value or ""
+        seen = stacks(answer, users, groups)
+        self._colours = colours_of(seen.users, self._colours)
+        # Nothing to find where everything is there already.
+        self._find_users.set_visibility(bool(users or seen.others))
+        self._find_groups.set_visibility(bool(groups or seen.joined))
+        self._headline.set_content(_headline(answer))
+        self._keys.set_content(keys(seen, self._colours))
+        _redraw(self._bars, stack_options(seen, self._colours), bars_height(seen))
+        self._server_table.set_content(server_table(seen))
+        rows = self._rows(answer, users)
+        _redraw(self._shares, share_options(rows, self._colours), shares_height(rows))
+        self._user_table.set_content(user_table(rows, len(answer.allocation.problem.users)))
+
+    def _rows(self, answer: Answer, find: str) -> list[UserRow]:
+        """Return the users that are listed, each with a sentence."""
+        rows = user_rows(answer)
+        names, sizes = [row.user for row in rows], np.array([row.share for row in rows])
+        listed = [rows[i] for i in chosen(names, sizes, find, _MOST_LISTED)]
+        return [
+            row if row.limiting else replace(row, limiting=why(answer, row.user)) for row in listed
+        ]
+
+
+_SHARE_KEYS = tag(
+    "p",
+    Markup(
+        'Bars: how much of its dominant resource each user has. <span><i class="ideal"></i>'
+        "its ideal: what the exact DRFH answer gives it</span>"
+    ),
+    "keys note",
+)
+
+
+def _html(name: str) -> ui.html:
+    from nicegui import ui
+
+    # What it shows is made of escaped parts only: see drfh.report.html.
+    return ui.html("", sanitize=False).props(f"data-testid={name}")
+
+
+def _chart(name: str, label: str) -> ui.echart:
+    from nicegui import ui
+
+    chart = ui.echart({"series": []}, renderer="svg").classes("chart")
+    return chart.props(f'data-testid={name} role=img aria-label="{label}"')
+
+
+def _redraw(chart: ui.echart, options: dict[str, object], height: int) -> None:
+    chart.style(f"height: {height}px")
+    chart.options.clear()
+    chart.options.update(options)
+    chart.update()
+
+
+def _headline(answer: Answer) -> Markup:
+    used = answer.allocation.utilisation
+    parts = ", ".join(f"{part_text(part)} of all {name}" for name, part in used.items())
+    total = float(answer.allocation.assignment.user_tasks.sum())
+    words = f"{answer.mechanism} runs {number_text(total)} tasks and uses {parts}."
+    return tag("p", words, "headline")
+
+
+def keys(seen: Stacks, colours: dict[str, str]) -> Markup:
+    """Return the key to the colours.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> empty = np.zeros((0, 0, 1))
+    >>> seen = Stacks((), (), (), ("<ann>",), "", 0, np.zeros((0, 0)), empty)
+    >>> print(keys(seen, {"<ann>": "#2d7dc4"}))
+    <p class="keys"><span><i style="background: #2d7dc4"></i>&lt;ann&gt;</span>\
+<span><i class="free"></i>free</span></p>
+    """
+    parts = []
+    for name in seen.names:
+        colour = colours.get(name, OTHERS) if name in seen.users else OTHERS
+        parts.append(f'<span><i style="background: {colour}"></i>{text(name)}</span>')
+    parts.append('<span><i class="free"></i>free</span>')
+    return tag("p", Markup("".join(parts)), "keys")
+
+
+def server_table(seen: Stacks) -> Markup:
+    """Return the bars as a table: what each user holds, and what is free.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> from drfh.web.session.answers import answer_of
+    >>> from drfh.web.session.workbook import Workbook
+    >>> seen = stacks(answer_of(Workbook(load_scenario("paper-two-servers"))))
+    >>> "<td>high-memory, 1 server</td><td>cpu</td>" in server_table(seen)
+    True
+    """
+    rows: list[list[Content]] = []
+    for group, resource in seen.bars:
+        line = (group, resource)
+        rows.append(
+            [
+                f"{seen.groups[group]}, {seen.notes[group]}",
+                seen.resources[resource],
+                *(
+                    Cell(amount_text(amount), "number")
+                    for amount in (seen.capacity[line], *seen.used[line], seen.free[line])
+                ),
+            ]
+        )
+    return table(["server group", "resource", "there is", *seen.names, "free"], rows)
+
+
+def user_table(rows: list[UserRow], everybody: int) -> Markup:
+    """Return what users have, and what limits each, in words.
+
+    Parameters
+    ----------
+    rows
+        Who is listed.
+    everybody
+        How many users there are.
+
+    Examples
+    --------
+    >>> words = "ann stops at 10 tasks, 50 % of the pool's cpu: cpu is used up on big."
+    >>> row = UserRow("ann", 1.0, None, 10.0, 0.5, 0.5, 0.6, "cpu", None, 8.0, True, words)
+    >>> shown = user_table([row], 1)
+    >>> "10 claimed, 8 really" in shown, ">cpu is used up on big.<" in shown
+    (True, True)
+    """
+    if not rows:
+        return tag("p", "No user has this in its name.", "note")
+    lines: list[list[Content]] = []
+    for row in rows:
+        tasks = number_text(row.tasks)
+        if row.lying:
+            tasks = f"{tasks} claimed, {number_text(row.real)} really"
+        elif row.promised is not None:
+            tasks = f"{tasks} of {number_text(row.promised)} promised"
+        share = f"{part_text(row.share)} of {row.dominant}"
+        lines.append(
+            [
+                Cell(tag("b", row.user)),
+                Cell(tasks, "number"),
+                Cell(share, "number"),
+                Cell(part_text(row.ideal), "number"),
+                Cell(_reason(row), "wrap"),
+            ]
+        )
+    head = ["user", "tasks", "dominant share", "ideal", "what limits it"]
+    shown = table(head, lines, "cards labelled")
+    if len(rows) == everybody:
+        return shown
+    words = f"{len(rows):,} of {everybody:,} users: find the others by name."
+    return Markup(shown + tag("p", words, "note"))
+
+
+def _reason(row: UserRow) -> str:
+    """Return what limits a user, without its name and the numbers that stand beside it."""
+    words = row.limiting.removeprefix(row.user)
+    head, _, reason = words.partition(": ")
+    if head.startswith(" stops at ") and reason:
+        return reason
+    return row.limiting if words == row.limiting else f"it{words}"

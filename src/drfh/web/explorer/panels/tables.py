@@ -1,0 +1,216 @@
+"""The panel with the cluster and its users: two tables that can be edited, solved at every edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nicegui import ui
+
+from drfh.errors import DrfhError
+from drfh.model.resources import format_quantity, some
+from drfh.web.components.grid import Grid
+from drfh.web.components.panel import Page
+from drfh.web.session.answers import Answer
+from drfh.web.session.steps import (
+    AddServer,
+    AddUser,
+    RemoveServer,
+    RemoveUser,
+    SetServer,
+    SetUser,
+    Step,
+)
+from drfh.web.session.table_rows import (
+    Column,
+    Rows,
+    server_columns,
+    server_rows,
+    user_columns,
+    user_rows,
+)
+
+__all__ = ["TablesPanel"]
+
+
+class TablesPanel:
+    """Server groups and users; what each gets stands beside what it asks for."""
+
+    name = "tables"
+    title = "Cluster and users"
+    icon = "table_rows"
+
+    def build(self, page: Page) -> None:
+        """Make both tables."""
+        self.page = page
+        self._rows = Rows(), Rows()
+        self._state: Any = None
+        self.users = _Table(
+            page,
+            "users",
+            edit=lambda name, column, text: SetUser(name, column.step, text),
+            remove=RemoveUser,
+            add=self._new_user,
+            words="Add a user",
+        )
+        with self.users.tools:
+            ui.label("Click a cell and type: every edit is solved at once.").classes("soft")
+        ui.element("div").classes("table-gap")
+        self.servers = _Table(
+            page,
+            "servers",
+            edit=lambda name, column, text: SetServer(name, column.step, text),
+            remove=RemoveServer,
+            add=self._new_servers,
+            words="Add servers",
+        )
+        with self.servers.tools:
+            more = ui.button("Add a resource", icon="add", on_click=self._ask_resource)
+            more.props("flat dense no-caps data-testid=add-resource")
+
+    def show(self, answer: Answer) -> None:
+        """Show an answer in both tables."""
+        scenario = answer.scenario
+        steps = self.page.book.steps
+        if self._state is not None and steps[: len(self._state)] != self._state:
+            # Undone, or another scenario: what was typed in vain goes with it.
+            self.forget_refused()
+        self._state = steps
+        title = some(len(scenario.users), "user")
+        self.users.show(title, user_columns(answer), user_rows(answer, self._rows[0]))
+        title = some(sum(server.count for server in scenario.cluster.servers), "server")
+        self.servers.show(title, server_columns(answer), server_rows(answer, self._rows[1]))
+
+    def forget_refused(self) -> bool:
+        """Take away what was typed and refused, if anything was."""
+        marked = [table for table in (self.users, self.servers) if table.grid.has_marks]
+        for table in marked:
+            table.forget_refused()
+        return bool(marked)
+
+    def _new_user(self) -> tuple[Step, str]:
+        users = self.page.book.scenario.users
+        name = _free("user", {user.name for user in users})
+        demand = {r: format_quantity(a) for r, a in users[-1].demand.items()}
+        return AddUser(name, demand), name
+
+    def _new_servers(self) -> tuple[Step, str]:
+        cluster = self.page.book.scenario.cluster
+        name = _free("servers", set(cluster.names))
+        last = cluster.servers[-1].resources
+        return AddServer(name, {r: format_quantity(a) for r, a in last.items()}), name
+
+    def _ask_resource(self) -> None:
+        names = list(self.page.book.scenario.cluster.names)
+        with ui.dialog(value=True) as dialog, ui.card():
+            dialog.props('aria-label="a new resource"').on("hide", dialog.delete)
+            with ui.element("h2"):
+                ui.label("A new resource")
+            resource = ui.input("name, such as gpu").props("dense outlined autofocus")
+            resource.props("data-testid=resource-name")
+            group = ui.select(names, value=names[0], label="servers that have it")
+            group.props("dense outlined data-testid=resource-group").classes("full-width")
+            amount = ui.input("how much one of them has", value="1").props("dense outlined")
+            amount.props("data-testid=resource-amount")
+            wrong = ui.label().classes("refused").props("role=alert")
+
+            def add() -> None:
+                field = str(resource.value or "").strip()
+                if field in ("name", "count", "labels"):
+                    field = f"resources.{field}"
+                try:
+                    self.page.do(SetServer(str(group.value), field, str(amount.value or "")))
+                except DrfhError as error:
+                    wrong.set_text(str(error))
+                else:
+                    dialog.close()
+
+            with ui.row():
+                ui.button("Add", on_click=add).props("no-caps unelevated data-testid=resource-add")
+                ui.button("Cancel", on_click=dialog.close).props("flat no-caps")
+
+
+class _Table:
+    """One table with its buttons and the line that says what was refused."""
+
+    def __init__(
+        self,
+        page: Page,
+        what: str,
+        *,
+        edit: Callable[[str, Column, str], Step],
+        remove: Callable[[str], Step],
+        add: Callable[[], tuple[Step, str]],
+        words: str,
+    ) -> None:
+        self.page, self._edit, self._remove, self._add = page, edit, remove, add
+        with ui.element("section").props(f'aria-label="{what}"'):
+            with ui.element("div").classes("table-head"):
+                with ui.element("h2"):
+                    self._title = ui.label().props(f"data-testid={what}-title")
+                with ui.element("div").classes("row-of") as self.tools:
+                    button = ui.button(words, icon="add", on_click=self._added)
+                    button.props(f"flat dense no-caps data-testid=add-{what}")
+                    button = ui.button("Remove ticked", icon="remove", on_click=self._removed)
+                    button.props(f"flat dense no-caps data-testid=remove-{what}")
+            self.grid = Grid(what, f"{what}-table", self._edited)
+            self._wrong = ui.label().classes("refused").props("role=alert")
+            self._wrong.props(f"data-testid={what}-refused")
+
+    def show(self, title: str, columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> None:
+        self._title.set_text(title)
+        self.grid.show(columns, rows)
+        if not self.grid.has_marks:
+            self._wrong.set_text("")
+
+    def forget_refused(self) -> None:
+        self.grid.forget_marks()
+        self._wrong.set_text("")
+
+    def _edited(self, name: str, column: Column, text: str) -> None:
+        step = self._edit(name, column, text)
+        self.grid.unmark(name, column)
+        renamed = column.field == "name" and text.strip()
+        if renamed:
+            self.grid.rename(name, text.strip())
+        try:
+            self.page.do(step)
+        except DrfhError as error:
+            if renamed:
+                self.grid.rename(text.strip(), name)
+            self.grid.mark(name, column, text, str(error))
+            self._wrong.set_text(str(error))
+
+    def _added(self) -> None:
+        step, name = self._add()
+        if self._do(step):
+            self.grid.edit(name, "name")
+
+    async def _removed(self) -> None:
+        names = await self.grid.selected()
+        if names:
+            self._do(*(self._remove(name) for name in names))
+        else:
+            self.page.say("tick the rows first")
+
+    def _do(self, *steps: Step) -> bool:
+        try:
+            self.page.do(*steps)
+        except DrfhError as error:
+            self._wrong.set_text(str(error))
+            return False
+        return True
+
+
+def _free(stem: str, taken: set[str]) -> str:
+    """Return a name that nobody has.
+
+    Examples
+    --------
+    >>> _free("user", {"user-1"})
+    'user-2'
+    """
+    number = 1
+    while f"{stem}-{number}" in taken:
+        number += 1
+    return f"{stem}-{number}"

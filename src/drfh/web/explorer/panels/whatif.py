@@ -1,0 +1,370 @@
+"""The panel of what-if: the steps so far, who wins and who loses by them, lies, saving."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nicegui import ui
+
+from drfh.errors import DrfhError
+from drfh.model.cluster import Server
+from drfh.model.resources import format_quantity, some
+from drfh.web.components.grid import Grid
+from drfh.web.components.panel import Page
+from drfh.web.session.answers import Answer, answer_of, change_words, changes
+from drfh.web.session.labels import labels_text
+from drfh.web.session.solver import is_quick
+from drfh.web.session.steps import (
+    AddServer,
+    Lie,
+    RemoveServer,
+    RemoveUser,
+    SetServer,
+    SetUser,
+    Step,
+    Truth,
+)
+from drfh.web.session.table_rows import Column
+from drfh.web.session.workbook import Workbook
+
+__all__ = ["ServersForm", "UserForm", "WhatIfPanel"]
+
+
+class _Form:
+    """A choice of one row, a number, an amount of each resource, and buttons.
+
+    Parameters
+    ----------
+    page
+        Where its steps are made.
+    """
+
+    heading: str
+    what: str  # a row, in one word, also for tests
+    number: str  # what the number is
+    amounts: str  # what the amounts are
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.chosen = ""
+        self._fields: dict[str, ui.input] = {}
+
+    # For the forms to say
+
+    def names(self) -> list[str]:
+        """Return the rows that there are."""
+        raise NotImplementedError
+
+    def values(self) -> tuple[float, Any]:
+        """Return the number and the amounts of the chosen row."""
+        raise NotImplementedError
+
+    def actions(self) -> list[tuple[str, str, Any]]:
+        """Return words, name for tests, and what it does, for each button."""
+        raise NotImplementedError
+
+    def remark(self) -> str:
+        """Return a line about the chosen row."""
+        return ""
+
+    # What they share
+
+    def build(self) -> None:
+        """Make its elements."""
+        section = ui.element("section").classes("card").props(f'aria-label="{self.heading}"')
+        with section:
+            with ui.element("h2"):
+                ui.label(self.heading)
+            with ui.element("div").classes("row-of"):
+                self._choice = ui.select([], label=self.what, on_change=self._choose)
+                self._choice.props(f"dense outlined options-dense data-testid=form-{self.what}")
+                self._number = ui.input(self.number)
+                self._number.props(f"dense outlined data-testid=form-{self.number}")
+            ui.label(self.amounts).classes("soft")
+            self._amounts = ui.element("div").classes("row-of")
+            self._remark = ui.label().classes("soft").props(f"data-testid=remark-{self.what}")
+            self._wrong = ui.label().classes("refused")
+            self._wrong.props(f"role=alert data-testid=refused-{self.what}")
+            with ui.element("div").classes("row-of"):
+                for words, testid, action in self.actions():
+                    button = ui.button(words, on_click=lambda action=action: self._do(action()))
+                    button.props(f"flat dense no-caps data-testid={testid}")
+
+    def show(self, answer: Answer) -> None:
+        """Show the rows that there are."""
+        names = self.names()
+        if self.chosen not in names:
+            self.chosen = names[0]
+        self._choice.set_options(names, value=self.chosen)
+        self._fill()
+
+    def _choose(self, event: Any) -> None:
+        if event.value is not None and event.value != self.chosen:
+            self.chosen = str(event.value)
+            self._fill()
+
+    def _fill(self) -> None:
+        self._wrong.set_text("")
+        number, amounts = self.values()
+        self._number.set_value(format_quantity(number))
+        resources = self.page.book.scenario.cluster.resources
+        if tuple(self._fields) != resources:
+            self._amounts.clear()
+            with self._amounts:
+                self._fields = {resource: ui.input(resource) for resource in resources}
+            for place, field in enumerate(self._fields.values()):
+                field.props(f"dense outlined data-testid=form-{self.what}-{place}")
+        for resource, field in self._fields.items():
+            amount = amounts.get(resource)
+            field.set_value("" if amount is None else format_quantity(amount))
+        self._remark.set_text(self.remark())
+
+    def typed(self) -> str:
+        """Return the number, as typed."""
+        return str(self._number.value or "")
+
+    def typed_amounts(self) -> dict[str, str]:
+        """Return the amounts, as typed, without those left empty."""
+        return {r: str(f.value) for r, f in self._fields.items() if str(f.value or "").strip()}
+
+    def _do(self, step: Step) -> None:
+        try:
+            self.page.do(step)
+        except DrfhError as error:
+            self._wrong.set_text(str(error))
+
+
+class ServersForm(_Form):
+    """Lets servers come and go."""
+
+    heading = "Add or remove servers"
+    what = "servers"
+    number = "count"
+    amounts = "What one of them has:"
+
+    def names(self) -> list[str]:
+        """Return the groups."""
+        return list(self.page.book.scenario.cluster.names)
+
+    def values(self) -> tuple[float, Any]:
+        """Return the count and the capacity of the chosen group."""
+        server = self._server()
+        return server.count, server.resources
+
+    def actions(self) -> list[tuple[str, str, Any]]:
+        """Return the buttons."""
+        return [
+            ("Set the count", "set-count", lambda: SetServer(self.chosen, "count", self.typed())),
+            ("Add as new servers", "add-these", self._new),
+            ("Remove them all", "remove-these", lambda: RemoveServer(self.chosen)),
+        ]
+
+    def _new(self) -> Step:
+        # With the labels of those that they are like, or users bound to labels could not use them.
+        return AddServer(None, self.typed_amounts(), self.typed(), self._server().labels)
+
+    def _server(self) -> Server:
+        return self.page.book.scenario.cluster.servers[self.names().index(self.chosen)]
+
+    def remark(self) -> str:
+        """Return the labels of the chosen group."""
+        words = labels_text(self._server().labels)
+        return f"Labels, for new servers too: {words}." if words else ""
+
+
+class UserForm(_Form):
+    """Lets one user claim another demand, change its weight, or leave."""
+
+    heading = "Let a user lie, weigh more, or leave"
+    what = "user"
+    number = "weight"
+    amounts = "What it claims that one task needs:"
+
+    def names(self) -> list[str]:
+        """Return the users."""
+        return [user.name for user in self.page.book.scenario.users]
+
+    def values(self) -> tuple[float, Any]:
+        """Return weight and demand of the chosen user."""
+        user = self.page.book.scenario.users[self.names().index(self.chosen)]
+        return user.weight, user.demand
+
+    def actions(self) -> list[tuple[str, str, Any]]:
+        """Return the buttons."""
+        return [
+            ("Claim this", "claim", lambda: Lie(self.chosen, self.typed_amounts())),
+            ("Tell the truth", "tell-truth", lambda: Truth(self.chosen)),
+            ("Set weight", "set-weight", lambda: SetUser(self.chosen, "weight", self.typed())),
+            ("Let it leave", "leave", lambda: RemoveUser(self.chosen)),
+        ]
+
+    def remark(self) -> str:
+        """Return what a liar needs in truth."""
+        really = self.page.book.truths.get(self.chosen)
+        if really is None:
+            return ""
+        needs = ", ".join(f"{r} {format_quantity(a)}" for r, a in really.demand.items())
+        return f"In truth it needs {needs}."
+
+
+_MOST_LISTED = 100
+_COLUMNS = [
+    Column("name", "user", width=150),
+    Column("tasks_before", "tasks before", "tasks that it could run", kind="number"),
+    Column("tasks_after", "tasks now", "tasks that it can run", kind="number"),
+    Column("change", "change", "of its tasks", kind="change"),
+    Column("share_before", "share before", "dominant share", kind="part"),
+    Column("share_after", "share now", "dominant share", kind="part"),
+]
+
+
+class WhatIfPanel:
+    """Steps, before and after, lies, saving."""
+
+    name = "whatif"
+    title = "What if"
+    icon = "alt_route"
+
+    def build(self, page: Page) -> None:
+        """Make its parts."""
+        self.page = page
+        self._before: tuple[Workbook, Answer] | None = None
+        self._drop: Callable[[], None] = lambda: None
+        self._since: int = 0
+        self._forms = (ServersForm(page), UserForm(page))
+        with ui.element("div").classes("two"):
+            with ui.element("section").props('aria-label="steps"'):
+                with ui.element("div").classes("table-head"):
+                    with ui.element("h2"):
+                        self._title = ui.label().props("data-testid=steps-title")
+                    self._reset = ui.button("Back to the start", icon="restart_alt")
+                    self._reset.on_click(lambda: _attempt(page, page.reset))
+                    self._reset.props("flat dense no-caps data-testid=reset")
+                self._steps = ui.element("ol").classes("steps").props("data-testid=steps")
+                self._build_saving()
+            with ui.element("div").classes("forms"):
+                for form in self._forms:
+                    form.build()
+        with ui.element("section").props('aria-label="before and after"'):
+            with ui.element("div").classes("table-head after-head"):
+                with ui.element("h2"):
+                    ui.label("Before and after")
+                self._from = ui.select({0: "since the start"}, value=0, on_change=self._choose)
+                self._from.props('dense outlined options-dense aria-label="since when"')
+                self._from.props("data-testid=since")
+            self._none = ui.label("Nothing has changed yet: add servers, or let somebody lie.")
+            self._none.classes("soft").props("data-testid=no-change")
+            self._words = ui.label().props("data-testid=change-words")
+            self.grid = Grid("before and after", "changes-table")
+
+    def _build_saving(self) -> None:
+        files = getattr(self.page, "files", None)
+        if files is None:  # a page that cannot save
+            return
+        with ui.element("div").classes("row-of"):
+            for words, icon, testid, action in (
+                ("Copy a link", "link", "share-steps", self.page.share),  # type: ignore[attr-defined]
+                ("Save as a scenario file", "download", "save-scenario", files.save_scenario),
+                ("Save with its steps", "history", "save-steps", files.save_book),
+                ("Open a file", "upload_file", "open-steps", files.pick),
+            ):
+                button = ui.button(words, icon=icon, on_click=action)
+                button.props(f"flat dense no-caps data-testid={testid}")
+
+    def show(self, answer: Answer) -> None:
+        """Show the steps and what they come to."""
+        book = self.page.book
+        self._title.set_text(some(len(book.steps), "step") if book.steps else "No steps yet")
+        self._reset.set_enabled(bool(book.steps))
+        self._show_steps()
+        for form in self._forms:
+            form.show(answer)
+        self._since = min(self._since, max(len(book.steps) - 1, 0))
+        first = max(0, len(book.steps) - _MOST_LISTED)
+        since = {0: "since the start"}
+        since |= {k: f"since step {k}" for k in range(max(first, 1), len(book.steps))}
+        self._from.set_options(since, value=self._since)
+        self._compare()
+
+    def _show_steps(self) -> None:
+        page, book = self.page, self.page.book
+        texts = book.texts
+        first = max(0, len(texts) - _MOST_LISTED)
+        self._steps.clear()
+        with self._steps:
+            if first:
+                with ui.element("li").classes("soft"):
+                    ui.label(f"{some(first, 'step')} before these")
+            for number, text in enumerate(texts[first:], first + 1):
+                with ui.element("li"):
+                    ui.label(f"{number}. {text}")
+                    button = ui.button("undo" if number == len(texts) else "back to here")
+                    back = max(1, len(texts) - number)
+                    button.on_click(lambda n=back: _attempt(page, lambda: page.undo(n)))
+                    button.props(f"flat dense no-caps size=sm data-testid=back-to-{number}")
+            for step in book.undone[::-1][:_MOST_LISTED]:
+                with ui.element("li").classes("undone"):
+                    ui.label(step.text)
+
+    # Before and after
+
+    def _choose(self, event: Any) -> None:
+        if event.value is not None and event.value != self._since:
+            self._since = int(event.value)
+            self._compare()
+
+    def _compare(self) -> None:
+        """Show who has what now and had before; the answer before is found first."""
+        book, mechanism = self.page.book, self.page.mechanism
+        self._drop()
+        changed = bool(book.steps)
+        self._none.set_visibility(not changed)
+        self._words.set_visibility(changed)
+        self.grid.box.set_visibility(changed)
+        if not changed:
+            return
+        if self._before is not None:
+            known, answer = self._before
+            same = known.base is book.base and known.steps == book.steps[: self._since]
+            if same and answer.mechanism == mechanism:
+                self._show_changes(answer)
+                return
+        earlier = Workbook(book.base, book.steps[: self._since])
+
+        def then(before: Answer) -> None:
+            self._before = earlier, before
+            self._show_changes(before)
+
+        if is_quick(earlier.scenario, mechanism):
+            try:
+                then(answer_of(earlier, mechanism))
+            except DrfhError as error:
+                self._words.set_text(f"before: {error}")
+            return
+        self._drop = self.page.background(
+            lambda: answer_of(earlier, mechanism), then, "solving what was before"
+        )
+
+    def _show_changes(self, before: Answer) -> None:
+        found = changes(before, self.page.answer)
+        rows = [
+            {
+                "name": change.user,
+                "tasks_before": change.tasks_before,
+                "tasks_after": change.tasks_after,
+                "change": change.difference,
+                "share_before": change.share_before,
+                "share_after": change.share_after,
+            }
+            for change in found
+        ]
+        self._words.set_text(change_words(before, self.page.answer, found))
+        self.grid.show(_COLUMNS, rows)
+
+
+def _attempt(page: Page, action: Callable[[], Any]) -> None:
+    try:
+        action()
+    except DrfhError as error:
+        page.say(str(error), "negative")

@@ -1,0 +1,174 @@
+"""What leaves the page and comes to it: links, scenario files, saved workbooks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from nicegui import ui
+
+from drfh.auditor.comparison import WHOLE_TASKS
+from drfh.files import scenario_text
+from drfh.model.scenario import Scenario
+from drfh.web.session.answers import own_mechanism
+from drfh.web.session.open_file import LARGEST_UPLOAD, book_of_file
+from drfh.web.session.share_links import LONGEST_LINK, text_of
+from drfh.web.session.workbook import Workbook
+
+if TYPE_CHECKING:
+    from drfh.web.explorer.page import Explorer
+
+__all__ = ["Files", "ShareDialog", "file_name", "saved_scenario"]
+
+_ENDINGS = ".yaml,.yml,.json"
+# Where the clipboard is out of reach (no https), the old way is left.
+_COPY = """() => {
+  const field = document.querySelector("input[data-testid=link]");
+  field.focus();
+  field.select();
+  if (navigator.clipboard) navigator.clipboard.writeText(field.value).catch(() => {});
+  else document.execCommand("copy");
+}"""
+
+
+def file_name(title: str, ending: str) -> str:
+    """Return a name for a file with this title.
+
+    Examples
+    --------
+    >>> file_name("Two servers, two users", ".yaml"), file_name("../..", ".json")
+    ('two-servers-two-users.yaml', 'scenario.json')
+    """
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60].strip("-")
+    return (words or "scenario") + ending
+
+
+def saved_scenario(book: Workbook, mechanism: str) -> Scenario:
+    """Return what a scenario file holds: the scenario after all steps, with the mechanism.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> saved_scenario(Workbook(load_scenario("paper-two-servers")), "tsf").mechanism
+    'tsf'
+    """
+    scenario = replace(book.scenario, title=book.title)
+    if mechanism == own_mechanism(scenario) or mechanism.startswith("slots:"):
+        return scenario  # slots are a policy: no file can ask for them as a mechanism
+    if mechanism == WHOLE_TASKS:
+        return replace(scenario, mechanism="drfh", parameters={"whole_tasks": True})
+    return replace(scenario, mechanism=mechanism, parameters={})
+
+
+class Files:
+    """Takes files that are sent to the page, and sends those that are saved.
+
+    Parameters
+    ----------
+    page
+        Where they are opened.
+    """
+
+    def __init__(self, page: Explorer) -> None:
+        self.page = page
+        self._upload = ui.upload(
+            label="a scenario, or what was saved here",
+            max_file_size=LARGEST_UPLOAD,
+            on_upload=self._arrived,
+            on_rejected=self._rejected,
+            auto_upload=True,
+        )
+        self._upload.classes("away").props(
+            f'accept="{_ENDINGS}" data-testid=upload aria-hidden=true'
+        )
+
+    def pick(self) -> None:
+        """Let somebody choose a file."""
+        self._upload.run_method("pickFiles")
+
+    def _rejected(self) -> None:
+        megabytes = LARGEST_UPLOAD // 1_000_000
+        self.page.say(
+            f"the file must be a scenario (.yaml, .json) of at most {megabytes} MB", "negative"
+        )
+        self._upload.reset()
+
+    async def _arrived(self, event: Any) -> None:
+        self._upload.reset()
+        file = event.file
+        if file.size() > LARGEST_UPLOAD:
+            self._rejected()
+            return
+        data, name = await file.read(), str(file.name)[:100]
+
+        def opened(book: Workbook) -> None:
+            self.page.attempt(lambda: self.page.load(book))
+
+        self.page.attempt(
+            lambda: self.page.background(
+                lambda: book_of_file(data, name), opened, f"reading {name}"
+            )
+        )
+
+    def save_scenario(self) -> None:
+        """Send the scenario as it is now."""
+        page = self.page
+
+        def send() -> None:
+            saved = saved_scenario(page.book, page.mechanism)
+            text = scenario_text(saved)
+            if page.mechanism.startswith("slots:"):
+                words = f"{page.mechanism} is a policy: the file asks for {own_mechanism(saved)}"
+                page.say(words, "warning")
+            ui.download.content(text, file_name(page.book.title, ".yaml"), "text/yaml")
+
+        page.attempt(send)
+
+    def save_book(self) -> None:
+        """Send the start and all steps, to be opened here again."""
+        page = self.page
+
+        def send() -> None:
+            name = file_name(page.book.title, "-steps.json")
+            ui.download.content(text_of(page.book), name, "application/json")
+
+        page.attempt(send)
+
+
+class ShareDialog:
+    """Shows the link to what is on the page; if that is too long, offers a file.
+
+    Parameters
+    ----------
+    page
+        What to share.
+    """
+
+    def __init__(self, page: Explorer) -> None:
+        self.page = page
+
+    def open(self) -> None:
+        """Show it."""
+        files = self.page.files
+        link = self.page.link()
+        with ui.dialog(value=True) as dialog, ui.card().classes("share-card"):
+            dialog.props('aria-label="share"').on("hide", dialog.delete)
+            with ui.element("h2"):
+                ui.label("Share")
+            if link is None:
+                ui.label(
+                    f"This is too much for a link (more than {LONGEST_LINK:,} characters). Save it "
+                    "as a file, and open that on the other side."
+                ).props("data-testid=too-long")
+                save = ui.button("Save with its steps", icon="download", on_click=files.save_book)
+                save.props("no-caps unelevated data-testid=save-book")
+            else:
+                field = ui.input("who opens this sees what you see now", value=link)
+                field.classes("link-box").props("readonly outlined dense data-testid=link")
+                copy = ui.button("Copy", icon="content_copy").on("click", js_handler=_COPY)
+                copy.props("no-caps unelevated data-testid=copy").on_click(self._copied)
+            ui.button("Close", on_click=dialog.close).props("flat no-caps data-testid=close")
+
+    def _copied(self) -> None:
+        self.page.say("copied", "positive")

@@ -1,0 +1,274 @@
+"""What the live view says, as text and markup: numbers, users, who waits, events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from drfh.model.resources import format_quantity, some
+from drfh.report.html import Cell, Content, Markup, join, part_text, table, tag
+from drfh.web.live.events import KINDS
+from drfh.web.live.nodes import short_name
+
+if TYPE_CHECKING:
+    from drfh.engines.slurm.status import Status, UserStatus
+    from drfh.web.live.events import Event
+    from drfh.web.live.pending import Waits
+
+__all__ = [
+    "FEW_USERS",
+    "Fact",
+    "choose_users",
+    "events_markup",
+    "facts_of",
+    "shares_words",
+    "users_markup",
+    "waits_markup",
+]
+
+#: So many are in the table unless somebody wants all.
+FEW_USERS = 20
+_ALL_USERS = 500
+_MOST_EVENTS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A number at the top of the page.
+
+    Parameters
+    ----------
+    name
+        For tests, and to find it again.
+    label, value, note
+        In words.
+    part
+        From 0 to 1: a bar.
+    """
+
+    name: str
+    label: str
+    value: str
+    note: str = ""
+    part: float | None = None
+
+
+def facts_of(status: Status) -> list[Fact]:
+    """Return the numbers at the top: distance from fair, jobs, nodes, each resource.
+
+    Examples
+    --------
+    >>> from drfh.engines.slurm.status import Status, Total
+    >>> status = Status(0.0, "p", (), {"cpu": Total(8.0, 2.0)}, (), 0.0, None, {})
+    >>> [(fact.label, fact.value, fact.note) for fact in facts_of(status)][-1]
+    ('cpu used', '25 %', '2 of 8')
+    """
+    return [_distance(status), _jobs(status), _nodes(status), *_resources(status)]
+
+
+def _distance(status: Status) -> Fact:
+    note = "nobody has jobs that could run"
+    if status.worst is not None:
+        user = next(user for user in status.users if user.name == status.worst)
+        note = f"{user.name} has {part_text(user.fulfilled or 0.0)} of its fair share"
+    elif any(user.ideal for user in status.users):
+        note = "nobody has less than its fair share"
+    value = part_text(status.distance)
+    return Fact("distance", "distance from fair", value, note, status.distance)
+
+
+def _jobs(status: Status) -> Fact:
+    running = sum(user.running + user.starting for user in status.users)
+    waiting = sum(user.waiting for user in status.users)
+    more = {
+        "starting": sum(user.starting for user in status.users),
+        "set aside": sum(sum(user.aside.values()) for user in status.users),
+        "never fit": sum(user.never for user in status.users),
+        "not drfh's": sum(status.outside.values()),
+    }
+    note = ", ".join(f"{number:,} {word}" for word, number in more.items() if number)
+    return Fact("jobs", "jobs", f"{running:,} run, {waiting:,} wait", note)
+
+
+def _nodes(status: Status) -> Fact:
+    states = Counter(node.state for node in status.nodes)
+    words = {"closing": "draining", "down": "down"}
+    note = ", ".join(f"{states[state]:,} {word}" for state, word in words.items() if states[state])
+    return Fact("nodes", "nodes", f"{states['up']:,} up", note or "all of them")
+
+
+def _resources(status: Status) -> list[Fact]:
+    found = []
+    for name, total in status.totals.items():
+        part = total.used / total.capacity if total.capacity else 0.0
+        note = f"{_amount(total.used)} of {_amount(total.capacity)}"
+        shown = short_name(name)
+        found.append(Fact(f"used-{shown}", f"{shown} used", part_text(part), note, part))
+    return found
+
+
+def _amount(amount: float) -> str:
+    """Return an amount of a whole cluster: people want to see how much, not every byte.
+
+    Examples
+    --------
+    >>> _amount(316320.0), _amount(690144 * 2.0**30), _amount(0.25)
+    ('316,320', '674Ti', '0.25')
+    """
+    written = format_quantity(amount)
+    if written[-1] != "i":
+        return f"{amount:,.6g}"
+    sizes = {"Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60}
+    unit = [name for name, size in sizes.items() if amount >= size][-1]
+    return f"{amount / sizes[unit]:.4g}{unit}"
+
+
+def users_markup(status: Status, *, everyone: bool = False) -> Markup:
+    """Return the table of users, furthest from fair first.
+
+    Parameters
+    ----------
+    status
+        The cluster.
+    everyone
+        All of them, and not only the first.
+    """
+    users = sorted((user for user in status.users if user.jobs), key=_by_need)
+    if not users:
+        return tag("p", "Nobody has a job.", "note")
+    shown = users[: _ALL_USERS if everyone else FEW_USERS]
+    scale = max(max(user.share, user.ideal or 0.0) for user in shown) or 1.0
+    extra = {
+        "set aside": [sum(user.aside.values()) for user in shown],
+        "never fit": [user.never for user in shown],
+    }
+    extra = {word: numbers for word, numbers in extra.items() if any(numbers)}
+    weighted = any(user.weight != 1.0 for user in shown)
+    head = ["user", "share", "", "fair share", "has of it", "resource",
+            *(["weight"] if weighted else []), "run", "wait", *extra]  # fmt: skip
+    rows = [
+        _user_row(user, scale, weighted, [numbers[i] for numbers in extra.values()])
+        for i, user in enumerate(shown)
+    ]
+    notes = []
+    if len(shown) < len(users):
+        notes.append(f"… and {some(len(users) - len(shown), 'user')} nearer to fair.")
+    if any(user.uneven for user in shown):
+        notes.append("≈ of its mean job, as its jobs differ in more than size.")
+    below = tag("p", " ".join(notes), "note") if notes else ""
+    return join([table(head, rows, "cards labelled users"), below])
+
+
+def _by_need(user: UserStatus) -> tuple[bool, float, str]:
+    return user.fulfilled is None, user.fulfilled or 0.0, user.name
+
+
+def _user_row(
+    user: UserStatus, scale: float, weighted: bool, extra: Sequence[int]
+) -> list[Content]:
+    fair = "" if user.ideal is None else f"{'≈ ' * user.uneven}{part_text(user.ideal)}"
+    has = "" if user.fulfilled is None else part_text(user.fulfilled)
+    mark = "" if user.ideal is None else f"--fair: {100 * user.ideal / scale:.2f}%"
+    style = f"--has: {100 * user.share / scale:.2f}%; {mark}".rstrip("; ")
+    kind = "meter" if mark else "meter idle"
+    strip = Markup(f'<span class="{kind}" style="{style}" aria-hidden="true"></span>')
+    return [
+        Cell(user.name, "name"),
+        Cell(part_text(user.share), "number"),
+        Cell(strip, "strip"),
+        Cell(fair, "number"),
+        Cell(has, "number"),
+        Cell(short_name(user.resource or "")),
+        *([Cell(f"{user.weight:g}", "number")] if weighted else []),
+        Cell(f"{user.running + user.starting:,}", "number"),
+        Cell(f"{user.waiting:,}", "number"),
+        *(Cell(f"{number:,}" if number else "", "number") for number in extra),
+    ]
+
+
+def waits_markup(waits: Iterable[Waits]) -> Markup:
+    """Return who waits and why."""
+    blocks = []
+    for one in waits:
+        counts = {
+            f"{one.waiting:,} {'waits' if one.waiting == 1 else 'wait'}": one.waiting,
+            f"{one.never:,} never fit": one.never,
+        }
+        listed = ", ".join(words for words, number in counts.items() if number)
+        lines = [tag("li", text) for text in one.answers.values()]
+        lines += [
+            tag("li", f"{some(number, 'job')} set aside: {why}")
+            for why, number in one.aside.items()
+        ]
+        head = join([tag("b", one.user), f": {listed}" if listed else ""])
+        blocks.append(tag("div", join([tag("p", head), tag("ul", join(lines))]), "waits"))
+    if not blocks:
+        return tag("p", "Nobody waits.", "note")
+    return tag("div", join(blocks), "waiting")
+
+
+def events_markup(events: Iterable[Event]) -> Markup:
+    """Return what happened, the latest first."""
+    lines = []
+    for event in list(events)[:_MOST_EVENTS]:
+        when = datetime.fromtimestamp(event.time).strftime("%H:%M:%S")
+        kind = tag("span", KINDS.get(event.kind, event.kind), f"kind {event.kind}")
+        lines.append(tag("li", join([tag("time", when), kind, tag("span", event.text)])))
+    if not lines:
+        return tag("p", "Nothing has happened yet.", "note")
+    return tag("ol", join(lines), "events")
+
+
+def choose_users(
+    status: Status, before: Sequence[str], most: int, past: Iterable[str] = ()
+) -> list[str]:
+    """Return whose lines are drawn: those drawn before, in their places, and the largest.
+
+    One who has no jobs any more stays until its place is needed.
+
+    Parameters
+    ----------
+    status
+        The cluster.
+    before
+        Whose lines are drawn now.
+    most
+        How many are drawn.
+    past
+        Who had jobs, for the places that are left.
+
+    Examples
+    --------
+    >>> from drfh.engines.slurm.status import Status, UserStatus
+    >>> def user(name, share):
+    ...     return UserStatus(name, 1.0, share, "cpu", share, share, False, 1, 0, 0, 0, {})
+    >>> users = (user("ann", 0.1), user("bob", 0.3), user("eve", 0.2))
+    >>> status = Status(0.0, "p", users, {}, (), 0.0, None, {})
+    >>> choose_users(status, ["zoe", "ann"], 2), choose_users(status, ["zoe"], 5, ["kim"])
+    (['bob', 'ann'], ['zoe', 'bob', 'eve', 'ann', 'kim'])
+    """
+    size = {user.name: max(user.share, user.ideal or 0.0) for user in status.users if user.jobs}
+    chosen = list(before[:most])
+    new = sorted((name for name in size if name not in chosen), key=lambda n: (-size[n], n))
+    free = [place for place, name in enumerate(chosen) if name not in size]
+    for name in new:
+        if len(chosen) < most:
+            chosen.append(name)
+        elif free:
+            chosen[free.pop(0)] = name
+    others = [name for name in past if name not in chosen]
+    return [*chosen, *others[: max(most - len(chosen), 0)]]
+
+
+def shares_words(status: Status, users: Iterable[str]) -> str:
+    """Return the ends of the lines in words, for who does not see them."""
+    known = {user.name: user for user in status.users}
+    parts = [
+        f"{name} has {part_text(known[name].share)}, fair is {part_text(known[name].ideal or 0.0)}"
+        for name in users
+        if name in known
+    ]
+    return f"Shares over time. Now: {'; '.join(parts) or 'nobody has jobs'}."

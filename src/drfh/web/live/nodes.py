@@ -1,0 +1,125 @@
+"""The nodes of a live cluster as cells of a heat map: blocks of nodes of one size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from drfh.model.resources import format_quantity, some
+from drfh.report.html import part_text
+from drfh.web.components.heat_map_data import STATES, Cells, CellWords, levels_by_resource
+
+if TYPE_CHECKING:
+    from drfh.engines.slurm.status import NodeStatus
+    from drfh.engines.snapshot import WantedTask
+
+__all__ = ["NodeMap", "amounts_text", "node_map"]
+
+_MOST_GROUPS = 40
+_MOST_TASKS = 8
+_STATE_WORDS = {"up": "up", "closing": "takes nothing new", "down": "down"}
+
+
+@dataclass(frozen=True, eq=False)
+class NodeMap:
+    """Cells, and the node behind each.
+
+    Parameters
+    ----------
+    cells
+        For the heat map.
+    nodes
+        In the order of the cells.
+    """
+
+    cells: Cells
+    nodes: Sequence[NodeStatus]
+
+    def words(self, position: int, tasks: Sequence[tuple[str, WantedTask]] = ()) -> CellWords:
+        """Return what is said of a node.
+
+        Parameters
+        ----------
+        position
+            Of its cell.
+        tasks
+            What runs there, by name.
+        """
+        node = self.nodes[position]
+        lines = [
+            f"{short_name(name)}: {format_quantity(node.used.get(name, 0.0))} of "
+            f"{format_quantity(size)} ({part_text(node.used.get(name, 0.0) / size)})"
+            for name, size in node.size.items()
+            if size > 0
+        ]
+        listed = [
+            f"job {name.partition('@')[0]} of {task.user}: {amounts_text(task.demand)}"
+            for name, task in tasks[:_MOST_TASKS]
+        ]
+        if len(tasks) > _MOST_TASKS:
+            listed.append(f"… and {some(len(tasks) - _MOST_TASKS, 'job')} more")
+        state = _STATE_WORDS.get(node.state, node.state)
+        return CellWords(f"{node.name}, {state}, {some(node.jobs, 'job')}", lines, listed)
+
+
+def node_map(nodes: Sequence[NodeStatus]) -> NodeMap:
+    """Return nodes as cells, in blocks of one size in the order in which sizes appear.
+
+    Examples
+    --------
+    >>> from drfh.engines.slurm.status import NodeStatus
+    >>> found = node_map([NodeStatus("n0", "up", {"cpu": 4.0}, {"cpu": 4.0}, 1),
+    ...                   NodeStatus("n1", "up", {"cpu": 8.0}, {}, 0),
+    ...                   NodeStatus("n2", "down", {"cpu": 4.0}, {}, 0)])
+    >>> found.cells.groups, [node.name for node in found.nodes]
+    ((('4 cpu', 2), ('8 cpu', 1)), ['n0', 'n2', 'n1'])
+    >>> found.words(0).lines
+    ['cpu: 4 of 4 (100 %)']
+    """
+    shapes: dict[tuple[tuple[str, float], ...], list[NodeStatus]] = {}
+    for node in nodes:
+        shapes.setdefault(tuple(node.size.items()), []).append(node)
+    blocks = [(amounts_text(dict(shape)), group) for shape, group in shapes.items()]
+    if len(blocks) > _MOST_GROUPS:
+        blocks.sort(
+            key=lambda block: -len(block[1])
+        )  # stable: the order of appearance among equals
+        rest = [node for _, group in blocks[_MOST_GROUPS - 1 :] for node in group]
+        kinds = some(len(blocks) - _MOST_GROUPS + 1, "other size")
+        blocks = [*blocks[: _MOST_GROUPS - 1], (kinds, rest)]
+    listed = [node for _, group in blocks for node in group]
+    names, levels = levels_by_resource(
+        [node.size for node in listed], [node.used for node in listed]
+    )
+    number = {state: position for position, state in enumerate(STATES)}
+    cells = Cells(
+        [(name, len(group)) for name, group in blocks],
+        [short_name(name) for name in names],
+        levels,
+        [number.get(node.state, 1) for node in listed],
+        "node",
+    )
+    return NodeMap(cells, listed)
+
+
+def amounts_text(amounts: Mapping[str, float]) -> str:
+    """Return amounts in words.
+
+    Examples
+    --------
+    >>> amounts_text({"cpu": 2.0, "memory": 2.0**32, "gres/gpu": 1.0})
+    '2 cpu, 4Gi memory, 1 gpu'
+    """
+    return ", ".join(f"{format_quantity(a)} {short_name(r)}" for r, a in amounts.items() if a)
+
+
+def short_name(resource: str) -> str:
+    """Return a resource as people call it.
+
+    Examples
+    --------
+    >>> short_name("gres/gpu")
+    'gpu'
+    """
+    return resource.removeprefix("gres/")

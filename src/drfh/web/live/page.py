@@ -1,0 +1,333 @@
+"""The live view: who has what over time, who waits and why, how full the nodes are, what happened.
+
+A page of its own for each browser tab. It asks the feed twice a second, and sends to the browser
+only what is new.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from nicegui import ui
+
+from drfh.errors import DrfhError
+from drfh.report.html import Markup, seconds
+from drfh.report.style import PALETTE
+from drfh.web.components.heat_map import Heat
+from drfh.web.components.lines import Line, Lines
+from drfh.web.live.history import SPANS, Columns
+from drfh.web.live.labels import (
+    FEW_USERS,
+    Fact,
+    choose_users,
+    events_markup,
+    facts_of,
+    shares_words,
+    users_markup,
+    waits_markup,
+)
+from drfh.web.live.store import Feed, Snapshot
+from drfh.web.live.style import LIVE_STYLE
+
+__all__ = ["LivePage"]
+
+_PERIOD = 0.5  # seconds
+_POINTS = 900
+_PRIMARY = "#2a6fb0"  # white on it can be read
+_LINES = 6  # users that are drawn unless somebody chooses
+_LOST = (
+    "There is no connection to drfh any more: it has stopped, or cannot be reached. What is shown "
+    "is as it was seen last; it goes on by itself when drfh is back."
+)
+_SCHEMES = {"auto": None, "light": False, "dark": True}
+
+
+class LivePage:
+    """Builds the page in the browser tab that is being served, and keeps it up to date.
+
+    Parameters
+    ----------
+    feed
+        What is shown.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
+        self.version = -1
+        self.paused = self.broken = self.everyone = self.another_span = False
+        self.span = next(iter(SPANS))
+        self.drawn: list[str] = []
+        self.chosen: list[str] = []
+        self.asked = ""
+        self.facts: dict[str, _FactBox] = {}
+
+    def build(self) -> None:
+        """Make all parts of the page and fill them for the first time."""
+        ui.add_css(LIVE_STYLE)
+        self.dark = ui.dark_mode(None)
+        ui.colors(primary=_PRIMARY)
+        with ui.element("main").classes("live"):
+            self._build_top()
+            with _section("shares", "Shares over time"):
+                self._build_shares()
+            with ui.element("div").classes("two"):
+                with _section("distance-chart", "Distance from fair"):
+                    self.distance = Lines(height=180).props("data-testid=live-distance-chart")
+                with _section("queue-chart", "Jobs that wait, and that were placed"):
+                    self.queue = Lines(unit="number", height=180, ends=True)
+                    self.queue.props("data-testid=live-queue-chart")
+            with _section("users", "Who has what"):
+                self.users = _Html("live-users")
+                self.all_users = ui.switch("all users", on_change=self._everyone)
+                self.all_users.props("data-testid=live-all-users dense")
+            with _section("waits", "Who waits, and why"):
+                self._build_why()
+                self.waits = _Html("live-waits")
+            with _section("nodes", "Nodes"):
+                self.heat = Heat(words=self._node_words, height=520).props("data-testid=live-heat")
+            with _section("events", "What happened"):
+                self.events = _Html("live-events")
+                self.events.box.classes("events-box")
+                self.events.box.props("tabindex=0 role=region aria-labelledby=h-events")
+        self.tick()
+        ui.timer(_PERIOD, self.tick)
+
+    def _build_top(self) -> None:
+        with ui.element("header").classes("top"):
+            with ui.element("div").classes("names"):
+                self.title = _text("h1", "live-title")
+                self.how = _text("div", "live-how", "soft")
+                self.seen = _text("div", "live-seen", "soft")
+            with ui.element("div").classes("tools"):
+                self.pause = ui.button("pause", icon="pause", on_click=self._pause, color=None)
+                self.pause.props("outline no-caps dense padding='4px 12px' data-testid=live-pause")
+                schemes = ui.toggle(list(_SCHEMES), value="auto", on_change=self._scheme)
+                schemes.props("no-caps dense padding='4px 10px' data-testid=live-scheme")
+                schemes.props("aria-label='light or dark'")
+        # Shown by the style alone: who could tell is no longer there.
+        _text("div", "live-lost", "trouble lost").props("role=alert").set_text(_LOST)
+        self.trouble = _text("div", "live-trouble", "trouble").props("role=alert")
+        self.trouble.set_visibility(False)
+        self.numbers = ui.element("div").classes("facts").props("data-testid=live-facts")
+
+    def _build_shares(self) -> None:
+        with ui.element("div").classes("pick"):
+            spans = ui.toggle(list(SPANS), value=self.span, on_change=self._span)
+            spans.props("no-caps dense padding='2px 10px' data-testid=live-span")
+            spans.props("aria-label='how far back'")
+            self.choice = ui.select([], multiple=True, on_change=self._choose)
+            self.choice.props("dense options-dense outlined use-chips clearable")
+            self.choice.props("label='users' data-testid=live-choice")
+        key = '<span class="lines-key"></span>has &emsp;<span class="lines-key dashed"></span>fair'
+        ui.html(f'<p class="note">{key}</p>', sanitize=False)
+        self.shares = Lines(height=300, ends=True).props("data-testid=live-shares-chart")
+
+    def _build_why(self) -> None:
+        with ui.element("div").classes("pick"):
+            self.job = ui.input("job, such as 12 or 12_3").props("dense outlined")
+            self.job.props("data-testid=live-job").on("keydown.enter", self._ask)
+            ask = ui.button("why?", on_click=self._ask, color=None).props("outline no-caps dense")
+            ask.props("padding='4px 12px' data-testid=live-ask")
+        self.answer = _text("div", "live-answer", "answer").props("aria-live=polite")
+        self.answer.set_visibility(False)
+
+    # What somebody does on the page
+
+    def _pause(self) -> None:
+        self.paused = not self.paused
+        self.pause.set_text("go on" if self.paused else "pause")
+        self.pause.set_icon("play_arrow" if self.paused else "pause")
+        self.tick()
+
+    def _scheme(self, event: Any) -> None:
+        self.dark.set_value(_SCHEMES.get(event.value))
+
+    def _span(self, event: Any) -> None:
+        self.span = event.value if event.value in SPANS else self.span
+        self.another_span = True
+        self._again()
+
+    def _choose(self, event: Any) -> None:
+        self.chosen = list(event.value or ())[: len(PALETTE)]
+        self._again()
+
+    def _everyone(self, event: Any) -> None:
+        self.everyone = bool(event.value)
+        self._again()
+
+    def _ask(self) -> None:
+        try:
+            self.asked = self.feed.ask(str(self.job.value or ""))
+            words = f"job {self.asked}: the answer comes with the next look …"
+        except DrfhError as error:
+            self.asked, words = "", str(error)
+        self.answer.set_visibility(True)
+        self.answer.set_text(words)
+
+    def _node_words(self, position: int) -> Any:
+        now = self.shown
+        return now.nodes.words(position, now.on_nodes.get(now.nodes.nodes[position].name, []))
+
+    # What is new
+
+    def _again(self) -> None:
+        self.version = -1
+        if self.paused:
+            self._show(self.shown)
+        else:
+            self.tick()
+
+    def tick(self) -> None:
+        """Show what is new; a fault is shown once, and is no news for who runs the controller."""
+        try:
+            if not self.paused:
+                now = self.feed.snapshot()
+                if now.version != self.version:
+                    self._show(now)
+                self._late(now)
+        except Exception as error:
+            if not self.broken:
+                self.broken = True
+                self._warn(f"This page has a fault and may be out of date: {error!r}")
+
+    def _show(self, now: Snapshot) -> None:
+        self.shown, self.version = now, now.version
+        self.title.set_text(f"{now.title or 'cluster'}, live")
+        self.how.set_text(now.how)
+        self.events.show(events_markup(now.events))
+        if self.asked and self.asked in now.answers:
+            self.answer.set_text(now.answers[self.asked].text)
+        status = now.status
+        if status is None:
+            return
+        self._show_facts(facts_of(status))
+        self.users.show(users_markup(status, everyone=self.everyone))
+        self.all_users.set_visibility(sum(bool(user.jobs) for user in status.users) > FEW_USERS)
+        self.waits.show(waits_markup(now.waits))
+        self._show_lines(now)
+        self.heat.patch(now.nodes.cells)
+
+    def _late(self, now: Snapshot) -> None:
+        if now.status is None:
+            self.seen.set_text("waits for the first look …")
+        else:
+            age = max(time.time() - now.status.time, 0.0)
+            when = datetime.fromtimestamp(now.status.time).strftime("%H:%M:%S")
+            self.seen.set_text(
+                f"seen at {when}" + (f", {seconds(int(age))} ago" if age > 2 else "")
+            )
+            if age > self.feed.late and not now.trouble:
+                self._warn(f"No new look for {seconds(int(age))}: what is shown is old.")
+                return
+        if not self.broken:
+            self._warn(now.trouble)
+
+    def _warn(self, words: str) -> None:
+        self.trouble.set_visibility(bool(words))
+        self.trouble.set_text(words)
+
+    def _show_facts(self, facts: list[Fact]) -> None:
+        if list(self.facts) != [fact.name for fact in facts]:
+            self.numbers.clear()
+            with self.numbers:
+                self.facts = {fact.name: _FactBox(fact) for fact in facts}
+        for fact in facts:
+            self.facts[fact.name].show(fact)
+
+    def _show_lines(self, now: Snapshot) -> None:
+        assert now.status is not None
+        past = self.feed.past_users(self.span)
+        users = self.chosen or choose_users(now.status, self.drawn, _LINES, past)
+        active = (user.name for user in now.status.users if user.jobs)
+        names = sorted({*past, *active, *self.chosen})
+        if names != self.choice.options:
+            self.choice.set_options(names)
+        words = shares_words(now.status, users)
+        plain = {"distance": Line("distance from fair", PALETTE[1], filled=True),
+                 "waiting": Line("wait", PALETTE[0], filled=True),
+                 "placed": Line("placed", PALETTE[2])}  # fmt: skip
+        charts: list[tuple[Lines, list[Line], Callable[[Columns], list[Any]], str]] = [
+            (self.shares, _user_lines(users), lambda found: _user_rows(found, users), words),
+            (self.distance, [plain["distance"]], lambda found: [found.distance],
+             f"Distance from fair over time, now {now.status.distance:.1%}."),
+            (self.queue, [plain["waiting"], plain["placed"]],
+             lambda found: [found.waiting, found.placed], "Jobs that wait, over time."),
+        ]  # fmt: skip
+        for chart, lines, rows, told in charts:
+            back = now.status.time < chart.last  # the clock was: there may be a new history
+            whole = self.another_span or back or chart.lines != tuple(lines)
+            since = -np.inf if whole else chart.last
+            found = self.feed.columns(self.span, users, since)
+            if whole:
+                length = SPANS[self.span] * _POINTS
+                chart.set(lines, found.time, rows(found), span=length, words=told)
+            elif found.time.size:
+                chart.add(found.time, rows(found), told)
+        self.drawn, self.another_span = list(users), False
+
+
+def _user_lines(users: list[str]) -> list[Line]:
+    colours = [PALETTE[i % len(PALETTE)] for i in range(len(users))]
+    has = [Line(user, colour) for user, colour in zip(users, colours, strict=True)]
+    fair = [Line(user, colour, dashed=True) for user, colour in zip(users, colours, strict=True)]
+    return [*has, *fair]
+
+
+def _user_rows(found: Columns, users: list[str]) -> list[Any]:
+    nothing = np.full(found.time.size, np.nan)
+    return [part.get(user, nothing) for part in (found.share, found.fair) for user in users]
+
+
+def _section(name: str, title: str) -> ui.element:
+    section = ui.element("section").props(f"data-testid=section-{name} aria-labelledby=h-{name}")
+    with section:
+        ui.html(f'<h2 id="h-{name}">{title}</h2>', sanitize=False)
+    return section
+
+
+def _text(tag: str, name: str, kind: str = "") -> Any:
+    """Return an element with text alone, which is sent when it changes and not else."""
+    return _Text(tag).classes(kind).props(f"data-testid={name}")
+
+
+class _Text(ui.element):
+    def set_text(self, words: str) -> None:
+        if words != self._text:
+            self._text = words
+            self.update()
+
+
+class _Html:
+    """Markup of our own making, escaped already; sent when it changes and not else."""
+
+    def __init__(self, name: str) -> None:
+        self.box = ui.html("", sanitize=False).props(f"data-testid={name}")
+
+    def show(self, markup: Markup) -> None:
+        if self.box.content != markup:
+            self.box.set_content(str(markup))
+
+
+class _FactBox:
+    """A number at the top, with its words and its bar."""
+
+    def __init__(self, fact: Fact) -> None:
+        box = ui.element("div").classes(f"fact {fact.name}")
+        with box.props(f"data-testid='fact-{fact.name}'"):
+            self.label = _text("div", "label", "label")
+            self.value = _text("div", "value", "value")
+            self.bar = ui.element("div").classes("bar")
+            self.note = _text("div", "note", "remark")
+
+    def show(self, fact: Fact) -> None:
+        self.label.set_text(fact.label)
+        self.value.set_text(fact.value)
+        self.note.set_text(fact.note)
+        if fact.part is None:
+            self.bar.set_visibility(False)
+        else:
+            self.bar.style(f"--part: {100 * min(max(fact.part, 0.0), 1.0):.1f}%")

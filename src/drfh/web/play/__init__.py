@@ -1,0 +1,1 @@
+"""The panel "Play": a simulation to be watched."""

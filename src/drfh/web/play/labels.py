@@ -1,0 +1,214 @@
+"""What the panel "Play" says: times, what is now, and the policies side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drfh.model.resources import format_quantity, some
+from drfh.report.html import Cell, Content, Markup, part_text, seconds, table, tag
+from drfh.scheduler.units import Units
+from drfh.web.components.heat_map_data import CellWords
+from drfh.web.play.film import Film, Frame
+
+__all__ = [
+    "cell_words",
+    "clock_text",
+    "clock_words",
+    "now_text",
+    "step_of",
+    "summary_table",
+    "times_of",
+    "user_table",
+]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_PARTS = ((86400, "d", "day"), (3600, "h", "hour"), (60, "min", "minute"), (1, "s", "second"))
+_MOST_STEPS = 400
+_MOST_USERS = 20
+_MOST_OWNERS = 8
+
+
+def _split(time: float) -> list[tuple[float, str, str]]:
+    """Return a time in two units at most."""
+    rest = round(time, 3) if time < 60 else round(time)
+    found: list[tuple[float, str, str]] = []
+    for size, short, long in _PARTS:
+        number = rest // size if size > 1 else rest
+        if number and len(found) < 2:
+            found.append((number, short, long))
+            rest -= number * size
+        elif found:
+            break
+    return found or [(0, "s", "second")]
+
+
+def clock_text(time: float) -> str:
+    """Return a time of a simulation, short.
+
+    Examples
+    --------
+    >>> clock_text(0), clock_text(12.5), clock_text(200), clock_text(7260), clock_text(90000)
+    ('0 s', '12.5 s', '3 min 20 s', '2 h 1 min', '1 d 1 h')
+    """
+    return " ".join(f"{number:g} {short}" for number, short, _ in _split(time))
+
+
+def clock_words(time: float) -> str:
+    """Return a time of a simulation in words, for who hears it.
+
+    Examples
+    --------
+    >>> clock_words(0), clock_words(61), clock_words(7200)
+    ('0 seconds', '1 minute 1 second', '2 hours')
+    """
+    return " ".join(f"{number:g} {long}{'s' * (number != 1)}" for number, _, long in _split(time))
+
+
+def step_of(horizon: float) -> float:
+    """Return a round number of seconds that fits at most 400 times into a run.
+
+    Examples
+    --------
+    >>> step_of(150), step_of(7200), step_of(0)
+    (0.5, 20.0, 1.0)
+    """
+    if not 0 < horizon < np.inf:
+        return 1.0
+    ten = 10.0 ** np.floor(np.log10(horizon / _MOST_STEPS))
+    return next(float(f"{s * ten:.0e}") for s in (1, 2, 5, 10) if s * ten >= horizon / _MOST_STEPS)
+
+
+def times_of(films: Sequence[Film]) -> Floats:
+    """Return the times at which a slider stops: round ones, and the end of the longest run.
+
+    Examples
+    --------
+    >>> times_of([])
+    array([0.])
+    """
+    end = max((film.horizon for film in films), default=0.0)
+    step = step_of(end)
+    times: Floats = np.round(step * np.arange(int(end / step + 1e-9) + 1), 9)
+    return np.append(times, end) if end - times[-1] > 1e-6 * step else times
+
+
+def now_text(film: Film, frame: Frame) -> Markup:
+    """Return what is at a time, in a sentence."""
+    running, waiting, done = (int(x.sum()) for x in (frame.running, frame.waiting, frame.done))
+    used = ", ".join(
+        f"{name} {part_text(float(part))}"
+        for name, part in zip(film.resources, frame.utilisation, strict=True)
+    )
+    ended = f" It ended at {clock_text(film.horizon)}." if frame.time > film.horizon else ""
+    words = f"{some(running, 'task')} {'runs' if running == 1 else 'run'}, {waiting:,} "
+    words += f"{'waits' if waiting == 1 else 'wait'}, {done:,} done. In use: {used}.{ended}"
+    if waiting and film.numbers["tasks"]["never"]:
+        words += " Among those that wait are tasks that fit on no server."
+    return tag("p", words)
+
+
+def user_table(films: Sequence[Film], frames: Sequence[Frame]) -> Markup:
+    """Return a row for each user: its share now against the fair one, under each policy.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Job, Server, Workload, simulate
+    >>> from drfh.web.play.film import film_of
+    >>> cluster = Cluster([Server({"cpu": 4}, name="a")])
+    >>> workload = Workload(["ann"], [Job("ann", demand={"cpu": 2}, duration=60, tasks=3)])
+    >>> film = film_of(simulate(cluster, workload, log=True, fair=True), cluster, workload)
+    >>> '<td class="number">100 %</td>' in user_table([film], [film.frame(0)])
+    True
+    """
+    if not films:
+        return Markup("")
+    users, several = films[0].users, len(films) > 1
+    shares = np.array([frame.share for frame in frames])
+    listed = sorted(films[0].largest[:_MOST_USERS])
+    fair = [film.fair_at(frame.time) for film, frame in zip(films, frames, strict=True)]
+    head = ["user"]
+    for film, level in zip(films, fair, strict=True):
+        after = f", {film.policy}" if several else ""
+        head += [f"share{after}", *(["fair"] if level is not None else []), "run", "wait"]
+    rows: list[list[Content]] = []
+    for user in listed:
+        row: list[Content] = [Cell(tag("b", users[user]))]
+        for share, frame, level in zip(shares, frames, fair, strict=True):
+            row.append(Cell(part_text(float(share[user])), "number"))
+            if level is not None:
+                known = not np.isnan(level[user])
+                row.append(Cell(part_text(float(level[user])) if known else "–", "number"))
+            row += [Cell(f"{frame.running[user]:,}", "number")]
+            row += [Cell(f"{frame.waiting[user]:,}", "number")]
+        rows.append(row)
+    shown = table(head, rows, "tight first-stays")
+    if len(listed) == len(users):
+        return shown
+    words = f"The {len(listed)} of {len(users):,} users with the largest shares."
+    return Markup(shown + tag("p", words, "note"))
+
+
+def summary_table(films: Sequence[Film]) -> Markup:
+    """Return the whole runs, a column for each policy."""
+    rows: list[list[Content]] = []
+
+    def add(title: str, values: Sequence[str]) -> None:
+        rows.append([Cell(title, "wrap"), *(Cell(value, "number") for value in values)])
+
+    numbers = [film.numbers for film in films]
+    add("tasks completed", [_of(n["tasks"]["completed"], n["tasks"]["submitted"]) for n in numbers])
+    add("mean wait of a task", [seconds(n["mean_waiting"]) for n in numbers])
+    add("mean slowdown of a job", [_mean(n["stretch"], "{:,.3g}".format) for n in numbers])
+    add("mean turnaround of a job", [_mean(n["turnaround"], seconds) for n in numbers])
+    for name in films[0].resources if films else ():
+        add(f"{name} in use, mean", [part_text(n["utilisation"].get(name, 0.0)) for n in numbers])
+    if all(n["fair"] is not None for n in numbers):
+        add("distance from fair, mean", [part_text(n["fair"]["mean_distance"]) for n in numbers])
+    add("it ended at", [clock_text(film.horizon) for film in films])
+    if any(n["tasks"]["evictions"] for n in numbers):
+        add("put back when servers left", [f"{n['tasks']['evictions']:,}" for n in numbers])
+    if any(n["tasks"]["never"] for n in numbers):
+        add("fit on no server", [f"{n['tasks']['never']:,}" for n in numbers])
+    return table(["whole run", *(film.policy for film in films)], rows, "tight")
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{part:,} of {whole:,}"
+
+
+def _mean(spread: dict[str, float] | None, text: Callable[[float], str]) -> str:
+    return "–" if spread is None else text(spread["mean"])
+
+
+def cell_words(film: Film, frame: Frame, server: int) -> CellWords:
+    """Return what is said of a server at a time.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Job, Server, Workload, simulate
+    >>> from drfh.web.play.film import film_of
+    >>> cluster = Cluster([Server({"cpu": 4}, name="a")])
+    >>> workload = Workload(["ann"], [Job("ann", demand={"cpu": 1}, duration=60, tasks=3)])
+    >>> film = film_of(simulate(cluster, workload, log=True), cluster, workload)
+    >>> cell_words(film, film.frame(0), 0).to_dict()
+    {'title': 'a', 'lines': ['cpu: 3 of 4 (75 %)'], 'tasks': ['ann: 3 tasks']}
+    """
+    units = Units(film.resources, film.sizes)
+    used, there = units.amounts(frame.used[server]), units.amounts(frame.capacity[server])
+    lines = [
+        f"{name}: {format_quantity(used[name])} of {format_quantity(room)} "
+        f"({part_text(used[name] / room)})"
+        for name, room in there.items()
+        if room > 0
+    ]
+    owners = film.on_server(frame.time, server)
+    tasks = [f"{user}: {some(n, 'task')}" for user, n in list(owners.items())[:_MOST_OWNERS]]
+    if len(owners) > _MOST_OWNERS:
+        tasks.append(f"… and of {some(len(owners) - _MOST_OWNERS, 'user')} more")
+    name = film.servers[server]
+    return CellWords(name if lines else f"{name}, down", lines, tasks)

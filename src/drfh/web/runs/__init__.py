@@ -1,0 +1,1 @@
+"""The panel "Runs": figures of run directories."""

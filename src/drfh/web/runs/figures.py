@@ -1,0 +1,156 @@
+"""The figures of runs in the browser: drawn by Vega, which is served from here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+
+from fastapi import Response
+from nicegui import app
+from nicegui.element import Element
+from nicegui.events import GenericEventArguments
+
+from drfh.report.style import STYLE
+
+__all__ = ["LIBRARY", "RUN_STYLE", "RunFigures", "begin"]
+
+
+#: Where it is served. Another version has another address, so that browsers may keep it.
+LIBRARY = f"/_drfh/vega-{sha256(version('vl-convert-python').encode()).hexdigest()[:12]}.js"
+
+_CODE = "import sys, vl_convert as v; sys.stdout.buffer.write(v.javascript_bundle().encode())"
+_PATIENCE = 120.0  # seconds
+
+
+@cache
+def begin() -> Future[str]:
+    """Begin to put the library together, once; return what will hold it.
+
+    It takes seconds, in which this process would stand still with all its pages: hence another.
+    """
+    made: Future[str] = Future()
+    threading.Thread(target=lambda: made.set_result(_bundle()), daemon=True).start()
+    return made
+
+
+def _bundle() -> str:
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _CODE],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+            timeout=_PATIENCE,
+        )
+        return done.stdout.decode()
+    except (OSError, subprocess.SubprocessError, UnicodeError):
+        from drfh.report.page import library
+
+        return library()
+
+
+@app.get(LIBRARY, include_in_schema=False)
+def _library() -> Response:
+    headers = {"Cache-Control": "private, max-age=31536000, immutable"}
+    return Response(begin().result(), media_type="text/javascript", headers=headers)
+
+
+#: The style of the offline pages, for what is inside an element of the class ``run-page``.
+RUN_STYLE = (
+    f".run-page {{ {STYLE} }}"
+    ".run-page .figure:empty::before { content: 'drawing …'; color: var(--soft); }"
+    """
+.run-page { line-height: 1.5; max-width: 76rem; min-width: 0; }
+.run-page p.headline { font-size: 1.15rem; margin: .5rem 0; overflow-wrap: anywhere; }
+.run-page h2, .run-page figure.plot { scroll-margin-top: 5rem; }
+.run-page .figure.stretch.vega-embed { max-width: none; width: 100%; box-sizing: border-box; }
+.run-page .vega-embed summary { list-style: none; }
+.run-page p.keys { max-width: none; }
+.run-page p.keys span[role=button] { cursor: pointer; border-radius: 4px; padding: 0 .3rem;
+  margin-left: -.3rem; }
+.run-page p.keys span[role=button]:hover { background: var(--card); }
+.run-page p.keys span[aria-pressed=false] { opacity: .45; text-decoration: line-through; }
+.run-page.only > * { display: none; }
+.run-page.only > figure.chosen { display: block; margin-top: .5rem; }
+.runs-title { margin-top: .9rem !important; overflow-wrap: anywhere; }
+.runs-hint { display: flex; flex-wrap: wrap; gap: 0 .5rem; }
+@media (hover: none) { .runs-hint .mouse { display: none; } }
+.runs-time { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; align-items: center;
+  max-width: 34rem; }
+.runs-time .q-range { flex: 1 1 12rem; margin: 0 .6rem; }
+.stale > .run-page { opacity: .45; }
+.runs-tools { display: grid; gap: .4rem 1rem; align-items: start; max-width: 76rem;
+  grid-template-columns: repeat(4, minmax(0, 1fr)) auto; }
+.runs-tools .q-field__native { overflow-wrap: anywhere; }
+.runs-how { max-width: 46rem; }
+.runs-how .box { display: flex; gap: .5rem; align-items: start; margin: .4rem 0 .8rem; }
+.runs-how pre { flex: 1 1 auto; min-width: 0; margin: 0; padding: .6rem .8rem; overflow-x: auto;
+  background: var(--card); border: 1px solid var(--line); border-radius: 6px;
+  font: .875rem/1.5 ui-monospace, "DejaVu Sans Mono", monospace; }
+#vg-tooltip-element { font-family: inherit; font-size: .8125rem; overflow-wrap: anywhere;
+  max-width: min(26rem, 90vw); }
+@media (max-width: 44rem) {
+  .runs-tools { grid-template-columns: minmax(0, 1fr) auto; }
+  .runs-tools > .q-field { grid-column: 1 / -1; }
+  .runs-tools > .q-field:first-child { grid-column: 1; }
+  .runs-tools > .q-btn { grid-row: 1; grid-column: 2; } }
+"""
+)
+
+
+class RunFigures(Element, component="../assets/run_figures.js"):
+    """Markup of the offline pages with their figures: with hints, legends that hide, and zoom.
+
+    Parameters
+    ----------
+    everything
+        Called when somebody follows a link to what is hidden.
+    moved
+        Called when somebody zooms in a figure: which part of the time is shown, from 0 to 1.
+    """
+
+    def __init__(
+        self, everything: Callable[[], None], moved: Callable[[float, float], None]
+    ) -> None:
+        super().__init__()
+        self._props["library"] = LIBRARY
+        self._content, self._only, self._number = "", "", 0
+        self._span = (0.0, 1.0)
+        self._moved = moved
+        self.on("ready", self._ready)
+        self.on("everything", everything)
+        self.on("span", self._was_moved)
+
+    def set(self, content: str) -> None:
+        """Show something else: JSON of a :class:`drfh.web.runs.pages.RunPage`."""
+        self._content, self._only, self._span = content, "", (0.0, 1.0)
+        self._number += 1
+        self._send()
+
+    def only(self, name: str) -> None:
+        """Show one figure alone, and larger; with no name everything."""
+        self._only = name
+        self.run_method("only", name)
+
+    def span(self, start: float, end: float) -> None:
+        """Show a part of the time in all figures, from 0 to 1."""
+        self._span = (start, end)
+        self.run_method("showSpan", start, end)
+
+    def _was_moved(self, event: GenericEventArguments) -> None:
+        start, end = (min(max(float(part), 0.0), 1.0) for part in event.args)
+        self._span = (start, end)
+        self._moved(start, end)
+
+    def _send(self) -> None:
+        self.run_method("set", self._content, self._only, list(self._span), self._number)
+
+    def _ready(self, event: GenericEventArguments) -> None:
+        if self._number and event.args != self._number:
+            self._send()

@@ -1,0 +1,1 @@
+"""The state of one explorer tab: workbook, steps, answers, links."""

@@ -1,0 +1,251 @@
+"""What people type into a cell, read: amounts, whole numbers, labels, restrictions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from drfh.errors import InputError
+from drfh.files.scenario_file import read_restriction
+from drfh.model.resources import FrozenMap, parse_quantity
+from drfh.model.users import Term, parse_restriction
+
+__all__ = [
+    "Typed",
+    "frozen",
+    "plain",
+    "read_amount",
+    "read_amounts",
+    "read_count",
+    "read_labels",
+    "read_name",
+    "read_servers",
+    "read_tasks",
+    "read_weight",
+]
+
+#: What a cell may hold: text as typed or a number; for servers and labels also lists and mappings.
+Typed: TypeAlias = Any
+
+#: The longest text of one cell, and how deep lists and mappings go: servers have three levels.
+LONGEST = 1_000
+_DEEPEST = 4
+_WHOLE = re.compile(r"\s*\d{1,16}\s*", re.ASCII)
+_CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f]")
+_HALF = re.compile("[\ud800-\udfff]")  # half a character cannot be sent
+_NO_END = frozenset({"", "∞", "inf", "no end", "endless"})
+_EVERYWHERE = frozenset({"", "all", "everywhere"})
+_SERVERS_RULE = "must be servers such as 'big', 'big or small/0' or 'zone=a|b', or 'all'"
+_LABELS_RULE = "must be labels such as 'zone=a, disk=ssd'"
+
+
+def frozen(value: Any, field: str, depth: int = _DEEPEST) -> Typed:
+    """Return a plain value that cannot change; refuse what no cell holds.
+
+    Examples
+    --------
+    >>> frozen(["big", {"zone": ["a", "b"]}], "servers")
+    ('big', {'zone': ('a', 'b')})
+    """
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, str):
+        return _sendable(value, field)
+    if depth and isinstance(value, list | tuple):
+        return tuple(frozen(entry, field, depth - 1) for entry in value)
+    if depth and isinstance(value, Mapping):
+        return FrozenMap(
+            {_sendable(k, field): frozen(v, field, depth - 1) for k, v in value.items()}
+        )
+    raise InputError(field, "must be text, a number, a list or a mapping", value)
+
+
+def plain(value: Typed) -> Any:
+    """Return a frozen value as JSON has it.
+
+    Examples
+    --------
+    >>> plain(frozen(["big", {"zone": ["a"]}], "servers"))
+    ['big', {'zone': ['a']}]
+    """
+    if isinstance(value, Mapping):
+        return {key: plain(entry) for key, entry in value.items()}
+    return [plain(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+def _sendable(value: Any, field: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(field, "must be text", value)
+    if len(value) > LONGEST:
+        raise InputError(field, f"must have at most {LONGEST:,} characters", value)
+    if _HALF.search(value):
+        raise InputError(field, "must have whole characters only", value)
+    return value
+
+
+def read_name(value: Typed, field: str) -> str:
+    """Read a name: spaces around it do not count.
+
+    Examples
+    --------
+    >>> read_name(" ann ", "name")
+    'ann'
+    """
+    text = _sendable(value, field).strip()
+    if not text:
+        raise InputError(field, "must not be empty", value)
+    if _CONTROL.search(text):
+        raise InputError(field, "must have no control characters", value)
+    return text
+
+
+def read_amount(value: Typed, field: str) -> float:
+    """Read an amount of a resource; an empty cell is 0.
+
+    Examples
+    --------
+    >>> read_amount("500m", "cpu"), read_amount("", "gpu")
+    (0.5, 0.0)
+    """
+    return parse_quantity(0 if _empty(value) else value, field)
+
+
+def read_amounts(value: Typed, field: str) -> dict[str, float]:
+    """Read amounts by resource.
+
+    Examples
+    --------
+    >>> read_amounts({"cpu": "500m", "memory": "1Gi"}, "demand")
+    {'cpu': 0.5, 'memory': 1073741824.0}
+    """
+    if not isinstance(value, Mapping):
+        raise InputError(field, "must map resource names to amounts, such as {'cpu': 4}", value)
+    return {read_name(r, field): read_amount(amount, r) for r, amount in value.items()}
+
+
+def read_weight(value: Typed, field: str) -> float:
+    """Read a weight.
+
+    Examples
+    --------
+    >>> read_weight("2.5", "weight")
+    2.5
+    """
+    rule = "must be a number > 0, such as 1 or 2.5"
+    weight = parse_quantity(value, field, rule)
+    if weight <= 0:
+        raise InputError(field, rule, value)
+    return weight
+
+
+def read_count(value: Typed, field: str) -> int:
+    """Read a number of servers.
+
+    Examples
+    --------
+    >>> read_count(" 12 ", "count"), read_count(12.0, "count")
+    (12, 12)
+    """
+    rule = "must be a whole number ≥ 1"
+    if isinstance(value, str):
+        number = int(value) if _WHOLE.fullmatch(value) else 0
+    else:
+        amount = parse_quantity(value, field, rule)
+        number = int(amount) if amount.is_integer() else 0
+    if not 1 <= number < 2**53:
+        raise InputError(field, rule, value)
+    return number
+
+
+def read_tasks(value: Typed, field: str) -> float | None:
+    """Read a number of tasks; an empty cell or ∞ is no end.
+
+    Examples
+    --------
+    >>> read_tasks("100", "tasks"), read_tasks("", "tasks")
+    (100.0, None)
+    """
+    if value is None or (isinstance(value, str) and value.strip().lower() in _NO_END):
+        return None
+    return parse_quantity(value, field, "must be a number ≥ 0, such as 100 (empty for no end)")
+
+
+def read_labels(value: Typed, field: str) -> dict[str, str]:
+    """Read labels of servers.
+
+    Examples
+    --------
+    >>> read_labels("zone=a, disk=ssd", "labels")
+    {'zone': 'a', 'disk': 'ssd'}
+    """
+    if isinstance(value, Mapping):
+        if not all(isinstance(entry, str) for entry in value.values()):
+            raise InputError(field, _LABELS_RULE, dict(value))
+        return dict(value)
+    if _empty(value):
+        return {}
+    labels: dict[str, str] = {}
+    for part in _sendable(value, field).split(","):
+        key, equals, label = (word.strip() for word in part.partition("="))
+        if not (equals and key and label) or key in labels:
+            raise InputError(field, _LABELS_RULE, value)
+        labels[key] = label
+    return labels
+
+
+def read_servers(
+    value: Typed, field: str, known: Callable[[str], bool] = lambda name: False
+) -> tuple[Term, ...] | None:
+    """Read where tasks may run: names joined by ``or`` or commas, labels as ``zone=a|b``.
+
+    Parameters
+    ----------
+    value
+        As typed; or a list or mapping, as a scenario file has it.
+    field
+        What to call it in an error.
+    known
+        Whether a whole text is the name of a server: names may have commas.
+
+    Examples
+    --------
+    >>> read_servers("big or small/0", "servers"), read_servers("zone=a|b, disk=ssd", "servers")
+    (('big', 'small/0'), ({'zone': ('a', 'b'), 'disk': ('ssd',)},))
+    >>> read_servers("all", "servers") is None
+    True
+    """
+    if not isinstance(value, str):
+        try:
+            listed = read_restriction(plain(value))
+            return None if listed is None else parse_restriction(listed)
+        except InputError as error:
+            raise InputError(field, error.rule, error.value) from None
+    text = _sendable(value, field).strip()
+    if known(text):
+        return (text,)
+    if text.lower() in _EVERYWHERE:
+        return None
+    terms: list[Term] = []
+    for part in re.split(r"\s+or\s+", text):
+        terms += [part] if known(part) else _terms(part, field, value)
+    return parse_restriction(terms)
+
+
+def _terms(text: str, field: str, value: Typed) -> list[Term]:
+    """Read names with commas between them, or labels that must all hold."""
+    words = [word.strip() for word in text.split(",")]
+    if all(words) and not any("=" in word for word in words):
+        return list(words)
+    labels: dict[str, list[str]] = {}
+    for word in words:
+        key, equals, choices = (part.strip() for part in word.partition("="))
+        listed = [choice.strip() for choice in choices.split("|")]
+        if not (equals and key and all(listed)) or key in labels:
+            raise InputError(field, _SERVERS_RULE, value)
+        labels[key] = listed
+    return [labels]
+
+
+def _empty(value: Typed) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())

@@ -1,0 +1,203 @@
+"""The auditor's report card, with the steps that show each failing property."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from drfh.auditor import PROPERTIES, Finding, Report, audit
+from drfh.errors import InputError
+from drfh.files.scenario_file import saved_restriction
+from drfh.mechanisms import Mechanism
+from drfh.mechanisms.shared.slots import MOST_SERVERS, slots_mechanism
+from drfh.model.scenario import Scenario
+from drfh.model.users import User
+from drfh.web.session.answers import Answer, own_parameters
+from drfh.web.session.steps import (
+    SAME,
+    AddServer,
+    AddUser,
+    Lie,
+    RemoveServer,
+    RemoveUser,
+    SetServer,
+    SetUser,
+    State,
+    Step,
+)
+from drfh.web.session.workbook import Workbook
+
+__all__ = ["card", "case_book", "steps_of"]
+
+_MOST_STEPS = 40
+_LIES = ("truthful", "group-truthful")
+
+
+def card(
+    answer: Answer,
+    *,
+    properties: Sequence[str] | None = None,
+    tries: int = 1_000,
+    seconds: float = 5.0,
+    progress: Callable[[str, float], None] | None = None,
+) -> Report:
+    """Return the report card of the answer's mechanism on its scenario: `drfh.audit`.
+
+    Parameters
+    ----------
+    answer
+        What to audit, as the users report it.
+    properties
+        Which ones, see :data:`drfh.auditor.PROPERTIES`; by default all that can be measured here.
+    tries, seconds
+        For the searches, see :func:`drfh.audit`.
+    progress
+        Called with the name of a property and the part of it that is done; what it raises stops
+        the audit.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> from drfh.web.session.answers import answer_of
+    >>> book = Workbook(load_scenario("claim-c-skewed-servers"))
+    >>> card(answer_of(book), properties=["pareto", "sharing-incentive"]).failed
+    ('sharing-incentive',)
+    """
+    chosen = list(PROPERTIES if properties is None else properties)
+    if answer.scenario.cluster.size > MOST_SERVERS:
+        chosen = [name for name in chosen if name != "dedicated-cloud"]  # looks at every server
+    name = answer.mechanism
+    mechanism: str | Mechanism = slots_mechanism(name) if name.startswith("slots:") else name
+    return audit(
+        answer.scenario,
+        mechanism=mechanism,
+        properties=chosen,
+        tries=tries,
+        seconds=seconds,
+        progress=progress,
+        **own_parameters(answer.scenario, name),
+    )
+
+
+def case_book(finding: Finding) -> Workbook | None:
+    """Return a workbook that starts with the counterexample; None if there is none."""
+    if finding.counterexample is None:
+        return None
+    return Workbook(finding.counterexample.scenario)
+
+
+def steps_of(finding: Finding, scenario: Scenario) -> list[Step]:
+    """Return the steps from a scenario to the counterexample of a finding.
+
+    Empty if there is none, if it is the scenario itself (envy is seen in what is there), or if
+    no few steps lead there: then :func:`case_book` opens it by itself.
+
+    Parameters
+    ----------
+    finding
+        From the report card of the scenario.
+    scenario
+        What was audited.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> from drfh.web.session.answers import answer_of
+    >>> scenario = load_scenario("claim-b-user-leaves")
+    >>> report = card(answer_of(Workbook(scenario)), properties=["population-monotone"])
+    >>> [step.text for step in steps_of(report["population-monotone"], scenario)]
+    ['b leaves']
+    """
+    if finding.counterexample is None:
+        return []
+    target = finding.counterexample.scenario
+    steps: list[Step] = []
+    state = State(scenario)
+    try:
+        for step in _between(scenario, target, lying=finding.name in _LIES):
+            if len(steps) == _MOST_STEPS:
+                return []
+            steps.append(step)
+            state = step.apply(state)
+    except InputError:
+        return []
+    return steps if _picture(state.scenario) == _picture(target) else []
+
+
+def _between(old: Scenario, new: Scenario, *, lying: bool) -> Iterator[Step]:
+    """Yield what leads from one scenario to another, in an order in which all is good midway."""
+    groups = {str(server.name): server for server in old.cluster.servers}
+    wanted = {str(server.name): server for server in new.cluster.servers}
+    users = {user.name: user for user in old.users}
+    for name, server in wanted.items():
+        if name not in groups:
+            yield AddServer(name, dict(server.resources), server.count, dict(server.labels))
+    there = {user.name for user in new.users}
+    for user in new.users:
+        if user.name not in users:
+            servers = _saved(user)
+            demand = dict(user.demand)
+            yield AddUser(user.name, demand, user.weight, user.tasks, servers, user.parent)
+        elif lying:
+            yield from _lie(users[user.name], user)
+        else:
+            yield from _user_steps(users[user.name], user)
+    for name in users:
+        if name not in there:
+            yield RemoveUser(name)
+    for name, server in wanted.items():
+        before = groups.get(name, server)
+        if before.count != server.count:
+            yield SetServer(name, "count", server.count)
+        for resource, amount in _changed(before.resources, server.resources):
+            yield SetServer(name, f"resources.{resource}", amount)
+        if before.labels != server.labels:
+            yield SetServer(name, "labels", dict(server.labels))
+    for name in groups:
+        if name not in wanted:
+            yield RemoveServer(name)
+
+
+def _lie(old: User, new: User) -> Iterator[Step]:
+    lie = Lie(
+        new.name,
+        SAME if old.demand == new.demand else dict(new.demand),
+        SAME if old.tasks == new.tasks else new.tasks,
+        SAME if old.servers == new.servers else _saved(new),
+    )
+    if lie != Lie(new.name):
+        yield lie
+
+
+def _user_steps(old: User, new: User) -> Iterator[Step]:
+    if old.servers != new.servers:
+        yield SetUser(new.name, "servers", _saved(new))
+    for field in ("weight", "tasks", "parent"):
+        if getattr(old, field) != getattr(new, field):
+            yield SetUser(new.name, field, getattr(new, field))
+    for resource, amount in _changed(old.demand, new.demand):
+        yield SetUser(new.name, f"demand.{resource}", amount)
+
+
+def _saved(user: User) -> Any:
+    return None if user.servers is None else saved_restriction(user.servers, "servers")
+
+
+def _changed(old: Mapping[str, float], new: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """Yield the amounts that differ; those that grow first, so that none is left at nothing."""
+    names = {**old, **new}
+    pairs = [(r, new.get(r, 0.0)) for r in names if old.get(r, 0.0) != new.get(r, 0.0)]
+    yield from sorted(pairs, key=lambda pair: pair[1] <= old.get(pair[0], 0.0))
+
+
+def _picture(scenario: Scenario) -> tuple[Any, ...]:
+    """Return what matters for an allocation; for whole tasks also the order, which breaks ties."""
+    groups = [(s.name, _amounts(s.resources), s.count, s.labels) for s in scenario.cluster.servers]
+    users = [
+        (u.name, _amounts(u.demand), u.weight, u.tasks, u.servers, u.parent) for u in scenario.users
+    ]
+    return groups, users
+
+
+def _amounts(amounts: Mapping[str, float]) -> dict[str, float]:
+    return {resource: amount for resource, amount in amounts.items() if amount > 0}

@@ -1,0 +1,672 @@
+"""What all steps can do, and the cell that each is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from typing import Any, ClassVar, NamedTuple
+
+from drfh.allocation.problem import Problem
+from drfh.errors import InputError, UnknownNameError
+from drfh.files.validation import problems
+from drfh.model.cluster import Server
+from drfh.model.resources import format_quantity, some
+from drfh.model.users import User, resolve_restriction
+from drfh.web.session import editing
+from drfh.web.session.cell_input import (
+    Typed,
+    frozen,
+    plain,
+    read_amount,
+    read_amounts,
+    read_count,
+    read_labels,
+    read_name,
+    read_servers,
+    read_tasks,
+    read_weight,
+)
+from drfh.web.session.editing import State, group_of, unrestricted, user_of
+from drfh.web.session.labels import (
+    amounts_text,
+    labels_text,
+    servers_text,
+    shown_servers,
+    shown_value,
+    tasks_text,
+)
+
+__all__ = [
+    "SAME",
+    "STEPS",
+    "AddServer",
+    "AddUser",
+    "Cell",
+    "Lie",
+    "RemoveServer",
+    "RemoveUser",
+    "SetServer",
+    "SetUser",
+    "State",
+    "Step",
+    "Truth",
+    "step_of",
+]
+
+
+_ROW_UNKNOWN = ("server group", "user")
+
+
+class Cell(NamedTuple):
+    """Where on the page: ``servers`` or ``users``, which row, which column (empty: the row).
+
+    Examples
+    --------
+    >>> str(Cell("servers", "big", "count"))
+    'count of big'
+    """
+
+    table: str
+    row: str
+    column: str
+
+    def __str__(self) -> str:
+        return f"{self.column} of {self.row}" if self.column else self.row
+
+
+@dataclass(frozen=True)
+class Step:
+    """What all steps can do.
+
+    Attributes
+    ----------
+    kind : str
+        First entry of the list that it is written as.
+    """
+
+    kind: ClassVar[str] = ""
+    # Values that name something which is there: any text. The others are typed by somebody.
+    _names: ClassVar[tuple[str, ...]] = ()
+    _many_columns: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if entry.name not in self._names:
+                name = str(self.cell) if entry.name == "value" else entry.name
+                object.__setattr__(self, entry.name, frozen(value, name))
+            elif not isinstance(value, str):
+                raise InputError(entry.name, "must be text", value)
+
+    @property
+    def cell(self) -> Cell:
+        """What it is about; errors of :meth:`apply` name it."""
+        raise NotImplementedError
+
+    @property
+    def text(self) -> str:
+        """The step in one line."""
+        raise NotImplementedError
+
+    def told(self, before: State) -> str:
+        """Return the step in one line, with what was there before it."""
+        return self.text
+
+    def change(self, state: State) -> State:
+        """Return the state after the step; what only the whole can tell is not yet checked."""
+        raise NotImplementedError
+
+    def apply(self, state: State) -> State:
+        """Return the state after the step.
+
+        Raises
+        ------
+        InputError
+            If it is refused; its field is the cell: column and row.
+        """
+        try:
+            after = self.change(state)
+        except InputError as error:
+            raise self._about(error) from None
+        try:
+            self._check(after)
+        except InputError as error:
+            if self.cell.table == "servers":
+                rule = f"must not break another entry: {error}"
+                raise InputError(str(self.cell), rule) from None
+            raise self._about(error) from None
+        return after
+
+    def _check(self, after: State) -> None:
+        """Raise what every mechanism would refuse; before the step all was good."""
+        scenario = after.scenario
+        cluster = scenario.cluster
+        # To resolve every restriction takes long, and few steps touch one.
+        Problem.build(cluster, map(unrestricted, scenario.users))
+        for user in scenario.users:
+            if user.servers is not None and self.may_break(user):
+                resolve_restriction(user.servers, cluster, user.name)
+        if scenario.jobs or scenario.events:
+            for problem in problems(cluster, scenario.users, scenario.jobs, scenario.events):
+                raise problem
+
+    def may_break(self, user: User) -> bool:
+        """Return whether the restriction of a user may match nothing after the step."""
+        return False
+
+    def _about(self, error: InputError) -> InputError:
+        """Return the error as one of this cell; steps with many columns say which one."""
+        if error.field in _ROW_UNKNOWN:
+            return error
+        cell = self.cell
+        if not cell.column and self._many_columns:
+            column = error.field.removesuffix(f" of {cell.row}").rpartition("].")[2]
+            for prefix in ("demand.", "resources.", "total of "):
+                column = column.removeprefix(prefix)
+            cell = cell._replace(column=column)
+        error.field = str(cell)
+        return error
+
+    def to_list(self) -> list[Any]:
+        """Return the step as plain data: its kind, then its values; defaults at the end go."""
+        values = [(plain(getattr(self, entry.name)), entry) for entry in fields(self)]
+        while values and _is_default(*values[-1]):
+            values.pop()
+        return [self.kind, *(value for value, _ in values)]
+
+
+def _is_default(value: Any, entry: Field[Any]) -> bool:
+    if entry.default_factory is not MISSING:
+        return bool(value == {})
+    return entry.default is not MISSING and bool(value == plain(entry.default))
+
+
+@dataclass(frozen=True)
+class SetServer(Step):
+    """One cell of a server group.
+
+    Attributes
+    ----------
+    group : str
+        Name of the group.
+    field : str
+        ``count``, ``name``, ``labels``, or a resource. A resource that has such a name is
+        ``resources.count``.
+    value : str or number
+        As typed: ``10``, ``16Gi``, ``500m``.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> state = State(load_scenario("paper-two-servers"))
+    >>> step = SetServer("high-cpu", "count", "3")
+    >>> step.told(state)
+    'high-cpu: 3 servers instead of 1'
+    >>> step.apply(state).scenario.cluster
+    Cluster(4 servers in 2 groups: cpu 38, memory 18)
+    """
+
+    group: str
+    field: str
+    value: Typed
+
+    kind = "server"
+    _names = ("group", "field")
+
+    @property
+    def cell(self) -> Cell:  # noqa: D102
+        return Cell("servers", self.group, self.field)
+
+    @property
+    def text(self) -> str:  # noqa: D102
+        if self.field == "name":
+            return f"{self.group} is now called {shown_value(self.value)}"
+        if self.field == "labels":
+            return f"{self.group}: labels {labels_text(self.value) or 'none'}"
+        if self.field == "count":
+            count = shown_value(self.value)
+            return f"{self.group}: {count} server{'s' * (count != '1')}"
+        return f"{self.group}: {self._resource} {shown_value(self.value) or '0'}"
+
+    def told(self, before: State) -> str:  # noqa: D102
+        if self.field == "name":
+            return self.text
+        server = group_of(before, self.group)
+        old = {"count": f"{server.count:,}", "labels": labels_text(server.labels) or "none"}
+        amount = format_quantity(server.resources.get(self._resource, 0.0))
+        return f"{self.text} instead of {old.get(self.field, amount)}"
+
+    @property
+    def _resource(self) -> str:
+        return self.field.removeprefix("resources.")
+
+    def may_break(self, user: User) -> bool:  # noqa: D102
+        return self.field == "labels"  # names follow, or go
+
+    def change(self, state: State) -> State:  # noqa: D102
+        server = group_of(state, self.group)
+        if self.field == "name":
+            new = replace(server, name=read_name(self.value, self.field))
+        elif self.field == "count":
+            new = replace(server, count=read_count(self.value, self.field))
+        elif self.field == "labels":
+            new = replace(server, labels=read_labels(self.value, self.field))
+        else:
+            resource = read_name(self._resource, self.field)
+            amount = read_amount(self.value, self.field)
+            new = replace(server, resources={**server.resources, resource: amount})
+        return editing.put_group(state, self.group, new)
+
+
+@dataclass(frozen=True)
+class AddServer(Step):
+    """A new group of servers, at the end.
+
+    Attributes
+    ----------
+    name : str or None
+        Its name; by default ``added-1``, ``added-2``, …
+    resources : mapping
+        What one server has, as typed.
+    count, labels
+        As for :class:`SetServer`.
+
+    Examples
+    --------
+    >>> AddServer("new", {"cpu": "8", "memory": "64Gi"}, "10").text
+    '10 new servers new: cpu 8, memory 64Gi'
+    """
+
+    name: str | None
+    resources: Mapping[str, Typed]
+    count: Typed = 1
+    labels: Typed = field(default_factory=dict)
+
+    kind = "+server"
+    _many_columns = True
+
+    @property
+    def cell(self) -> Cell:  # noqa: D102
+        return Cell("servers", shown_value(self.name) or "the new servers", "")
+
+    @property
+    def text(self) -> str:  # noqa: D102
+        count = shown_value(self.count) or "0"
+        named = f" {shown_value(self.name)}" if shown_value(self.name) else ""
+        return f"{count} new server{'s' * (count != '1')}{named}: {amounts_text(self.resources)}"
+
+    def change(self, state: State) -> State:  # noqa: D102
+        server = Server(
+            read_amounts(self.resources, "resources"),
+            name=read_name(self.name, "name") if shown_value(self.name) else None,
+            count=read_count(self.count, "count"),
+            labels=read_labels(self.labels, "labels"),
+        )
+        return editing.add_group(state, server)
+
+
+@dataclass(frozen=True)
+class RemoveServer(Step):
+    """A group of servers that goes; restrictions no longer name it.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> state = State(load_scenario("paper-two-servers"))
+    >>> RemoveServer("high-cpu").apply(state).scenario.cluster
+    Cluster(1 server in 1 group: cpu 2, memory 12)
+    """
+
+    group: str
+
+    kind = "-server"
+    _names = ("group",)
+
+    @property
+    def cell(self) -> Cell:  # noqa: D102
+        return Cell("servers", self.group, "")
+
+    @property
+    def text(self) -> str:  # noqa: D102
+        return f"{self.group} is removed"
+
+    def told(self, before: State) -> str:  # noqa: D102
+        return f"{self.text} ({some(group_of(before, self.group).count, 'server')})"
+
+    def may_break(self, user: User) -> bool:  # noqa: D102
+        return True
+
+    def change(self, state: State) -> State:  # noqa: D102
+        group_of(state, self.group)
+        return editing.remove_group(state, self.group)
+
+
+#: In a lie: no lie about this.
+SAME = "="
+
+
+@dataclass(frozen=True)
+class SetUser(Step):
+    """One cell of a user. Of one who lies, the demand, tasks and servers are what it claims.
+
+    Attributes
+    ----------
+    user : str
+        Name of the user.
+    field : str
+        ``weight``, ``tasks``, ``servers``, ``name``, ``parent``, or a resource. A resource that
+        has such a name is ``demand.weight``.
+    value : str, number, list or mapping
+        As typed; servers also as a scenario file has them.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> state = State(load_scenario("paper-two-servers"))
+    >>> SetUser("ann", "tasks", "5").told(state)
+    'ann: 5 tasks instead of no end'
+    >>> SetUser("ann", "weight", "0").apply(state)
+    Traceback (most recent call last):
+    drfh.errors.InputError: weight of ann must be a number > 0, such as 1 or 2.5, got '0'
+    """
+
+    user: str
+    field: str
+    value: Typed
+
+    kind = "user"
+    _names = ("user", "field")
+
+    @property
+    def cell(self) -> Cell:  # noqa: D102
+        return Cell("users", self.user, self.field)
+
+    @property
+    def text(self) -> str:  # noqa: D102
+        value = shown_value(self.value)
+        if self.field == "name":
+            return f"{self.user} is now called {value}"
+        if self.field == "tasks":
+            tasks = tasks_text(self.value)
+            return f"{self.user}: {'no end of tasks' if tasks == 'no end' else tasks}"
+        if self.field == "servers":
+            return f"{self.user}: servers {servers_text(self.value)}"
+        if self.field == "parent":
+            return f"{self.user}: parent {value or 'none'}"
+        return f"{self.user}: {self._resource} {value or '0'}"
+
+    def told(self, before: State) -> str:  # noqa: D102
+        if self.field == "name":
+            return self.text
+        user = user_of(before, self.user)
+        old = {
+            "weight": format_quantity(user.weight),
+            "tasks": "no end" if user.tasks is None else format_quantity(user.tasks),
+            "servers": shown_servers(user.servers) or "all",
+            "parent": user.parent or "none",
+        }
+        amount = format_quantity(user.demand.get(self._resource, 0.0))
+        return f"{self.text} instead of {old.get(self.field, amount)}"
+
+    @property
+    def _resource(self) -> str:
+        return self.field.removeprefix("demand.")
+
+    def may_break(self, user: User) -> bool:  # noqa: D102
+        return self.field == "servers" and user.name == self.user
+
+    def change(self, state: State) -> State:  # noqa: D102
+        user = user_of(state, self.user)
+        value: Any
+        if self.field == "name":
+            value = read_name(self.value, self.field)
+        elif self.field == "weight":
+            value = read_weight(self.value, self.field)
+        elif self.field == "tasks":
+            value = read_tasks(self.value, self.field)
+        elif self.field == "servers":
+            value = _servers(self.value, state)
+        elif self.field == "parent":
+            value = read_name(self.value, self.field) if shown_value(self.value) else None
+        else:
+            resource = read_name(self._resource, self.field)
+            demand = {**user.demand, resource: read_amount(self.value, self.field)}
+            return editing.put_user(state, self.user, replace(user, demand=demand))
+        return editing.put_user(state, self.user, replace(user, **{self.field: value}))
+
+
+@dataclass(frozen=True)
+class AddUser(Step):
+    """A user that joins, at the end.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    demand : mapping
+        What one task needs, as typed.
+    weight, tasks, servers, parent
+        As for :class:`SetUser`.
+
+    Examples
+    --------
+    >>> AddUser("eve", {"cpu": "500m"}, tasks="20").text
+    'eve joins: cpu 500m, 20 tasks'
+    """
+
+    name: str
+    demand: Mapping[str, Typed]
+    weight: Typed = 1
+    tasks: Typed = None
+    servers: Typed = None
+    parent: Typed = None
+
+    kind = "+user"
+    _many_columns = True
+
+    @property
+    def cell(self) -> Cell:  # noqa: D102
+        return Cell("users", shown_value(self.name) or "the new user", "")
+
+    @property
+    def text(self) -> str:  # noqa: D102
+        parts = [amounts_text(self.demand)]
+        if shown_value(self.weight) not in ("", "1"):
+            parts.append(f"weight {shown_value(self.weight)}")
+        if tasks_text(self.tasks) != "no end":
+            parts.append(tasks_text(self.tasks))
+        if servers_text(self.servers) != "all":
+            parts.append(f"servers {servers_text(self.servers)}")
+        return f"{shown_value(self.name)} joins: {', '.join(parts)}"
+
+    def may_break(self, user: User) -> bool:  # noqa: D102
+        return user.name == shown_value(self.name)
+
+    def change(self, state: State) -> State:  # noqa: D102
+        user = User(
+            read_name(self.name, "name"),
+            read_amounts(self.demand, "demand"),
+            weight=read_weight(self.weight, "weight"),
+            tasks=read_tasks(self.tasks, "tasks"),
+            servers=_servers(self.servers, state),
+            parent=read_name(self.parent, "parent") if shown_value(self.parent) else None,
+        )
+        return editing.add_user(state, user)
+
+
+@dataclass(frozen=True)
+class RemoveUser(Step):
+    """A user that leaves.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> state = RemoveUser("ann").apply(State(load_scenario("paper-two-servers")))
+    >>> [user.name for user in state.scenario.users]
+    ['bob']
+    """
+
+    user: str
+
+    kind = "-user"
+    _names = ("user",)
+
+    @property
+    def cell(self) -> Cell:  # noqa: D102
+        return Cell("users", self.user, "")
+
+    @property
+    def text(self) -> str:  # noqa: D102
+        return f"{self.user} leaves"
+
+    def change(self, state: State) -> State:  # noqa: D102
+        user_of(state, self.user)
+        return editing.remove_user(state, self.user)
+
+
+@dataclass(frozen=True)
+class Lie(Step):
+    """A user claims something else than the truth, which is kept.
+
+    Attributes
+    ----------
+    user : str
+        Who lies.
+    demand : mapping
+        All that it claims one task to need; :data:`SAME` for what it says already.
+    tasks, servers
+        What else it claims; by default what it says already.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> state = State(load_scenario("paper-two-servers"))
+    >>> lie = Lie("ann", {"cpu": 1, "memory": 1})
+    >>> lie.told(state)
+    'ann claims cpu 1, memory 1 instead of cpu 0.2, memory 1'
+    >>> after = lie.apply(state)
+    >>> after.scenario.users[0].demand, after.really("ann").demand
+    ({'cpu': 1.0, 'memory': 1.0}, {'cpu': 0.2, 'memory': 1.0})
+    """
+
+    user: str
+    demand: Mapping[str, Typed] | str = SAME
+    tasks: Typed = SAME
+    servers: Typed = SAME
+
+    kind = "lie"
+    _many_columns = True
+    _names = ("user",)
+
+    @property
+    def cell(self) -> Cell:  # noqa: D102
+        return Cell("users", self.user, "")
+
+    @property
+    def text(self) -> str:  # noqa: D102
+        parts = [amounts_text(self.demand)] if isinstance(self.demand, Mapping) else []
+        parts += [] if self.tasks == SAME else [tasks_text(self.tasks)]
+        parts += [] if self.servers == SAME else [f"servers {servers_text(self.servers)}"]
+        return f"{self.user} claims {', '.join(parts) or 'the truth'}"
+
+    def told(self, before: State) -> str:  # noqa: D102
+        user = before.really(self.user)
+        parts = [] if self.demand == SAME else [amounts_text(user.demand)]
+        parts += [] if self.tasks == SAME else [tasks_text(user.tasks)]
+        parts += [] if self.servers == SAME else [f"servers {shown_servers(user.servers) or 'all'}"]
+        return f"{self.text} instead of {', '.join(parts)}" if parts else self.text
+
+    def may_break(self, user: User) -> bool:  # noqa: D102
+        return self.servers != SAME and user.name == self.user
+
+    def change(self, state: State) -> State:  # noqa: D102
+        now, really = user_of(state, self.user), state.really(self.user)
+        claim: dict[str, Any] = {}
+        if self.demand != SAME:
+            claim["demand"] = read_amounts(self.demand, "demand")
+        if self.tasks != SAME:
+            claim["tasks"] = read_tasks(self.tasks, "tasks")
+        if self.servers != SAME:
+            claim["servers"] = _servers(self.servers, state)
+        told = replace(now, **claim)
+        about = {*claim, *state.truths.get(self.user, {})}
+        truth = {name: getattr(really, name) for name in sorted(about)}
+        truth = {name: value for name, value in truth.items() if value != getattr(told, name)}
+        return editing.put_user(state, self.user, told).with_truth(self.user, truth)
+
+
+@dataclass(frozen=True)
+class Truth(Step):
+    """A user that lies tells the truth again.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> state = State(load_scenario("paper-two-servers"))
+    >>> Truth("ann").apply(Lie("ann", {"cpu": 1}).apply(state)) == state
+    True
+    """
+
+    user: str
+
+    kind = "truth"
+    _names = ("user",)
+
+    @property
+    def cell(self) -> Cell:  # noqa: D102
+        return Cell("users", self.user, "")
+
+    @property
+    def text(self) -> str:  # noqa: D102
+        return f"{self.user} tells the truth again"
+
+    def may_break(self, user: User) -> bool:  # noqa: D102
+        return user.name == self.user
+
+    def change(self, state: State) -> State:  # noqa: D102
+        really = state.really(self.user)
+        if self.user not in state.truths:
+            raise InputError(self.user, "must lie first, to tell the truth again")
+        return editing.put_user(state, self.user, really).with_truth(self.user, {})
+
+
+def _servers(value: Typed, state: State) -> Any:
+    find = state.scenario.cluster.find_server
+    return read_servers(value, "servers", lambda name: find(name) is not None)
+
+
+#: Every kind of step by the word that it is written with.
+STEPS: dict[str, type[Step]] = {
+    "server": SetServer,
+    "+server": AddServer,
+    "-server": RemoveServer,
+    "user": SetUser,
+    "+user": AddUser,
+    "-user": RemoveUser,
+    "lie": Lie,
+    "truth": Truth,
+}
+
+
+def step_of(data: Any) -> Step:
+    """Return the step that a list stands for; the other way is :meth:`Step.to_list`.
+
+    Examples
+    --------
+    >>> step_of(["server", "big", "count", "10"])
+    SetServer(group='big', field='count', value='10')
+    >>> step_of(["user", "ann"])
+    Traceback (most recent call last):
+    drfh.errors.InputError: step must have 3 values after its kind, got ['user', 'ann']
+    """
+    if not isinstance(data, list | tuple) or not data or not isinstance(data[0], str):
+        raise InputError("step", "must be a list that starts with its kind", data)
+    kind = STEPS.get(data[0])
+    if kind is None:
+        raise UnknownNameError("step", data[0], list(STEPS))
+    entries = fields(kind)
+    least = sum(e.default is MISSING and e.default_factory is MISSING for e in entries)
+    if not least <= len(data) - 1 <= len(entries):
+        most = f" to {len(entries)}" if len(entries) > least else ""
+        raise InputError("step", f"must have {least}{most} values after its kind", data)
+    return kind(*data[1:])

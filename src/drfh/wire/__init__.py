@@ -1,0 +1,1 @@
+"""What Slurm and Kubernetes write, parsed into records and rules."""

@@ -1,0 +1,155 @@
+"""``drfh audit``, ``allocate`` and ``compare`` on a snapshot of a live cluster."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from drfh.cli import main
+from tests.support.paths import DATA
+
+CLUSTER = DATA / "kubernetes-cluster.json"
+SLURM = f"slurm:{DATA / 'slurm-22.05-sinfo.json'},{DATA / 'slurm-22.05-squeue.json'}"
+TRAIN = "research (cpu 16, memory 64Gi, nvidia.com/gpu 4)"
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    code = main([str(word) for word in words])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_audit_of_what_runs_now(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "audit", "--trace", f"kubernetes:{CLUSTER}")
+    assert code == 0
+    assert "observed allocation, 5 users on 6 servers" in out
+    assert f"100.0 % from fair: {TRAIN} has 0 tasks, 0.6667 in the DRFH" in " ".join(out.split())
+    assert "✔   feasible" in out
+    assert "✔   non-wasteful" in out
+    assert "pods that ended, left out: 1" in err
+    assert "pods that wait" in err
+    assert "that are not in the snapshot" not in err  # a count of 0 is not shown
+    assert "note: a snapshot has no run times" in err
+    assert "warning: users whose tasks differ are split by kind of task: research into 3" in err
+
+
+def test_audit_of_a_mechanism_on_the_same_users(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("audit", "--trace", CLUSTER, "--only", "feasible,fair,truthful", "--tries", 50)
+    code, out, _ = run(capsys, *words, "--mechanism", "drfh")
+    assert code == 0
+    assert "drfh, 5 users on 6 servers: 0 of 3 properties fail" in out
+
+
+def test_json_has_the_account_of_the_reading(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--trace", SLURM, "--set", "user_by=account", "--set", "held=keep", "--json")
+    for verb, more in (
+        ("audit", ("--only", "feasible")),
+        ("allocate", ()),
+        ("compare", ("--mechanisms", "drfh")),
+    ):
+        code, out, _ = run(capsys, verb, *words, *more)
+        assert code == 0, verb
+        account = json.loads(out)["trace"]
+        assert account["format"] == "slurm"
+        assert account["options"] == {"user_by": "account", "draining": "used", "held": "keep"}
+        assert account["counts"]["tasks running"] == 8
+        assert account["broken"] == []
+        assert any("run times" in remark for remark in account["remarks"])
+        assert any("split by kind" in remark for remark in account["remarks"])
+    code, out, _ = run(capsys, "allocate", "paper-two-servers", "--json")
+    assert "trace" not in json.loads(out)
+
+
+def test_split_or_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("audit", "--trace", CLUSTER, "--only", "feasible", "--json")
+    users = {}
+    for option in ((), ("--split",), ("--no-split",)):
+        code, out, err = run(capsys, *words, *option)
+        assert code == 0
+        users[option] = list(json.loads(out)["tasks"])
+    assert len(users[()]) == 5
+    assert len(users["--split",]) == 5  # web and batch have one kind of task each
+    assert users["--no-split",] == ["web", "research", "batch"]
+    assert "research runs 2 tasks, counted as 0.324" in err
+
+
+def test_what_if_on_a_live_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(
+        capsys, "allocate", "--trace", CLUSTER, "--add", "1x gpu-1", "--tasks", "web=400"
+    )
+    assert code == 0, err
+    assert "web" in out
+    code, out, _ = run(capsys, "allocate", "--trace", CLUSTER, "--explain", "batch")
+    assert out.strip() == "batch has all of its 4 tasks."
+
+
+def test_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "compare", "--trace", SLURM, "--mechanisms", "drfh,drf")
+    assert code == 0
+    assert "tasks running: 8; tasks queued: 5" in err
+    assert "drf adds the servers up as if they were one" in out
+
+
+def test_required_properties(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("audit", "--trace", CLUSTER, "--only", "feasible")
+    assert run(capsys, *words, "--require", "feasible")[0] == 0
+    assert run(capsys, *words, "--require", "fair")[0] == 3
+    code, _, err = run(capsys, *words, "--require", "truthful")
+    assert code == 2
+    assert "must not ask of an observed allocation" in err
+
+
+@pytest.mark.parametrize("verb", ["audit", "allocate", "compare"])
+def test_mistakes_are_one_line(
+    verb: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    shutil.copy(CLUSTER, tmp_path / "cluster.json")
+    (tmp_path / "cluster.json.gz").write_bytes(gzip.compress(CLUSTER.read_bytes()))
+    idle = json.loads(CLUSTER.read_text())
+    idle["items"] = [i for i in idle["items"] if i["spec"].get("nodeName") is None]
+    (tmp_path / "idle.json").write_text(json.dumps(idle))
+    use = "the file must be a scenario, and this is a snapshot: use --trace"
+    for words, expected in (
+        ((), f"FILE must be given, or --trace (see drfh {verb} --help)"),
+        (("gpu-day", "--trace", CLUSTER), "FILE must not be given together with --trace"),
+        (("gpu-day", "--set", "held=keep"), "--set must be used together with --trace"),
+        (("gpu-day", "--strict"), "--strict must be used together with --trace"),
+        (("gpu-day", "--split"), "--split must be used together with --trace"),
+        ((tmp_path / "cluster.json",), f"{use} kubernetes:"),
+        ((tmp_path / "cluster.json.gz",), f"{use} kubernetes:"),
+        ((DATA / "slurm-22.05-squeue.json",), f"{use} slurm:"),
+        (("--trace", "no-such.json"), "path must be a file or directory that exists"),
+        (("--trace", "kubernets:a.json"), "did you mean kubernetes?"),
+        (("--trace", CLUSTER, "--set", "sytem=keep"), "did you mean system?"),
+        (("--trace", CLUSTER, "--set", "system=all"), "system must be one of drop, keep, reserve"),
+        (("--trace", DATA / "vectors.json"), "path must hold a trace in a known format"),
+        (("--trace", f"slurm:{CLUSTER}"), "nodes must be in the files"),
+    ):
+        code, out, err = run(capsys, verb, *words)
+        assert (code, out) == (2, ""), words
+        assert expected in err, words
+        assert err.count("\n") == 1, err
+    if verb == "audit":
+        code, _, err = run(capsys, verb, "--trace", tmp_path / "idle.json")
+        assert code == 2
+        assert "--mechanism must be used, as nothing runs in this snapshot" in err
+
+
+def test_broken_entries_are_told_and_strict_stops(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    broken = json.loads(CLUSTER.read_text())
+    broken["items"][-1]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "many"
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps(broken))
+    code, _, err = run(capsys, "allocate", "--trace", path)
+    assert code == 0
+    assert "warning: 1 broken: " in err
+    assert "items[34] (demo/fpga): spec.containers[0].resources.requests.cpu must be" in err
+    code, out, err = run(capsys, "allocate", "--trace", path, "--strict")
+    assert (code, out) == (2, "")
+    assert "got 'many'" in err

@@ -1,0 +1,329 @@
+"""What a look at Slurm means: who is ours, who waits and why, and what is asked of Slurm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drfh.engines.slurm import actions as orders
+from drfh.engines.slurm.annotations import HELD_UNTIL, PARKED_UNTIL, Mark, read_mark
+from drfh.engines.slurm.config import Site, read_weights, site_of
+from drfh.engines.slurm.reconcile import View, view
+from drfh.engines.slurm.state import Picture, SlurmJob, look
+from drfh.errors import InputError
+
+NOW = 1_800_000_000.0
+MIB = 2.0**20
+NODES: list[dict[str, Any]] = [
+    {"name": "n0", "cpus": 4, "real_memory": 8000, "state": "idle", "partitions": ["main"]},
+    {"name": "n1", "cpus": 8, "real_memory": 4000, "state": "idle",
+     "partitions": ["main", "other"], "features": "fast"},
+    {"name": "n2", "cpus": 8, "real_memory": 4000, "state": "idle", "partitions": ["main"],
+     "gres": "accel:2"},
+]  # fmt: skip
+
+
+def job(number: int, **more: Any) -> dict[str, Any]:
+    return {
+        "job_id": number, "job_state": "PENDING", "user_name": "ann", "account": "physics",
+        "partition": "main", "priority": 0, "state_reason": "JobHeldUser",
+        "admin_comment": "drfh", "tres_req_str": "cpu=2,mem=100M,node=1", "memory_per_node": 100,
+        "node_count": 1, "tasks": 1, **more,
+    }  # fmt: skip
+
+
+def seen(*jobs: dict[str, Any], nodes: list[dict[str, Any]] | None = None, **site: Any) -> View:
+    return view(picture(*jobs, nodes=nodes), Site(**site))
+
+
+def picture(*jobs: dict[str, Any], nodes: list[dict[str, Any]] | None = None) -> Picture:
+    found = look(NODES if nodes is None else nodes, jobs, NOW)
+    assert not found.broken
+    return found
+
+
+def running(number: int, node: str = "n0", **more: Any) -> dict[str, Any]:
+    asked = {"job_state": "RUNNING", "priority": 9, "state_reason": "None", "nodes": node}
+    return job(number, **{**asked, "tres_alloc_str": "cpu=2,mem=100M,node=1", **more})
+
+
+def given_back(jobs: dict[str, SlurmJob], failing: str = "") -> list[str]:
+    """Return the lines that give jobs back, if those about one job fail."""
+    asked: list[str] = []
+
+    def ask(lines: list[str]) -> dict[str, str]:
+        asked.extend(lines)
+        failed = failing and any(f"JobId={failing} " in f"{line} " for line in lines)
+        return {failing: "refused"} if failed else {}
+
+    orders.give_back(ask, jobs, NOW)
+    return asked
+
+
+def test_a_waiting_job() -> None:
+    task = seen(job(7)).wanted.tasks["7"]
+    assert (task.user, task.on, task.aside, task.returned) == ("ann", None, "", False)
+    assert task.demand == {"cpu": 2.0, "memory": 100 * MIB}
+    assert task.servers is None
+
+
+@pytest.mark.parametrize("who", ["account", "partition", "user"])
+def test_who_shares(who: str) -> None:
+    names = {"account": "physics", "partition": "main", "user": "ann"}
+    assert seen(job(7), user_by=who).wanted.tasks["7"].user == names[who]
+
+
+@pytest.mark.parametrize(
+    ("asked", "servers"),
+    [
+        ({"required_nodes": "n[0,2]", "node_count": 1}, ("n0", "n2")),
+        ({"excluded_nodes": "n0"}, ("n1", "n2")),
+        ({"features": "fast"}, ("n1",)),
+        ({"partition": "other"}, ("n1",)),
+        ({"features": "fast", "excluded_nodes": "n1"}, ()),
+    ],
+)
+def test_where_it_may_run(asked: dict[str, Any], servers: tuple[str, ...]) -> None:
+    assert seen(job(7, **asked)).wanted.tasks["7"].servers == servers
+
+
+def test_the_tasks_of_an_array_and_its_limit() -> None:
+    array = job(7, array_job_id=7, array_task_string="0-5:2,9%2", array_max_tasks=2)
+    one = running(8, array_job_id=7, array_task_id=1, array_max_tasks=2)
+    tasks = seen(array, one).wanted.tasks
+    assert set(tasks) == {"7_0", "7_1", "7_2", "7_4", "7_9"}
+    assert tasks["7_1"].on == "n0"
+    assert tasks["7_0"].aside == ""
+    assert tasks["7_2"].aside == "its array runs at most 2 at once"
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"eligible_time": NOW + 60}, "must not start before"),
+        ({"eligible_time": HELD_UNTIL}, "held by its owner"),
+        ({"state_reason": "JobHeldAdmin"}, "held by an administrator"),
+        ({"state_reason": "JobHoldMaxRequeue"}, "held by Slurm (JobHoldMaxRequeue)"),
+        ({"node_count": 2}, "needs 2 nodes at once"),
+        ({"dependency": "afterok:3(unfulfilled)"}, "waits for another job (afterok:3"),
+    ],
+)
+def test_who_must_not_be_placed(asked: dict[str, Any], words: str) -> None:
+    assert words in seen(job(7, **asked)).wanted.tasks["7"].aside
+
+
+def test_in_controller_mode_an_admin_hold_is_ours() -> None:
+    held = job(7, state_reason="JobHeldAdmin")
+    assert seen(held, hold_by="controller").wanted.tasks["7"].aside == ""
+    new = job(8, admin_comment="", priority=5)
+    found = seen(new, hold_by="controller")
+    assert [one.name for one in found.to_hold] == ["8"]
+    assert list(orders.hold(orders.together(found.to_hold, found.known.values()))) == [
+        "update JobId=8 Priority=0 AdminComment=drfh"
+    ]
+    assert not seen(new).to_hold, "with the plugin, what it has not marked is not ours"
+
+
+def test_whole_nodes_are_of_the_smallest_kind_that_fits() -> None:
+    exclusive = seen(job(7, shared="none")).wanted.tasks["7"]
+    assert (exclusive.demand, exclusive.servers) == ({"cpu": 4.0, "memory": 8000 * MIB}, ("n0",))
+    large = job(8, shared="none", tres_req_str="cpu=6,mem=100M,node=1")
+    assert seen(large).wanted.tasks["8"].servers == ("n1",), "not the one with accelerators"
+    greedy = job(9, memory_per_node=None, tres_req_str="cpu=6,mem=8000M,node=1")
+    task = seen(greedy).wanted.tasks["9"]
+    assert (task.demand, task.servers) == ({"cpu": 6.0, "memory": 4000 * MIB}, ("n1",))
+
+
+def test_a_released_job_is_on_its_node() -> None:
+    mark = "drfh;pin=n1;nodes=n[0-1];restarts=0"
+    released = job(7, priority=5, state_reason="None", admin_comment=mark, required_nodes="n1")
+    found = seen(released)
+    assert found.released == {"7": "n1"}
+    assert found.wanted.tasks["7"].on == "n1"
+    assert found.wanted.tasks["7"].servers == ("n0", "n1"), "as its owner asked"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"restart_cnt": 1}, "it was requeued"),
+        ({"required_nodes": "n0"}, "its node list was changed"),
+        ({"eligible_time": HELD_UNTIL}, "held by its owner"),
+    ],
+)
+def test_a_released_job_is_taken_back(change: dict[str, Any], why: str) -> None:
+    mark = "drfh;pin=n1;restarts=0"
+    more = {"priority": 5, "state_reason": "None", "admin_comment": mark, "required_nodes": "n1"}
+    found = seen(job(7, **{**more, **change}))
+    assert found.to_take_back == {"7": why}
+    assert found.wanted.tasks["7"].on is None
+    assert found.wanted.tasks["7"].returned
+
+
+def test_a_requeued_job_waits_for_the_dust_to_settle() -> None:
+    fresh = job(7, restart_cnt=1, submit_time=NOW - 2)
+    assert seen(fresh).wanted.tasks["7"].aside == "was requeued a moment ago"
+    assert seen({**fresh, "submit_time": NOW - 9}).wanted.tasks["7"].aside == ""
+    assert seen({**fresh, "restart_cnt": 0}).wanted.tasks["7"].aside == ""
+
+
+def test_a_node_that_takes_nothing_new() -> None:
+    drained = [{**NODES[0], "state": "drained"}, *NODES[1:]]
+    mark = "drfh;pin=n0;restarts=0"
+    waiting = job(7, priority=5, admin_comment=mark, required_nodes="n0")
+    found = seen(waiting, running(8), nodes=drained)
+    assert found.to_take_back == {"7": "n0 takes no new jobs"}
+    server = found.wanted.servers["n0"]
+    assert (server.state, server.room) == ("closing", {"cpu": 2.0, "memory": 100 * MIB})
+
+
+def test_others_are_counted_and_not_touched() -> None:
+    foreign = running(7, admin_comment="", user_name="eve")
+    waits = job(8, admin_comment="", priority=5)
+    several = running(9, "n[1-2]", admin_comment="", tres_alloc_str="cpu=4,mem=200M,node=2")
+    found = seen(foreign, waits, several)
+    assert {name: task.on for name, task in found.wanted.tasks.items()} == {
+        "7": "n0", "9@n1": "n1", "9@n2": "n2",
+    }  # fmt: skip
+    assert found.wanted.users == ("ann", "eve")
+    asked = (found.to_hold, found.to_take_back, found.to_give_back, found.to_park, found.to_note)
+    assert not any(asked)
+
+
+def test_one_that_moved_elsewhere_is_given_back() -> None:
+    moved = job(7, partition="other", admin_comment="drfh;pin=n2;nodes=n1;restarts=0",
+                required_nodes="n2", tasks=4)  # fmt: skip
+    found = seen(moved, partitions=("main",))
+    assert not found.wanted.tasks
+    given = orders.together(found.to_give_back, found.known.values())
+    assert given_back(given) == [
+        "update JobId=7 ReqNodeList=n1 NumNodes=1-500000",
+        "release 7",
+        "update JobId=7 AdminComment=",
+    ]
+
+
+def test_dependencies_are_parked_and_collected() -> None:
+    depends = job(7, dependency="afterok:3(unfulfilled)", eligible_time=NOW + 900)
+    found = seen(depends)
+    (line,) = orders.park(orders.together(found.to_park, found.known.values()))
+    assert line.startswith("update JobId=7 StartTime=2098-01-01T")
+    assert f"AdminComment=drfh;parked;begin={NOW + 900:.0f}" in line
+    mark = str(Mark(parked=True, begin=int(NOW + 900)))
+    parked = job(7, priority=5, dependency="afterok:3(unfulfilled)", admin_comment=mark,
+                 eligible_time=PARKED_UNTIL)  # fmt: skip
+    again = seen(parked)
+    assert not again.to_park
+    assert not again.to_collect
+    done = seen({**parked, "dependency": ""})
+    (update,) = orders.collected(orders.together(done.to_collect, done.known.values()), NOW)
+    assert "AdminComment=drfh " in update
+    assert "StartTime=20" in update, "as its owner asked for"
+
+
+def test_a_whole_array_has_one_line() -> None:
+    array = job(7, array_job_id=7, array_task_string="0-999", dependency="afterok:3(unfulfilled)")
+    found = seen(array)
+    assert len(found.to_park) == 1000
+    assert list(orders.together(found.to_park, found.known.values())) == ["7"]
+    one = running(8, array_job_id=7, array_task_id=1000)
+    found = seen(array, one)
+    assert len(orders.together(found.to_park, found.known.values())) == 1000
+
+
+def test_release_all_keeps_what_owners_and_administrators_hold() -> None:
+    jobs = [
+        job(1),
+        job(2, eligible_time=HELD_UNTIL, admin_comment="drfh;held"),
+        job(3, state_reason="JobHeldAdmin"),
+        job(4, priority=5, dependency="afterok:9", admin_comment="drfh;parked",
+            eligible_time=PARKED_UNTIL),
+    ]  # fmt: skip
+    found = picture(*jobs)
+    lines = given_back(dict(found.jobs))
+    assert [line for line in lines if "release" in line] == ["release 1"]
+    assert lines[:2] == [
+        "update JobId=2 StartTime=now AdminComment=",
+        "update JobId=4 StartTime=now",
+    ]
+    assert lines[-3:] == [f"update JobId={n} AdminComment=" for n in (1, 3, 4)], "the mark last"
+
+
+def test_a_mark_stays_where_giving_back_failed() -> None:
+    pinned = job(7, required_nodes="n1", admin_comment="drfh;pin=n1;nodes=n2;restarts=0")
+    found = picture(pinned, job(8))
+    lines = given_back(dict(found.jobs), failing="7")
+    assert lines[1:] == ["release 8", "update JobId=8 AdminComment="]
+
+
+def test_a_task_whose_array_waits_for_others_is_free() -> None:
+    array = {"array_job_id": 7, "array_max_tasks": 2}
+    parked = [
+        job(n, priority=5, array_task_id=n, dependency="aftercorr:3", eligible_time=PARKED_UNTIL,
+            admin_comment="drfh;parked", **array)
+        for n in (1, 2, 3)
+    ]  # fmt: skip
+    found = seen(*parked, job(9, array_task_id=9, **array))
+    assert found.wanted.tasks["7_9"].aside == ""
+
+
+def test_whole_nodes_are_not_those_that_take_nothing_new() -> None:
+    drained = [{**NODES[0], "state": "drained"}, *NODES[1:]]
+    assert seen(job(7, shared="none"), nodes=drained).wanted.tasks["7"].servers == ("n1",)
+
+
+def test_marks_are_written_in_few_lines() -> None:
+    array = job(7, array_job_id=7, array_task_string="0-999", eligible_time=HELD_UNTIL)
+    found = seen(array, job(9, node_count=2))
+    lines, commands = orders.notes(found.to_note, found.known)
+    assert lines == ["update JobId=7 AdminComment=drfh;held"]
+    assert len(commands) == 1
+    assert "needs 2 nodes" in commands[0][3]
+
+
+def test_tasks_that_are_not_alike_are_named_one_by_one() -> None:
+    array = job(7, array_job_id=7, array_task_string="0-3")
+    pinned = job(8, array_job_id=7, array_task_id=4, required_nodes="n1",
+                 admin_comment="drfh;pin=n1;restarts=0")  # fmt: skip
+    found = picture(array, pinned)
+    lines = given_back(orders.together(found.jobs.values(), found.jobs.values()))
+    assert "update JobId=7_4 ReqNodeList= NumNodes=1-500000" in lines
+    assert "release 7_[0,1,2,3,4]" in lines
+
+
+def test_marks_of_others_and_strange_ones() -> None:
+    assert read_mark(None) is None
+    assert read_mark("drfhx;pin=n0") is None
+    assert read_mark("drfh;pin=;restarts=x;;what=ever") == Mark()
+    words = Mark(refused="needs 2 nodes; no")
+    assert read_mark(str(words)) is not None
+
+
+def test_an_entry_that_cannot_be_read_is_told_and_left_out() -> None:
+    found = look(NODES, [job(7), {"job_id": 8}, "x", job(9, job_state="DANCING")], NOW)
+    assert list(found.jobs) == ["7"]
+    assert [line.split(":")[0] for line in found.broken] == ["job 8", "jobs[2]", "job 9"]
+
+
+def test_a_slurm_that_counts_only_cpus() -> None:
+    site = site_of({"SelectType": "select/cons_res", "SelectTypeParameters": "CR_CORE"})
+    found = look(NODES, [job(7)], NOW, memory=site.memory, linear=site.linear)
+    wanted = view(found, site).wanted
+    assert wanted.tasks["7"].demand == {"cpu": 2.0}
+    assert wanted.servers["n0"].size == {"cpu": 4.0}
+
+
+def test_the_weights_file(tmp_path: Any) -> None:
+    file = tmp_path / "weights.yaml"
+    file.write_text("physics: 2\nbiology: 0.5\n")
+    assert read_weights(file) == {"physics": 2.0, "biology": 0.5}
+    file.write_text("physics: 2\nbiology: -1\n")
+    with pytest.raises(InputError, match=r"weights.yaml, line 2: biology must be a number > 0"):
+        read_weights(file)
+    file.write_text('physics: 2\n" ": 1\n')
+    with pytest.raises(InputError, match="a name must"):
+        read_weights(file)
+    file.write_text("- physics\n")
+    with pytest.raises(InputError, match="must be lines such as physics: 2"):
+        read_weights(file)

@@ -1,0 +1,409 @@
+"""The live view: what it says, and the page in a real browser, on a real Slurm."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from drfh.cli import main
+from drfh.engines.slurm.cluster import understood
+from drfh.engines.slurm.config import Site
+from drfh.engines.slurm.sandbox import Sandbox
+from drfh.engines.slurm.state import look
+from drfh.engines.slurm.status import status_of
+from drfh.errors import InputError
+from drfh.report.html import part_text
+from drfh.web.live.events import Event
+from drfh.web.live.history import SPANS
+from drfh.web.live.labels import (
+    choose_users,
+    events_markup,
+    facts_of,
+    shares_words,
+    users_markup,
+    waits_markup,
+)
+from drfh.web.live.pending import Waits
+from drfh.web.live.site import live_site
+from drfh.web.live.store import Feed
+from tests.cli.slurm.test_inspect import JOBS, NODES, NOW, SITE, job, node
+from tests.web.live.pages import View, Watched, environment, made_up_view
+from tests.web.live.server import USERS, made_up
+
+# Words
+
+
+def test_numbers_at_the_top() -> None:
+    live = understood(look(NODES, JOBS, NOW), SITE)
+    facts = {fact.name: fact for fact in facts_of(status_of(live))}
+    assert (facts["distance"].value, facts["distance"].note) == (
+        "100 %", "bob has 0 % of its fair share")  # fmt: skip
+    assert facts["jobs"].value == "3 run, 11 wait"
+    assert facts["jobs"].note == "1 starting, 2 set aside, 1 never fit, 3 not drfh's"
+    assert (facts["nodes"].value, facts["nodes"].note) == ("2 up", "1 draining, 1 down")
+    assert (facts["used-cpu"].value, facts["used-cpu"].note) == ("58.3 %", "7 of 12")
+    assert facts["used-memory"].note == "3Gi of 16Gi"
+    even = [job(1, "ann", 2, on="n0"), job(2, "bob", 2, on="n0")]
+    facts_even = facts_of(status_of(understood(look([node("n0")], even, NOW), Site())))
+    assert facts_even[0].note == "nobody has less than its fair share"
+    empty = facts_of(status_of(understood(look([node("n0")], [], NOW), Site())))
+    assert empty[0].note == "nobody has jobs that could run"
+    assert empty[2].note == "all of them"
+
+
+def test_names_are_never_markup() -> None:
+    status = made_up(4)
+    bad = "<b>eve</b>"
+    for markup in (
+        users_markup(status),
+        waits_markup([Waits(bad, 1, 0, {bad: 1}, {"1": bad})]),
+        events_markup([Event(0.0, "note", bad), Event(0.0, bad, "x")]),
+    ):
+        assert "&lt;b&gt;eve" in markup
+        assert "<b>eve" not in markup
+    assert bad in shares_words(status, [bad, "nobody"])
+
+
+def test_users_in_a_table() -> None:
+    status = made_up(4)
+    markup = users_markup(status)
+    assert markup.count("<tr>") == 1 + len(USERS)
+    assert markup.index(">ann<") < markup.index(">zoe<")  # furthest from fair first
+    assert "--has: 20.00%; --fair: 33.33%" in markup  # of the largest, which is zoe's
+    assert "weight" in markup
+    many = replace(status, users=tuple(replace(status.users[0], name=f"u{i}") for i in range(30)))
+    assert users_markup(many).count("<tr>") == 21
+    assert "… and 10 users nearer to fair" in users_markup(many)
+    assert users_markup(many, everyone=True).count("<tr>") == 31
+    assert "Nobody has a job." in users_markup(replace(status, users=()))
+    assert waits_markup([]) == '<p class="note">Nobody waits.</p>'
+    assert events_markup([]) == '<p class="note">Nothing has happened yet.</p>'
+    assert choose_users(status, [], 2) == ["zoe", "a-user-with-quite-a-long-name"]
+
+
+# What needs NiceGUI, and what does without
+
+
+def test_nicegui_is_not_imported_before_a_page_is_served() -> None:
+    code = (
+        "import sys, drfh.web, drfh.web.live.store, drfh.web.live.publisher, "
+        "drfh.web.live.site, drfh.web.live.labels; "
+        "assert not {'nicegui', 'fastapi', 'uvicorn'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], env=environment(), check=True)
+
+
+@pytest.mark.parametrize("verb", ["run", "status"])
+@pytest.mark.parametrize("option", ["--web", "--web-port=0"])
+def test_without_the_extra(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    option: str,
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["slurm", verb, option]) == 2
+    assert (
+        capsys.readouterr()
+        .err.strip()
+        .endswith("pages need the extra [web]: pip install 'drfh[web]'")
+    )
+
+
+def test_places_that_cannot_be_had() -> None:
+    pytest.importorskip("nicegui")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        rule = r"--web-port must be free on 127.0.0.1 \(Address already in use"
+        with pytest.raises(InputError, match=rule):
+            live_site(Feed(), port)
+    with pytest.raises(InputError, match="--web-port must be from 0 to 65535, got 70000"):
+        live_site(Feed(), 70000)
+    with pytest.raises(InputError, match=r"--web-host must be an address of this machine"):
+        live_site(Feed(), 0, "192.0.2.1")
+    with pytest.raises(InputError, match="--web-host must be an address of this machine"):
+        live_site(Feed(), 0, "no such host")
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def small(browser: Any) -> Iterator[View]:
+    with made_up_view(64) as found:
+        yield found
+
+
+def last(page: Watched, chart: str) -> Any:
+    text = page.page.get_attribute(f"[data-testid={chart}]", "data-last")
+    return json.loads(text)
+
+
+def check_page(page: Watched, nodes: int) -> None:
+    """Check that the page says what the made-up cluster is at its first step."""
+    status = made_up(nodes)
+    assert page.text("live-title") == "sandbox, live"
+    assert "best-fit-drfh places jobs by user" in page.text("live-how")
+    for fact in facts_of(status):
+        shown = page.text(f"fact-{fact.name}")
+        assert [fact.label, fact.value] == shown.splitlines()[:2]
+        assert fact.note in shown
+    users = page.text("live-users")
+    for user in status.users:
+        assert user.name in users
+        assert part_text(user.share) in users
+    shares = last(page, "live-shares-chart")
+    known = {user.name: user for user in status.users}
+    drawn = [known[name] for name in choose_users(status, [], 6)]
+    expected = [*(user.share for user in drawn), *(user.ideal for user in drawn)]
+    assert shares == pytest.approx(expected, rel=1e-4)
+    assert last(page, "live-distance-chart") == pytest.approx([status.distance])
+    assert last(page, "live-queue-chart") == [50, 0]
+    assert "job 12 of bob waits: it needs 64 cpu" in page.text("live-waits")
+    assert "2 jobs set aside: held by its owner" in page.text("live-waits")
+    assert "job 13 of <b>eve</b> waits" in page.text("live-waits")
+    assert "the made-up cluster has started" in page.text("live-events")
+    heat = page.page.locator("[data-testid=heat-view]")
+    assert heat.get_attribute("data-cells") == str(nodes)
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_says_what_is(browser: Any, small: View, scheme: str, width: int) -> None:
+    page = Watched(browser, small.url, scheme, width)
+    check_page(page, 64)
+    background = page.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert background == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 31)")
+    wider = page.page.evaluate("""() => [...document.querySelectorAll(".live *")].filter((one) => {
+        const box = one.getBoundingClientRect();
+        return box.width && (box.right > innerWidth + 1 || box.left < -1)
+          && !one.closest(".table, .unseen, ol.events"); }).map((one) => one.className)""")
+    assert wider == []
+    page.close()
+
+
+def test_the_switch_wins_over_the_system(browser: Any, small: View) -> None:
+    page = Watched(browser, small.url, "light")
+    colours = []
+    for name in ("dark", "light", "auto"):
+        page.page.click(f"[data-testid=live-scheme] >> text={name}")
+        page.page.wait_for_timeout(400)
+        colours.append(page.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert colours == ["rgb(20, 24, 31)", "rgb(255, 255, 255)", "rgb(255, 255, 255)"]
+    page.close()
+
+
+@pytest.mark.parametrize("nodes", [64, 12_583])
+def test_the_page_follows_by_itself(browser: Any, nodes: int) -> None:
+    with made_up_view(nodes) as view:
+        page = Watched(browser, view.url)
+        check_page(page, nodes)
+        points = int(page.page.get_attribute("[data-testid=live-shares-chart]", "data-points"))
+        page.page.wait_for_timeout(1100)  # a point of the past is a second at least
+        view.tell("step")
+        status = made_up(nodes, 1)
+        facts = {fact.name: fact for fact in facts_of(status)}
+        page.page.wait_for_function(
+            "text => document.querySelector('[data-testid=fact-jobs]').innerText.includes(text)",
+            arg=facts["jobs"].value,
+        )
+        assert facts["distance"].note in page.text("fact-distance")
+        [ann] = [user.share for user in status.users if user.name == "ann"]
+        position = choose_users(status, [], 6).index("ann")
+        page.page.wait_for_function(
+            """([points, at, share]) => {
+              const chart = document.querySelector("[data-testid=live-shares-chart]").dataset;
+              return +chart.points > points
+                && Math.abs(JSON.parse(chart.last)[at] - share) < 1e-4; }""",
+            arg=[points, position, ann],
+        )
+        page.close()
+
+
+def test_a_page_can_be_paused(browser: Any) -> None:
+    with made_up_view(64) as view:
+        page, other = Watched(browser, view.url), Watched(browser, view.url, width=900)
+        page.page.click("[data-testid=live-pause]")
+        page.page.wait_for_selector("[data-testid=live-pause]:has-text('go on')")
+        view.tell("step")
+        news = facts_of(made_up(64, 1))[1].value
+        other.page.wait_for_selector(f"[data-testid=fact-jobs]:has-text('{news}')")
+        page.page.wait_for_timeout(1500)
+        assert facts_of(made_up(64))[1].value in page.text("fact-jobs")
+        page.page.click("[data-testid=live-pause]")
+        page.page.wait_for_selector(f"[data-testid=fact-jobs]:has-text('{news}')")
+        page.close()
+        other.close()
+
+
+def test_users_and_spans_can_be_chosen(browser: Any, small: View) -> None:
+    page = Watched(browser, small.url)
+    assert len(last(page, "live-shares-chart")) == 2 * len(USERS)
+    page.page.click("[data-testid=live-choice]")
+    page.page.click(".q-menu >> text=bob")
+    page.page.keyboard.press("Escape")
+    chart = "JSON.parse(document.querySelector('[data-testid=live-shares-chart]').dataset.last)"
+    page.page.wait_for_function(f"{chart}.length === 2")
+    share = made_up(64).users[1]
+    assert last(page, "live-shares-chart") == pytest.approx([share.share, share.ideal])
+    points = int(page.page.get_attribute("[data-testid=live-shares-chart]", "data-points"))
+    page.page.click(f"[data-testid=live-span] >> text={list(SPANS)[1]}")
+    page.page.wait_for_function(
+        "points => +document.querySelector('[data-testid=live-shares-chart]').dataset.points"
+        " < points",
+        arg=points,
+    )
+    page.close()
+
+
+def test_a_question_on_the_page(browser: Any, small: View) -> None:
+    page = Watched(browser, small.url)
+    page.page.fill("[data-testid=live-job]", "everything")
+    page.page.click("[data-testid=live-ask]")
+    page.page.wait_for_selector("[data-testid=live-answer]:has-text('job must be a number')")
+    page.page.fill("[data-testid=live-job]", "12")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("[data-testid=live-answer]:has-text('comes with the next look')")
+    page.close()
+
+
+def test_trouble_and_faults_are_shown(browser: Any) -> None:
+    with made_up_view(4) as view:
+        page = Watched(browser, view.url)
+        assert not page.page.is_visible("[data-testid=live-trouble]")
+        view.tell("trouble slurmctld does not answer")
+        page.page.wait_for_selector("[data-testid=live-trouble]:has-text('does not answer')")
+        view.tell("step")
+        page.page.wait_for_selector("[data-testid=live-trouble]", state="hidden")
+        view.tell("break")
+        page.page.wait_for_selector("[data-testid=live-trouble]:has-text('has a fault')")
+        assert not page.page.is_visible("[data-testid=live-lost]")
+        page.check()
+    page.page.wait_for_selector("[data-testid=live-lost]:has-text('no connection to drfh')")
+    assert page.page.is_visible("[data-testid=live-facts]")  # what was seen last stays
+    page.page.close()
+
+
+def test_old_numbers_are_told_of(browser: Any) -> None:
+    with made_up_view(4) as view:
+        page = Watched(browser, view.url)
+        view.tell("old 36000")
+        page.page.wait_for_selector("[data-testid=live-trouble]:has-text('No new look for 10 h')")
+        assert "10 h ago" in page.text("live-seen")
+        page.close()
+
+
+def answer(port: int | None, path: str = "/", **headers: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port or 0, timeout=30)
+    connection.request("GET", path, headers=headers)
+    found = connection.getresponse().status
+    connection.close()
+    return found
+
+
+def test_names_of_others_do_not_lead_here(small: View) -> None:
+    port = urlsplit(small.url).port
+    assert answer(port, Host=f"127.0.0.1:{port}") == 200
+    assert answer(port, Host=f"evil.example:{port}") == 403
+    assert answer(port, Host=f"127.0.0.1:{port}", Origin="http://evil.example") == 403
+
+
+def test_an_address_that_others_reach_needs_the_token() -> None:
+    with made_up_view(4, "0.0.0.0") as view:
+        found = urlsplit(view.url)
+        assert answer(found.port) == 403
+        assert answer(found.port, "/?token=guess") == 403
+        assert answer(found.port, f"/?{found.query}") == 303  # it becomes a cookie
+
+
+# On a real Slurm
+
+
+@pytest.fixture
+def start(quiet_slurm: Sandbox) -> Iterator[Any]:
+    """Return what starts drfh on the cluster, and gives it and where its page is."""
+    pytest.importorskip("nicegui")
+    running: list[subprocess.Popen[str]] = []
+
+    def begin(*words: str) -> tuple[subprocess.Popen[str], str]:
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "drfh", "slurm", *words],
+            env=environment(quiet_slurm.environment),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        running.append(process)
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "live view: " in line:
+                return process, line.split()[-1]
+        raise AssertionError("there is no live view")
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def shown(page: Watched, name: str, words: str) -> None:
+    page.page.wait_for_selector(f"[data-testid={name}]:has-text({json.dumps(words)})")
+
+
+def test_a_live_run(browser: Any, quiet_slurm: Sandbox, start: Any) -> None:
+    """Shares appear and change without reloading; a page that only looks says the same."""
+    controller, url = start("run", "--web-port", "0", "--partition", "main", "--interval", "0.5")
+    page = Watched(browser, url)
+    shown(page, "live-users", "Nobody has a job.")
+    assert page.page.locator("[data-testid=heat-view]").get_attribute("data-cells") == "16"
+    options = ("--partition=main",)
+    games = [quiet_slurm.submit("sleep 600", *options, user="games", cpus=4) for _ in range(4)]
+    shown(page, "fact-jobs", "4 run, 0 wait")
+    shown(page, "live-users", "games")
+    total = sum(one.cpus for one in quiet_slurm.nodes.values())
+    assert part_text(16 / total) in page.text("live-users")
+    shown(page, "live-events", f"job {games[0]} of games on n")
+    mail = [quiet_slurm.submit("sleep 600", *options, user="mail", cpus=8) for _ in range(2)]
+    large = quiet_slurm.submit("sleep 600", *options, user="news", cpus=64)
+    shown(page, "fact-jobs", "6 run, 0 wait")
+    shown(page, "live-users", "mail")
+    shown(page, "live-waits", f"job {large} of news never runs: it needs 64 cpu")
+    page.page.wait_for_function(
+        f"""JSON.parse(document.querySelector("[data-testid=live-shares-chart]").dataset.last)
+          .filter((share) => Math.abs(share - {16 / total}) < 1e-4).length >= 2"""
+    )
+    shown(page, "fact-used-cpu", f"32 of {total}")
+    quiet_slurm.run("scontrol", "update", "NodeName=n15", "State=DRAIN", "Reason=test")
+    shown(page, "live-events", "n15 takes nothing new")
+    shown(page, "fact-nodes", "15 up")
+    page.page.fill("[data-testid=live-job]", mail[0])
+    page.page.keyboard.press("Enter")
+    shown(page, "live-answer", f"job {mail[0]} of mail runs on n")
+    # Another page, of somebody who only looks.
+    watcher, other_url = start("status", "--web-port", "0", "0.5")
+    other = Watched(browser, other_url, width=900)
+    shown(other, "fact-jobs", "6 run, 0 wait")
+    assert "a view that only looks" in other.text("live-how")
+    quiet_slurm.run("scancel", *games)
+    for one in (page, other):
+        shown(one, "fact-jobs", "2 run, 0 wait")
+        shown(one, "live-events", "ended")
+        one.close()
+    watcher.send_signal(signal.SIGINT)
+    assert watcher.wait(60) == 0
+    controller.send_signal(signal.SIGTERM)
+    assert controller.stdout is not None
+    said = controller.stdout.read()
+    assert controller.wait(60) == 0
+    assert "stopped; waiting jobs stay held" in said
+    assert "Traceback" not in said

@@ -1,0 +1,391 @@
+"""What a live view is told and remembers: rounds, looks, trouble, who waits and why."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from drfh.cli.slurm.web import Place, follow
+from drfh.engines.cache import Mirror
+from drfh.engines.slurm.cluster import Live, understood
+from drfh.engines.slurm.config import Site
+from drfh.engines.slurm.controller import Controller, Cycle
+from drfh.engines.slurm.state import look
+from drfh.engines.slurm.status import status_of
+from drfh.errors import InputError, UnknownNameError
+from drfh.web.live.events import changes
+from drfh.web.live.history import History, Moment
+from drfh.web.live.pending import WaitsDesk
+from drfh.web.live.publisher import Follower
+from drfh.web.live.store import Feed
+from tests.cli.slurm.test_inspect import JOBS, NODES, NOW, SITE, job, node
+from tests.engines.slurm.model import ModelSlurm
+from tests.web.live.server import USERS, made_up
+
+SIZES = {"n0": (4, 8000), "n1": (8, 4000), "n2": (4, 4000)}
+
+
+# The past
+
+
+def test_the_past_is_bounded_and_in_order() -> None:
+    history = History(points=10, users=3)
+    for second in range(50):
+        users = {f"u{second // 10}": (second / 100, 0.5), "ann": (0.1, None)}
+        history.add(Moment(1000.0 + second, users, distance=second / 50, placed=1))
+    found = history.columns("15 min", ["u4", "u3", "u0", "ann"])
+    assert found.time.tolist() == [1040.0 + i for i in range(10)]
+    assert found.distance.tolist() == [(40 + i) / 50 for i in range(10)]
+    assert found.share["u4"] == pytest.approx([(40 + i) / 100 for i in range(10)])
+    assert found.share["u3"].tolist() == [0.0] * 10  # it has nothing any more
+    assert np.isnan(found.fair["ann"]).all()
+    assert "u0" not in found.share  # there was no room for it
+    assert history.users("15 min") == ("ann", "u4")
+    long = history.columns("3 h", since=1012.0)
+    assert long.time.tolist() == [1024.0, 1036.0, 1048.0]
+    assert long.placed.tolist() == [12.0, 12.0, 12.0]  # all that were placed since the last point
+    with pytest.raises(UnknownNameError, match="span"):
+        history.columns("a week")
+    with pytest.raises(UnknownNameError, match="span"):
+        history.users("a week")
+
+
+def test_too_many_users_at_once_and_a_clock_that_jumps_back() -> None:
+    history = History(points=4, users=2)
+    history.add(Moment(1000.0, {"a": (0.1, 0.1), "b": (0.2, 0.2), "c": (0.3, 0.3)}))
+    assert set(history.columns("15 min", "abc").share) == {"a", "b"}
+    history.add(Moment(990.0, {}))  # a little back: it does not count
+    assert history.columns("15 min").time.tolist() == [1000.0]
+    history.add(Moment(500.0, {"c": (0.3, 0.3)}))
+    assert history.columns("15 min", "abc").time.tolist() == [500.0]
+    assert set(history.columns("15 min", "abc").share) == {"c"}
+
+
+# What happened
+
+
+def test_changes_between_two_looks() -> None:
+    before = understood(look(NODES, JOBS, NOW), SITE)
+    nodes = [node("n0", state="drained"), NODES[1], node("n3", 16), node("n9")]
+    jobs = [one for one in JOBS if one["job_id"] not in (1, 2, 20)]
+    jobs += [job(2, "ann", 1, on="n1"), job(20, "ann", 2, array_job_id=20, array_task_id=0)]
+    after = understood(look(nodes, jobs, NOW + 5), SITE)
+    assert changes(None, before, starts=True) == []
+    found = [(event.kind, event.text) for event in changes(before, after, starts=True)]
+    assert found == [
+        ("node", "n0 takes nothing new"),
+        ("node", "n3 is up"),
+        ("node", "n9 is new"),
+        ("node", "n2 is gone"),
+        ("ended", "job 1 of ann on n0"),
+        ("back", "job 20_0 of ann on n1"),
+        ("started", "job 2 of ann on n1"),
+    ]
+    quiet = [(event.kind, event.text) for event in changes(before, after)]
+    assert quiet == [pair for pair in found if pair[0] in ("node", "ended")]
+
+
+def test_many_events_of_a_kind_are_one_line() -> None:
+    entries = [job(i, f"u{i % 7}", 1, on="n1") for i in range(1, 9)]
+    before = understood(look([node("n1", 64)], entries, NOW), Site())
+    after = understood(look([node("n1", 64)], [], NOW + 1), Site())
+    [event] = changes(before, after)
+    assert event.text == "8 jobs (u1 2, u2 1, u3 1, u4 1, 3 others)"
+
+
+# The feed
+
+
+def test_rounds_of_a_controller_are_told() -> None:
+    slurm = ModelSlurm(SIZES)
+    clock = [0.0]
+    feed = Feed("model", clock=lambda: clock[0])
+    ours = Controller(slurm, Site(), Mirror(), clock=lambda: slurm.now)
+    for i in range(6):
+        slurm.submit("ann" if i % 2 else "bob", 4, 1000)
+    done = ours.cycle()
+    follower = Follower(feed)
+    follower.round(ours, done)
+    assert follower.step()
+    seen = feed.snapshot()
+    assert seen.status is not None
+    # What was placed counts as started, in all numbers alike.
+    assert sum(user.starting for user in seen.status.users) == len(done.placed) == 4
+    assert sum(user.waiting for user in seen.status.users) == 2
+    assert seen.status.totals["cpu"].used == 16
+    assert [user.share for user in seen.status.users] == [0.5, 0.5]
+    assert seen.placed == 4
+    assert [event.kind for event in seen.events] == ["placed"] * 4
+    assert [one.user for one in seen.waits] == ["ann", "bob"]
+    assert "needs 4 cpu" in seen.waits[0].answers["6"]
+    where = {one.task: one.server for one in done.placed}
+    assert {node: {name for name, _ in tasks} for node, tasks in seen.on_nodes.items()} == {
+        node: {name for name in where if where[name] == node} for node in where.values()
+    }
+    slurm.schedule()
+    slurm.end("1")
+    slurm.now += 1
+    clock[0] += 1.5
+    follower.round(ours, ours.cycle())
+    assert follower.step()
+    assert not follower.step()  # there is nothing new
+    later = feed.snapshot()
+    assert later.version == seen.version + 2  # numbers, then words
+    assert [event.kind for event in later.events][:2] == ["ended", "placed"]
+    found = feed.columns("15 min", ["ann", "bob"])
+    assert found.time.size == 2
+    assert found.placed.tolist() == [4.0, 1.0]
+    assert found.share["bob"].tolist() == [0.5, 0.5]
+    assert found.fair["ann"].tolist() == pytest.approx([0.5, 0.5])
+
+
+def test_looks_are_not_taken_too_often() -> None:
+    clock = [0.0]
+    feed = Feed(clock=lambda: clock[0])
+    live = understood(look(NODES, JOBS, NOW), SITE)
+    assert feed.due()
+    feed.look(live)
+    clock[0] = 5.0
+    assert not feed.due()  # nobody watches
+    feed.snapshot()
+    assert feed.due()  # now somebody does
+    feed.look(live)
+    clock[0] = 5.4
+    assert not feed.due()
+    clock[0] = 6.5
+    feed.snapshot()
+    assert feed.due()
+    feed.look(live)
+    feed.ask("4")
+    assert feed.due()  # somebody waits for an answer
+
+
+def test_a_slow_look_is_followed_by_a_long_pause() -> None:
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += 1.0  # every step of a look takes long
+        return now[0]
+
+    feed = Feed(clock=clock)
+    feed.snapshot()
+    began = now[0]
+    feed.look(understood(look(NODES, JOBS, NOW), SITE))
+    ended = now[0]
+    while not feed.due():
+        feed.snapshot()
+    assert now[0] - ended >= ended - began  # as long as the look at least
+
+
+class Busy:
+    """A controller, and a cluster to which a job is submitted before each round."""
+
+    def __init__(self) -> None:
+        self.slurm = ModelSlurm(SIZES)
+        self.controller = Controller(self.slurm, Site(), Mirror(), clock=lambda: self.slurm.now)
+
+    def round(self) -> Cycle:
+        self.slurm.submit("ann", 1, 100)
+        self.slurm.schedule()
+        self.slurm.now += 1
+        return self.controller.cycle()
+
+
+def test_the_controller_only_hands_over_and_the_newest_round_counts() -> None:
+    busy = Busy()
+    threads: list[int] = []
+    times: list[float] = []
+    begun, go_on, seen_all = threading.Event(), threading.Event(), threading.Event()
+
+    class Slow(Feed):
+        def due(self) -> bool:
+            return True
+
+        def look(self, live: Live, *, starts: bool = True) -> None:
+            threads.append(threading.get_ident())
+            times.append(live.picture.time)
+            begun.set()
+            go_on.wait(60)
+            super().look(live, starts=starts)
+            if len(times) == 2:
+                seen_all.set()
+
+    feed = Slow()
+    with Follower(feed) as follower:
+        follower.round(busy.controller, first := busy.round())
+        assert begun.wait(60)
+        follower.round(busy.controller, busy.round())
+        follower.round(busy.controller, third := busy.round())
+        go_on.set()
+        assert seen_all.wait(60)
+    assert times == [first.time, third.time]
+    assert threading.get_ident() not in threads
+    assert not follower._thread.is_alive()
+    seen = feed.snapshot()
+    assert (seen.placed, len(seen.events)) == (3, 3)  # also of the round that nobody looked at
+    assert seen.status is not None
+    assert seen.status.totals["cpu"].used == 3
+
+
+def test_a_view_that_cannot_follow_says_so_once_and_recovers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = Busy()
+    done = ours.round()
+    said: list[str] = []
+    feed = Feed()
+    follower = Follower(feed, said.append)
+    with monkeypatch.context() as broken:
+        broken.setattr("drfh.web.live.store.status_of", lambda live: 1 / 0)
+        for _ in range(2):
+            follower.round(ours.controller, done)
+            assert follower.step()
+    words = "the live view could not follow (ZeroDivisionError: division by zero)"
+    assert said == [words]
+    assert feed.snapshot().trouble == words
+    now = replace(done, picture=replace(done.picture, time=time.time()))
+    follower.round(ours.controller, now)
+    assert follower.step()
+    assert feed.snapshot().trouble == ""
+    assert feed.snapshot().status is not None
+
+
+def test_rounds_that_fail_are_trouble_and_going_on_is_not() -> None:
+    ours, feed = Busy(), Feed()
+    follower = Follower(feed)
+    for _ in range(2):  # twice alike
+        follower.failed("slurmctld does not answer", 1)
+        assert feed.snapshot().trouble == "slurmctld does not answer"
+        follower.failed("goes on after 1 rounds that failed", 1)
+        done = ours.round()
+        now = replace(done, picture=replace(done.picture, time=time.time()))
+        follower.round(ours.controller, now)
+        feed.ask("1")
+        assert follower.step()
+        assert feed.snapshot().trouble == ""
+    kinds = Counter(event.kind for event in feed.snapshot().events)
+    assert (kinds["trouble"], kinds["note"]) == (2, 2)
+
+
+def test_a_taken_port_does_not_keep_a_controller_from_its_work() -> None:
+    pytest.importorskip("nicegui")
+    said: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as taken, ExitStack() as stack:
+        place = Place("127.0.0.1", taken.getsockname()[1])
+        assert follow(stack, "a cluster", "", place, said.append, 1.0) is None
+    [line] = said
+    assert line.startswith("there is no live view (--web-port must be free on 127.0.0.1")
+
+
+def test_trouble_is_not_over_because_of_an_older_look() -> None:
+    feed = Feed()
+    live = understood(look(NODES, JOBS, NOW), SITE)
+    feed.trouble("slurmctld is away", NOW + 1)
+    feed.look(live)
+    assert feed.snapshot().trouble == "slurmctld is away"
+    assert feed.snapshot().status is not None
+    feed.look(understood(look(NODES, JOBS, NOW + 2), SITE))
+    assert feed.snapshot().trouble == ""
+
+
+def test_questions_are_answered_with_the_next_look() -> None:
+    feed = Feed()
+    live = understood(look(NODES, JOBS, NOW), SITE)
+    feed.look(live)
+    assert feed.ask(" 5 ") == "5"
+    assert feed.ask("20_[1-9]") == "20"
+    for wrong in ("all", "", "5; rm"):
+        with pytest.raises(InputError, match="job must be a number"):
+            feed.ask(wrong)
+    assert not feed.snapshot().answers
+    feed.look(live)
+    answers = feed.snapshot().answers
+    assert answers["5"].text.startswith("job 5 of bob never runs: it needs 64 cpu")
+    assert "array 20 of ann has 10 tasks left" in answers["20"].text
+    assert "job 20_1 of ann" in answers["20"].text
+    for i in range(200):
+        feed.ask(str(1000 + i))
+        if i % 10 == 0:
+            feed.look(live)
+    assert len(feed.snapshot().answers) <= 50
+
+
+def test_trouble_is_told_once_and_ends_with_a_look() -> None:
+    feed = Feed()
+    feed.trouble("slurmctld is away", 1.0)
+    feed.trouble("slurmctld is away", 2.0)
+    seen = feed.snapshot()
+    assert (seen.trouble, len(seen.events), seen.status) == ("slurmctld is away", 1, None)
+    feed.look(understood(look(NODES, JOBS, NOW), SITE))
+    assert feed.snapshot().trouble == ""
+    assert feed.snapshot().events[0].kind == "note"  # an entry of Slurm that cannot be read
+    for i in range(1000):
+        feed.note(f"line {i}")
+    feed.trouble("again")
+    assert len(feed.snapshot().events) == 300
+
+
+def test_pages_in_other_threads_see_whole_snapshots() -> None:
+    feed = Feed()
+    stop = threading.Event()
+    wrong: list[str] = []
+
+    def read() -> None:
+        while not stop.is_set():
+            seen = feed.snapshot()
+            found = feed.columns("15 min", USERS)
+            if seen.status is not None and seen.nodes.cells.states.size != 64:
+                wrong.append("half a snapshot")
+            if any(row.size != found.time.size for row in found.share.values()):
+                wrong.append("half a history")
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for step in range(60):
+        status = made_up(64, step)
+        feed.take(replace(status, time=NOW + step))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# Who waits
+
+
+def test_answers_take_turns_when_time_is_short() -> None:
+    entries = [job(i, f"u{i}", 64 if i == 3 else 4) for i in range(8)]
+    entries += [job(100, "u1", 4, on="n0"), job(101, "u2", 8, on="n1")]
+    live = understood(look([node("n0"), node("n1", 8)], entries, NOW), Site())
+    status = status_of(live)
+    desk = WaitsDesk()
+    answered: list[str] = []
+    for number in range(1, 9):
+        found = {one.user: one for one in desk.look(live, status, budget=0.0)}
+        assert set(found) == {f"u{i}" for i in range(8)}
+        told = [user for user, one in found.items() if one.answers]
+        assert len(told) == number  # one more each time, and nobody loses his
+        answered += [user for user in told if user not in answered]
+    assert sorted(answered) == sorted(found)
+    assert found["u3"].answers["3"].startswith("job 3 of u3 never runs")
+    assert (found["u3"].never, found["u3"].waiting) == (1, 0)
+    fewer = [entry for entry in entries if entry["job_id"] != 5]
+    live = understood(look([node("n0"), node("n1", 8)], fewer, NOW), Site())
+    later = {one.user: one for one in desk.look(live, status_of(live), budget=0.0)}
+    assert later == {user: one for user, one in found.items() if user != "u5"}
+
+
+def test_kinds_of_jobs_are_told_and_not_each_job() -> None:
+    entries = [job(i, "ann", 1 + i // 10) for i in range(40)]
+    live = understood(look([node("n0", 8)], entries, NOW), Site())
+    [found] = WaitsDesk().look(live, status_of(live))
+    assert list(found.answers) == ["0", "10"]
+    assert found.waiting == 40

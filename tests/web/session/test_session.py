@@ -1,0 +1,330 @@
+"""The explorer without a browser: its desk, its rows, files that come in, the gate."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import drfh
+from drfh.errors import InputError
+from drfh.web.server import app as server
+from drfh.web.server.auth import Gate
+from drfh.web.session import open_file as opening
+from drfh.web.session.open_file import (
+    LARGEST_UPLOAD,
+    book_of_file,
+    open_named,
+    path_inside,
+    scenario_files,
+)
+from drfh.web.session.session import Desk
+from drfh.web.session.share_links import text_of
+from drfh.web.session.steps import AddServer, Lie, RemoveUser, SetServer, SetUser
+from drfh.web.session.table_rows import Rows, server_rows, user_columns, user_rows
+from drfh.web.session.workbook import Workbook
+from tests.test_layout import imports, room, sources
+
+
+class QuietDesk(Desk):
+    """A desk whose background work waits until it is asked for."""
+
+    def __init__(self, book: Workbook, mechanism: str = "") -> None:
+        super().__init__(book, mechanism)
+        self.shown = 0
+        self.said: list[str] = []
+        self.waiting: list[Callable[[], None]] = []
+        self.solve()
+
+    def changed(self) -> None:
+        self.shown += 1
+
+    def say(self, words: str, kind: str = "info") -> None:
+        self.said.append(words)
+
+    def background(
+        self,
+        work: Callable[[], Any],
+        then: Callable[[Any], Any],
+        label: str,
+        when_dropped: Callable[[], None] = lambda: None,
+    ) -> Callable[[], None]:
+        def finish() -> None:
+            then(work())
+
+        self.waiting.append(finish)
+        return lambda: self.waiting.remove(finish) if finish in self.waiting else None
+
+    def finish(self) -> None:
+        while self.waiting:
+            self.waiting.pop(0)()
+
+
+def paper(**changes: Any) -> Workbook:
+    return Workbook(drfh.load_scenario("paper-two-servers"), **changes)
+
+
+def test_steps_are_made_whole_or_not_at_all() -> None:
+    desk = QuietDesk(paper())
+    before = desk.answer
+    bad = SetUser("bob", "weight", "-1")
+    with pytest.raises(InputError, match="weight of bob must be a number > 0"):
+        desk.do(SetUser("ann", "weight", "2"), bad)
+    assert desk.book.steps == ()
+    assert desk.answer is before
+    desk.do(SetUser("ann", "weight", "2"), SetUser("bob", "weight", "3"))
+    assert len(desk.book.steps) == 2
+    expected = drfh.allocate(desk.book.scenario.cluster, desk.book.scenario.users)
+    assert desk.answer.allocation.tasks == expected.tasks
+    desk.undo(2)
+    assert desk.answer.allocation.tasks == before.allocation.tasks
+    desk.redo()
+    desk.reset()
+    assert desk.book.steps == ()
+
+
+def test_an_answer_that_was_there_is_there_again() -> None:
+    desk = QuietDesk(paper())
+    first = desk.answer
+    desk.do(SetUser("ann", "weight", "2"))
+    desk.undo()
+    assert desk.answer is first
+
+
+def test_slow_mechanisms_answer_in_the_background_and_the_last_good_answer_stays() -> None:
+    desk = QuietDesk(paper())
+    first = desk.answer
+    desk.choose_mechanism("per-server-drf")
+    assert (desk.mechanism, desk.answer) == ("drfh", first)
+    desk.finish()
+    assert desk.mechanism == "per-server-drf"
+    assert desk.answer.allocation.tasks == {"ann": 6.0, "bob": 6.0}
+    # Two edits in a row: only the last one counts.
+    second = desk.answer
+    desk.do(SetServer("high-cpu", "count", "2"))
+    assert desk.stale == "solving …"
+    assert desk.answer is second
+    desk.do(SetServer("high-cpu", "count", "3"))
+    assert len(desk.waiting) == 1
+    desk.finish()
+    assert desk.stale == ""
+    expected = drfh.allocate(
+        desk.book.scenario.cluster, desk.book.scenario.users, mechanism="per-server-drf"
+    )
+    assert desk.answer.allocation.tasks == expected.tasks
+    desk.do(SetServer("high-cpu", "count", "4"))
+    desk.stopped()
+    assert desk.stale.startswith("not solved")
+
+
+def test_a_mechanism_without_an_answer_is_said_and_changes_nothing() -> None:
+    desk = QuietDesk(paper())
+    desk.choose_mechanism("no-such-mechanism")
+    desk.finish()
+    assert desk.mechanism == "drfh"
+    assert "no-such-mechanism" in desk.said[0]
+    # From the start: DRFH instead.
+    desk = QuietDesk(paper(), "no-such-mechanism")
+    assert not desk.has_answer
+    desk.finish()
+    assert desk.mechanism == "drfh"
+    assert desk.has_answer
+
+
+def test_a_scenario_brings_its_mechanism() -> None:
+    desk = QuietDesk(paper())
+    assert desk.shipped_name == "paper-two-servers"
+    desk.load(Workbook(drfh.load_scenario("claim-h-whole-tasks")))
+    desk.finish()
+    assert desk.mechanism == "whole-tasks"
+    desk.load(Workbook(drfh.Scenario(drfh.Cluster([drfh.Server({"cpu": 1})]),
+                                     (drfh.User("a", {"cpu": 1}),))))  # fmt: skip
+    assert (desk.mechanism, desk.shipped_name) == ("drfh", "")
+
+
+def test_rows_hold_what_is_asked_and_what_is_given() -> None:
+    desk = QuietDesk(paper())
+    rows = Rows()
+    first = user_rows(desk.answer, rows)
+    assert [row["name"] for row in first] == ["ann", "bob"]
+    desk.do(
+        Lie("ann", {"cpu": "1", "memory": "0.5"}), AddServer("new", {"cpu": "500m", "gpu": "2"})
+    )
+    second = user_rows(desk.answer, rows)
+    assert second[0]["lies"]
+    assert not second[1]["lies"]
+    # In truth a task needs twice the memory that it claims.
+    assert second[0]["real"] == pytest.approx(second[0]["gets"] / 2)
+    assert second[1]["real"] == second[1]["gets"] > 0
+    assert [c.title for c in user_columns(desk.answer)][1:4] == ["cpu", "memory", "gpu"]
+    assert (second[0]["r0"], second[0]["r2"]) == ("1", "")
+    servers = server_rows(desk.answer, Rows())
+    assert (servers[2]["name"], servers[2]["r0"], servers[2]["r2"]) == ("new", "0.5", "2")
+    assert servers[2]["u1"] is None  # it has no memory
+    allocation = desk.answer.allocation
+    assert servers[0]["u0"] == pytest.approx(allocation.group_table()["cpu"][0])
+    desk.do(RemoveUser("ann"))
+    assert [row["name"] for row in user_rows(desk.answer, rows)] == ["bob"]
+
+
+def test_files_that_come_in() -> None:
+    book = paper(steps=[SetUser("ann", "weight", "2")])
+    assert book_of_file(text_of(book).encode(), "saved.json") == book
+    text = json.dumps({"cluster": [{"resources": {"cpu": 4}}],
+                       "users": [{"name": "a", "demand": {"cpu": 1}}]})  # fmt: skip
+    assert book_of_file(b"\xef\xbb\xbf" + text.encode(), "a.json").scenario.users[0].name == "a"
+    for data, words in (
+        (b"x" * (LARGEST_UPLOAD + 1), "the file must be at most 2 MB"),
+        (b"\xff\xfe", "must be text in UTF-8"),
+        (b'{"drfh": 1, "base": "../secret"}', "base must be one"),
+        (b'{"drfh": 1, "base": "paper-two-servers", "steps": [["no"]]}', "step must be one of"),
+        (b"cluster: [{resources: {gpu: x}}]", "bad.yaml, line 1"),
+        (b"", "bad.yaml"),
+        (b"[" * 100_000, "bad.yaml"),
+    ):
+        with pytest.raises(InputError, match=words):
+            book_of_file(data, "bad.yaml")
+
+
+def test_names_that_lead_out_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "secret.yaml").write_text("cluster: []")
+    folder = tmp_path / "team"
+    folder.mkdir()
+    (folder / "loop.yaml").symlink_to(folder / "loop.yaml")
+    (folder / "out.yaml").symlink_to(tmp_path / "secret.yaml")
+    (folder / "program.py").write_text("")
+    for name in ("../secret.yaml", str(tmp_path / "secret.yaml"), "out.yaml", "a\0b", "x" * 5_000,
+                 "loop.yaml", ".", "program.py", "none.yaml"):  # fmt: skip
+        with pytest.raises(InputError):
+            open_named(name, folder)
+    assert path_inside(folder, "a/../b.yaml") == folder.resolve() / "b.yaml"
+    assert scenario_files(folder) == ["out.yaml"]
+    assert scenario_files(folder / "none") == []
+
+
+def test_files_that_become_something_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a.yaml").write_text("cluster: []")
+    folder = tmp_path / "team"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.yaml").symlink_to(tmp_path / "out" / "a.yaml")
+    (folder / "linked").symlink_to(tmp_path / "out")
+    os.mkfifo(folder / "pipe.yaml")
+    (folder / "long.yaml").write_bytes(b"#" * (LARGEST_UPLOAD + 1))
+    # As if they had been files of the folder when they were looked at.
+    monkeypatch.setattr(opening, "path_inside", lambda folder, name: folder.resolve() / name)
+    for name, words in (("a.yaml", "a.yaml: the file must be there and readable"),
+                        ("linked/a.yaml", "linked/a.yaml: the file must be there and readable"),
+                        ("pipe.yaml", "must be a regular file"),
+                        ("long.yaml", "must be at most 2 MB")):  # fmt: skip
+        with pytest.raises(InputError, match=words):
+            open_named(name, folder)
+    (folder / "sub" / "a.yaml").write_text(
+        "cluster: [{resources: {a: 1}}]\nusers: [{name: b, demand: {a: 1}}]"
+    )
+    assert open_named("sub/a.yaml", folder).scenario.users[0].name == "b"
+
+
+def test_what_browsers_log_is_harmless() -> None:
+    record = logging.LogRecord("nicegui", logging.ERROR, "", 0, "\x1b[31m%s\nroot:", ("a",), None)
+    assert server._plain(record)
+    assert record.getMessage() == " [31ma root:"
+
+
+# The gate
+
+
+def passed(
+    token: str,
+    headers: dict[str, str],
+    query: str = "",
+    kind: str = "http",
+    path: str = "//evil.example/",
+) -> int:
+    """Return what a request gets: 200 if it comes through."""
+    sent: list[dict[str, Any]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    scope = {
+        "type": kind,
+        "path": path,
+        "query_string": query.encode(),
+        "server": ("127.0.0.1", 8090),
+        "headers": [(k.lower().encode(), v.encode("latin-1")) for k, v in headers.items()],
+    }
+    asyncio.run(Gate(app, token)(scope, receive, send))
+    first = sent[0]
+    if first["type"] == "websocket.close":
+        return 403
+    location = dict(first["headers"]).get(b"location", b"/")
+    assert re.fullmatch(rb"/|/[^/\\\s][^\\\s]*", location)
+    return int(first["status"])
+
+
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+def test_the_gate(kind: str) -> None:
+    def gate(token: str = "", query: str = "", **headers: str) -> int:
+        return passed(token, headers, query, kind)
+
+    assert gate(host="127.0.0.1:8090") == 200
+    assert gate(host="[::1]:8090") == 200
+    assert gate(host="localhost", origin="http://localhost") == 200
+    assert gate(host="localhost:8090", origin="http://localhost:8091") == 403
+    assert gate(host="127.0.0.1:8090", origin="null") == 403
+    assert gate(host="drfh.example") == 403
+    assert gate(host="") == 403
+    assert gate() == 403
+    assert gate("abc", host="drfh.example") == 403
+    assert gate("abc", host="drfh.example", cookie="drfh_token_8090=abc") == 200
+    assert gate("abc", host="drfh.example", cookie="drfh_token_8091=abc") == 403
+    assert gate("abc", host="drfh.example", cookie="drfh_token_8090=ab") == 403
+    assert gate("abc", host="drfh.example", cookie='drfh_token_8090="\xe9') == 403
+    assert gate("abc", "token=ab", host="drfh.example") == 403
+    assert gate("abc", "token=abc", host="drfh.example") == (303 if kind == "http" else 403)
+    crossed = {"host": "drfh.example", "origin": "http://evil.example"}
+    assert gate("abc", **crossed, cookie="drfh_token_8090=abc") == 403
+    # What others on this machine set does not lock anybody out.
+    odd = 'seen={"a": 1}; drfh_token_8090=old; drfh_token_8090=abc'
+    assert gate("abc", host="drfh.example", cookie=odd) == 200
+    # The token leaves the address, also of who has the cookie already.
+    again = gate("abc", "token=abc", host="drfh.example", cookie="drfh_token_8090=abc")
+    assert again == (303 if kind == "http" else 200)
+    unseen = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
+    assert gate(**{"host": "localhost", **unseen, "sec-fetch-dest": "image"}) == 403
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    assert gate(**{"host": "localhost", **link, "sec-fetch-dest": "iframe"}) == 403
+    assert gate(**{"host": "localhost", **link, "sec-fetch-dest": "document"}) == 200
+
+
+@pytest.mark.parametrize("path", ["//evil.example/", "/\\evil.example/", "/a\r\nset-cookie: b=c"])
+def test_the_gate_leads_nowhere_else(path: str) -> None:
+    assert passed("abc", {"host": "drfh.example"}, "token=abc", path=path) == 303
+
+
+def test_only_pages_know_nicegui() -> None:
+    for path in sources():
+        for module, _ in imports(path):
+            if module.split(".")[0] in ("nicegui", "fastapi", "uvicorn"):
+                assert room(path) == "web", path
+    code = (
+        "import drfh.web, drfh.web.session.session, drfh.cli, sys; print('nicegui' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == "False\n"
