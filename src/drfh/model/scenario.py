@@ -91,6 +91,7 @@ class Scenario:
 
         Examples
         --------
+        >>> from drfh import load_scenario
         >>> load_scenario("gpu-day").workload.users[0].name
         'research'
         """
