@@ -29,9 +29,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import online_report as report
 from benchmarks.slurm_meters import Meters, TimedController, TimedSlurm, lowest_priority
-from drfh.engines.cache import Mirror
+from drfh.engines.cache import SchedulerCache
 from drfh.engines.slurm.cluster import observe
-from drfh.engines.slurm.config import Site, site_of
+from drfh.engines.slurm.config import SlurmConfig, config_of
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode, missing
 from drfh.engines.slurm.service import Service
 from drfh.engines.slurm.submit_plugin import submit_script
@@ -81,7 +81,9 @@ class Bench:
     def __init__(self, sandbox: Sandbox, case: Case) -> None:
         self.sandbox, self.row = sandbox, Row(case)
         slurm = TimedSlurm(sandbox.environment, Meters())
-        self.site: Site = site_of(slurm.configuration(), user_by="account", partitions=(MANAGED,))
+        self.site: SlurmConfig = config_of(
+            slurm.configuration(), user_by="account", partitions=(MANAGED,)
+        )
 
     def submit(self, *options: str) -> list[str]:
         """Submit all jobs, held, and return the numbers of their arrays."""
@@ -131,7 +133,7 @@ class Bench:
 
     def _drive(self, meters: Meters, goal: int) -> None:
         slurm = TimedSlurm(self.sandbox.environment, meters)
-        controller = TimedController(slurm, self.site, Mirror(POLICY))
+        controller = TimedController(slurm, self.site, SchedulerCache(POLICY))
         service = Service(controller, say=report.say)
         thread = threading.Thread(target=service.run)
         thread.start()
@@ -145,13 +147,13 @@ class Bench:
         """Measure the brain alone, on all jobs and the empty cluster."""
         arrays = self.submit(f"--partition={MANAGED}")
         slurm = TimedSlurm(self.sandbox.environment, Meters())
-        wanted = observe(slurm, self.site, POLICY).view.wanted
+        snapshot = observe(slurm, self.site, POLICY).view.snapshot
         best = float("inf")
         for _ in range(repeats):
-            mirror = Mirror(POLICY)
-            mirror.follow(wanted)
+            cache = SchedulerCache(POLICY)
+            cache.follow(snapshot)
             started = time.perf_counter()
-            self.row.at_once = len(mirror.place())
+            self.row.at_once = len(cache.place())
             best = min(best, time.perf_counter() - started)
         self.row.brain = self.row.at_once / best
         self.sandbox.run("scancel", *arrays)

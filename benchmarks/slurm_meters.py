@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drfh.engines.cache import Mirror
+from drfh.engines.cache import SchedulerCache
 from drfh.engines.slurm.client import Slurm
-from drfh.engines.slurm.config import Site
+from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.controller import Controller, Cycle
 from drfh.engines.slurm.sandbox import Sandbox
-from drfh.engines.slurm.state import Picture
+from drfh.engines.slurm.state import SlurmState
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -125,14 +125,14 @@ class TimedSlurm(Slurm):
 class TimedController(Controller):
     """A controller with a watch."""
 
-    def __init__(self, slurm: TimedSlurm, site: Site, mirror: Mirror) -> None:
-        super().__init__(slurm, site, mirror)
+    def __init__(self, slurm: TimedSlurm, site: SlurmConfig, cache: SchedulerCache) -> None:
+        super().__init__(slurm, site, cache)
         self.meters = slurm.meters
 
-    def look(self) -> Picture:
+    def read_state(self) -> SlurmState:
         """Read nodes and jobs."""
         with self.meters.timed("look"):
-            return super().look()
+            return super().read_state()
 
     def cycle(self) -> Cycle:
         """Go round once."""

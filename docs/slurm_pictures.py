@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from drfh.cli.slurm.render import write_status
-from drfh.engines.cache import Mirror
+from drfh.engines.cache import SchedulerCache
 from drfh.engines.slurm.client import Slurm
-from drfh.engines.slurm.cluster import Live
-from drfh.engines.slurm.config import Site
+from drfh.engines.slurm.cluster import SlurmCluster
+from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.controller import Controller
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode, missing
 from drfh.engines.slurm.status import Status, status_of
@@ -54,12 +54,12 @@ def cluster_status() -> Status:
         for account, jobs, cpus, memory, more in WORK:
             array = f"--array=0-{jobs - 1}"
             sandbox.submit("sleep 600", array, *more, account=account, cpus=cpus, memory=memory)
-        site = Site(user_by="account", weights={"physics": 2.0})
-        controller = Controller(Slurm(sandbox.environment), site, Mirror(), batch=10_000)
+        site = SlurmConfig(user_by="account", weights={"physics": 2.0})
+        controller = Controller(Slurm(sandbox.environment), site, SchedulerCache(), batch=10_000)
         for _ in range(4):
             done = controller.cycle()
             time.sleep(1.0)
-        return status_of(Live(site, done.picture, done.view, controller.mirror))
+        return status_of(SlurmCluster(site, done.picture, done.view, controller.cache))
 
 
 def draw(status: Status, look: str) -> str:

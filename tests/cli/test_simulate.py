@@ -18,7 +18,7 @@ from drfh.cli import main
 from drfh.cli.render.simulation import spark
 from drfh.errors import DrfhError
 from drfh.simulation import parallel as many
-from drfh.simulation.parallel import Run, simulate_many
+from drfh.simulation.parallel import SimulationRun, simulate_many
 from tests.support.paths import ROOT
 
 SMALL = """\
@@ -138,7 +138,7 @@ def test_processes_give_the_same_results(
 
 def test_an_error_in_a_process_is_one_line(small: Path) -> None:
     scenario = drfh.load_scenario(small)
-    runs = [Run("good", "fifo", 0), Run("bad", "max-min:gpu", 0)]
+    runs = [SimulationRun("good", "fifo", 0), SimulationRun("bad", "max-min:gpu", 0)]
     told: list[int] = []
     with pytest.raises(DrfhError, match=r"^bad: resource of max-min must be one of cpu") as caught:
         simulate_many(
@@ -158,9 +158,11 @@ def test_a_process_that_dies_is_one_line(small: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(many, "_child", leave)
     with pytest.raises(DrfhError, match=r"^[ab]: its process ended with code 3$"):
         simulate_many(
-            scenario.cluster, scenario.workload, [Run("a", "fifo", 0), Run("b", "fifo", 1)],
+            scenario.cluster,
+            scenario.workload,
+            [SimulationRun("a", "fifo", 0), SimulationRun("b", "fifo", 1)],
             processes=2,
-        )  # fmt: skip
+        )
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.3, 1.0])  # while processes start, and later
@@ -194,11 +196,11 @@ def test_the_first_process_is_deaf_too() -> None:
     # In a Python of its own, where no other test has started what the first process starts.
     words = """\
 import drfh
-from drfh.simulation import many
+from drfh.simulation import parallel as many
 from tests.cli.test_simulate import tell_what_is_blocked
 many._child = tell_what_is_blocked
 scenario = drfh.load_scenario("gpu-day")
-runs = [many.Run(name, name, 0) for name in ("fifo", "mesos")]
+runs = [many.SimulationRun(name, name, 0) for name in ("fifo", "mesos")]
 print(many.simulate_many(scenario.cluster, scenario.workload, runs, processes=2))
 """
     done = subprocess.run(

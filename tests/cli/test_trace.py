@@ -17,7 +17,7 @@ from drfh.cli.render.trace import print_trace
 from drfh.files.ledger import Ledger
 from drfh.generators import GENERATORS, Generator
 from drfh.traces import FORMATS, Trace, read
-from drfh.traces.base import Option, Reading
+from drfh.traces.base import Option, TraceReading
 from drfh.traces.tables.reader import write
 from tests.traces.test_google2011 import files
 
@@ -260,11 +260,11 @@ def test_options_that_only_one_format_has(
     assert "option of google-2011 must be one of" in err
 
 
-def tiny(values: Mapping[str, Any], ledger: Ledger) -> Reading:
+def tiny(values: Mapping[str, Any], ledger: Ledger) -> TraceReading:
     ledger.remark("made up")
     jobs = [Job(f"u{i}", demand={"cpu": 1}, duration=60) for i in range(values["users"])]
     workload = Workload([f"u{i}" for i in range(values["users"])], jobs)
-    return Reading(Cluster([Server({"cpu": values["size"]})]), workload, pl.DataFrame())
+    return TraceReading(Cluster([Server({"cpu": values["size"]})]), workload, pl.DataFrame())
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from drfh import Scheduler
-from drfh.engines.cache import Mirror, fresh
-from drfh.engines.snapshot import Wanted, WantedServer, WantedTask
+from drfh.engines.cache import SchedulerCache, fresh
+from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
 from drfh.errors import InputError
 
 NODES = {
@@ -22,7 +22,7 @@ NODES = {
 }
 
 
-def room(states: Mapping[str, str], tasks: Mapping[str, WantedTask]) -> dict[str, WantedServer]:
+def room(states: Mapping[str, str], tasks: Mapping[str, TaskSnapshot]) -> dict[str, NodeSnapshot]:
     """Return the servers: one that takes nothing new has as much room as runs there."""
     servers = {}
     for name, size in NODES.items():
@@ -31,7 +31,7 @@ def room(states: Mapping[str, str], tasks: Mapping[str, WantedTask]) -> dict[str
             if task.on == name:
                 for resource, amount in task.demand.items():
                     used[resource] = used.get(resource, 0.0) + amount
-        servers[name] = WantedServer(size, size if states[name] == "up" else used, states[name])
+        servers[name] = NodeSnapshot(size, size if states[name] == "up" else used, states[name])
     return servers
 
 
@@ -68,13 +68,13 @@ restrictions = st.none() | st.lists(st.sampled_from(list(NODES)), max_size=2, un
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), policy=st.sampled_from(["best-fit-drfh", "first-fit-drfh", "slots:4"]))
 def test_the_mirror_is_as_a_fresh_brain(data: st.DataObject, policy: str) -> None:
-    mirror = Mirror(policy)
+    cache = SchedulerCache(policy)
     states = dict.fromkeys(NODES, "up")
-    tasks: dict[str, WantedTask] = {}
+    tasks: dict[str, TaskSnapshot] = {}
     weights: dict[str, float] = {}
     number = 0
     for _ in range(data.draw(st.integers(2, 8), label="looks")):
-        for name, server in mirror.placed.items():  # what the engine made of the decisions
+        for name, server in cache.placed.items():  # what the engine made of the decisions
             task = tasks[name]
             fate = data.draw(st.sampled_from(["runs", "waits", "refused", "gone", "elsewhere"]))
             if states[server] != "up" or (fate == "runs" and task.aside):
@@ -98,7 +98,7 @@ def test_the_mirror_is_as_a_fresh_brain(data: st.DataObject, policy: str) -> Non
                 on = data.draw(st.sampled_from([None, None, None, "n0"]))
                 may = data.draw(restrictions)
                 demand = data.draw(demands)
-                tasks[str(number)] = WantedTask(user, demand, (number, 0), may, on=on)
+                tasks[str(number)] = TaskSnapshot(user, demand, (number, 0), may, on=on)
             elif what == "node":
                 states[data.draw(st.sampled_from(list(NODES)))] = data.draw(
                     st.sampled_from(["up", "closing", "down"])
@@ -117,29 +117,29 @@ def test_the_mirror_is_as_a_fresh_brain(data: st.DataObject, policy: str) -> Non
                 tasks[some] = replace(
                     tasks[some], demand=data.draw(demands), servers=data.draw(restrictions)
                 )
-        wanted = Wanted(room(states, tasks), dict(tasks), dict(weights))
-        before = mirror.starts
-        mirror.follow(wanted)
-        event("afresh" if mirror.starts > before else "followed")
-        twin = fresh(wanted, policy)
-        assert same(mirror.scheduler, twin)
+        snapshot = ClusterSnapshot(room(states, tasks), dict(tasks), dict(weights))
+        before = cache.starts
+        cache.follow(snapshot)
+        event("afresh" if cache.starts > before else "followed")
+        twin = fresh(snapshot, policy)
+        assert same(cache.scheduler, twin)
         limit = data.draw(st.none() | st.integers(0, 2))
-        assert mirror.place(limit) == twin.place(limit)
+        assert cache.place(limit) == twin.place(limit)
 
 
 def test_most_looks_need_no_fresh_start() -> None:
-    mirror = Mirror()
-    tasks: dict[str, WantedTask] = {}
+    cache = SchedulerCache()
+    tasks: dict[str, TaskSnapshot] = {}
     for number in range(1, 30):
-        tasks[str(number)] = WantedTask("ann", {"cpu": 1.0}, (number, 0))
-        mirror.follow(Wanted(room(dict.fromkeys(NODES, "up"), tasks), dict(tasks)))
-        for placed in mirror.place():
+        tasks[str(number)] = TaskSnapshot("ann", {"cpu": 1.0}, (number, 0))
+        cache.follow(ClusterSnapshot(room(dict.fromkeys(NODES, "up"), tasks), dict(tasks)))
+        for placed in cache.place():
             tasks[placed.task] = replace(tasks[placed.task], on=placed.server)
         if number % 3 == 0:
             del tasks[next(iter(tasks))]
-    assert mirror.starts == 1
+    assert cache.starts == 1
 
 
 def test_before_the_first_look_there_is_no_brain() -> None:
     with pytest.raises(InputError, match="must have seen the cluster first"):
-        Mirror().place()
+        SchedulerCache().place()

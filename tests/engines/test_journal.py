@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drfh.engines.journal.reader import Journal, JournalWriter, Look, read_journal
-from drfh.engines.snapshot import Wanted, WantedServer, WantedTask
+from drfh.engines.journal.reader import Journal, JournalEntry, JournalWriter, read_journal
+from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
 from drfh.errors import DrfhError, InputError
 from drfh.scheduler import Placed
 
 HEADER: dict[str, Any] = {"policy": "best-fit-drfh", "started": 1000.0, "cluster": "tiny"}
-ROOM = WantedServer({"cpu": 4.0}, {"cpu": 4.0})
+ROOM = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
 
 names = st.sampled_from(["n0", "n1", "n2", "größe", "n\n4"])
 amounts = st.dictionaries(
@@ -29,14 +29,14 @@ amounts = st.dictionaries(
     max_size=3,
 )
 servers = st.builds(
-    WantedServer,
+    NodeSnapshot,
     size=amounts,
     room=amounts,
     state=st.sampled_from(["up", "closing", "down"]),
     labels=st.dictionaries(st.sampled_from(["zone", "feature"]), st.text(max_size=3), max_size=2),
 )
 tasks = st.builds(
-    WantedTask,
+    TaskSnapshot,
     user=st.sampled_from(["ann", "bob", "\udce4"]),  # a name that is no UTF-8
     demand=amounts,
     order=st.lists(st.integers(-5, 2**40), max_size=2).map(tuple),
@@ -48,15 +48,15 @@ tasks = st.builds(
     limit=st.none() | st.sampled_from([60.0, 0.3]),
 )
 wanteds = st.builds(
-    Wanted,
+    ClusterSnapshot,
     servers=st.lists(st.tuples(names, servers), max_size=4).map(dict),
     tasks=st.dictionaries(st.sampled_from([f"7_{i}" for i in range(6)]), tasks, max_size=6),
     weights=st.dictionaries(st.sampled_from(["ann", "bob"]), st.sampled_from([1.0, 2.5])),
 )
 
 
-def picture(wanted: Wanted) -> tuple[Any, ...]:
-    return tuple(wanted.servers), wanted
+def picture(snapshot: ClusterSnapshot) -> tuple[Any, ...]:
+    return tuple(snapshot.servers), snapshot
 
 
 @settings(max_examples=100, deadline=None)
@@ -71,70 +71,72 @@ def write_and_read(data: st.DataObject, path: Path) -> None:
     base, started = 0.0, 1000.0
     for section in range(data.draw(st.integers(1, 3), label="sections")):
         with JournalWriter(path, {**HEADER, "started": started}, append=section > 0) as writer:
-            wanted, time = Wanted({}, {}), 0.0
+            snapshot, time = ClusterSnapshot({}, {}), 0.0
             for _ in range(data.draw(st.integers(0, 4), label="looks")):
                 if data.draw(st.booleans(), label="changes"):
-                    wanted = data.draw(wanteds)
+                    snapshot = data.draw(wanteds)
                 time += data.draw(st.sampled_from([0.0, 0.3, 7.0]))
                 placed = None
                 if data.draw(st.booleans(), label="asked"):
                     pairs = [
-                        (t, s) for t in list(wanted.tasks)[:2] for s in list(wanted.servers)[:1]
+                        (t, s) for t in list(snapshot.tasks)[:2] for s in list(snapshot.servers)[:1]
                     ]
                     placed = [Placed(task, "somebody", server) for task, server in pairs]
                 limit = data.draw(st.none() | st.integers(0, 3)) if placed is not None else None
-                at = writer.look(time, wanted, placed, limit)
+                at = writer.look(time, snapshot, placed, limit)
                 if at is None:
                     assert not placed
                     assert not expected[-1][2]
-                    assert picture(wanted) == expected[-1][1]
+                    assert picture(snapshot) == expected[-1][1]
                     continue
                 assert at * 1024 % 1 == 0
                 pairs_ = None if placed is None else tuple((p.task, p.server) for p in placed)
-                expected.append((base + at, picture(wanted), pairs_, limit))
+                expected.append((base + at, picture(snapshot), pairs_, limit))
         started += 100.0
         base += 100.0
     journal = read_journal(path)
-    found = [(look.t, picture(look.wanted), look.placed, look.limit) for look in journal]
+    found = [(look.t, picture(look.snapshot), look.placed, look.limit) for look in journal]
     assert found == expected
     assert all(earlier[0] < later[0] for earlier, later in pairwise(found))
     assert (journal.looks, journal.remarks) == (len(expected), ())
     assert journal.headers[0].facts == {"cluster": "tiny"}
 
 
-def look_at(count: int) -> Wanted:
-    every = {f"7_{i}": WantedTask("ann", {"cpu": 1.0}, (7, i)) for i in range(count)}
-    return Wanted({"n0": ROOM}, every)
+def look_at(count: int) -> ClusterSnapshot:
+    every = {f"7_{i}": TaskSnapshot("ann", {"cpu": 1.0}, (7, i)) for i in range(count)}
+    return ClusterSnapshot({"n0": ROOM}, every)
 
 
-def write(path: Path, *looks: Wanted, **options: Any) -> None:
+def write(path: Path, *looks: ClusterSnapshot, **options: Any) -> None:
     with JournalWriter(path, HEADER, **options) as writer:
-        for time, wanted in enumerate(looks):
-            writer.look(time, wanted)
+        for time, snapshot in enumerate(looks):
+            writer.look(time, snapshot)
 
 
 def shown(journal: Journal) -> list[tuple[float, int]]:
-    return [(look.t, len(look.wanted.tasks)) for look in journal]
+    return [(look.t, len(look.snapshot.tasks)) for look in journal]
 
 
 def test_a_large_array_is_written_together(tmp_path: Path) -> None:
     nodes = [f"node{i:04}" for i in range(2000)]
-    rooms = dict.fromkeys(nodes, WantedServer({"cpu": 64.0, "memory": 2.0**38}, {"cpu": 64.0}))
+    rooms = dict.fromkeys(nodes, NodeSnapshot({"cpu": 64.0, "memory": 2.0**38}, {"cpu": 64.0}))
     part = tuple(nodes[:1500])
     demand = {"cpu": 1.0, "memory": 2.0**31}
     waiting = {
-        f"7_{i}": WantedTask("ann", demand, (7, i), part, since=1.8e9, limit=3600.0)
+        f"7_{i}": TaskSnapshot("ann", demand, (7, i), part, since=1.8e9, limit=3600.0)
         for i in range(1000)
     }
     running = {
-        name: WantedTask("ann", demand, task.order, part, on=nodes[i % 40], since=1.8e9, limit=3600)
+        name: TaskSnapshot(
+            "ann", demand, task.order, part, on=nodes[i % 40], since=1.8e9, limit=3600
+        )
         for i, (name, task) in enumerate(waiting.items())
     }
     sizes = []
     with JournalWriter(tmp_path / "log", HEADER) as writer:
         for time, some in enumerate([{}, waiting, running, {}]):
             before = os.path.getsize(tmp_path / "log")
-            writer.look(time, Wanted(rooms, some))
+            writer.look(time, ClusterSnapshot(rooms, some))
             sizes.append(os.path.getsize(tmp_path / "log") - before)
     # The list of 1,500 nodes is written once; then a thousand names and places in the queue.
     assert sizes[1] < 1500 * 12 + 1000 * 22
@@ -160,9 +162,9 @@ def test_a_quiet_look_is_not_written(tmp_path: Path) -> None:
 def test_the_caller_may_go_on_with_the_same_mapping(tmp_path: Path) -> None:
     every = dict(look_at(1).tasks)
     with JournalWriter(tmp_path / "log", HEADER) as writer:
-        writer.look(0.0, Wanted({"n0": ROOM}, every))
+        writer.look(0.0, ClusterSnapshot({"n0": ROOM}, every))
         del every["7_0"]
-        writer.look(1.0, Wanted({"n0": ROOM}, every))
+        writer.look(1.0, ClusterSnapshot({"n0": ROOM}, every))
     assert shown(read_journal(tmp_path / "log")) == [(0, 1), (1, 0)]
 
 
@@ -337,9 +339,9 @@ def test_what_fits_not_into_json(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a line of the journal must fit into JSON"):
         JournalWriter(tmp_path / "log", {**HEADER, "what": object()})
     with JournalWriter(tmp_path / "other", HEADER) as writer:
-        endless = WantedTask("ann", {"cpu": 1.0}, (1,), limit=float("inf"))
+        endless = TaskSnapshot("ann", {"cpu": 1.0}, (1,), limit=float("inf"))
         with pytest.raises(InputError, match="a number in a journal must be finite, got inf"):
-            writer.look(0.0, Wanted({}, {"1": endless}))
+            writer.look(0.0, ClusterSnapshot({}, {"1": endless}))
         with pytest.raises(InputError, match="policy must be the name of a policy, got None"):
             JournalWriter(tmp_path / "third", {"started": 0})
     assert not (tmp_path / "third").exists()
@@ -347,5 +349,5 @@ def test_what_fits_not_into_json(tmp_path: Path) -> None:
 
 def test_a_look_is_four_things(tmp_path: Path) -> None:
     write(tmp_path / "log", look_at(1))
-    [(t, wanted, placed, limit)] = read_journal(tmp_path / "log")
-    assert Look(t, wanted, placed, limit) == (0.0, look_at(1), None, None)
+    [(t, snapshot, placed, limit)] = read_journal(tmp_path / "log")
+    assert JournalEntry(t, snapshot, placed, limit) == (0.0, look_at(1), None, None)

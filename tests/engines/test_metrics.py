@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drfh.engines.metrics import CONTENT_TYPE, METRICS, Family, Metrics, Server, serve
+from drfh.engines.metrics import CONTENT_TYPE, METRICS, Family, Metrics, MetricsServer, serve
 from drfh.errors import InputError, UnknownNameError
 
 # A reader of the text format 0.0.4 that forgives nothing, written from the format's description.
@@ -348,14 +348,14 @@ def test_nothing_is_read_or_written_while_another_thread_writes(
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server() -> Iterator[MetricsServer]:
     metrics = Metrics()
     metrics.replace("drfh_user_weight", {"ann": 2})
     with serve(metrics, 0) as running:
         yield running
 
 
-def ask(server: Server, path: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+def ask(server: MetricsServer, path: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
     connection = http.client.HTTPConnection(server.host, server.port, timeout=30)
     try:
         connection.request(method, path)
@@ -365,7 +365,7 @@ def ask(server: Server, path: str, method: str = "GET") -> tuple[int, dict[str, 
         connection.close()
 
 
-def raw(server: Server, data: bytes) -> bytes:
+def raw(server: MetricsServer, data: bytes) -> bytes:
     """Send bytes, and return all that comes back until the server hangs up."""
     with socket.create_connection((server.host, server.port), timeout=30) as client:
         with suppress(OSError):  # the server may have heard enough
@@ -383,7 +383,7 @@ def everything(client: socket.socket) -> bytes:
     return found
 
 
-def test_metrics_are_served_as_prometheus_wants_them(server: Server) -> None:
+def test_metrics_are_served_as_prometheus_wants_them(server: MetricsServer) -> None:
     status, headers, body = ask(server, "/metrics")
     assert (status, headers["Content-Type"]) == (200, CONTENT_TYPE)
     assert int(headers["Content-Length"]) == len(body)
@@ -403,7 +403,7 @@ def test_every_request_shows_the_values_of_its_moment() -> None:
             assert f"\ndrfh_placements_total {float(count)}\n" in body
 
 
-def test_the_other_pages(server: Server) -> None:
+def test_the_other_pages(server: MetricsServer) -> None:
     assert ask(server, "/-/healthy")[::2] == (200, b"drfh is alive\n")
     status, headers, body = ask(server, "/")
     assert status == 200
@@ -413,7 +413,7 @@ def test_the_other_pages(server: Server) -> None:
         assert ask(server, path)[0] == 404, path
 
 
-def test_head_is_get_without_the_text(server: Server) -> None:
+def test_head_is_get_without_the_text(server: MetricsServer) -> None:
     for path in ("/metrics", "/-/healthy", "/", "/nothing"):
         whole, head = ask(server, path), ask(server, path, "HEAD")
         assert (head[0], head[2]) == (whole[0], b"")
@@ -422,7 +422,7 @@ def test_head_is_get_without_the_text(server: Server) -> None:
         assert not raw(server, f"HEAD {path} HTTP/1.1\r\n\r\n".encode()).partition(b"\r\n\r\n")[2]
 
 
-def test_other_methods_change_nothing(server: Server) -> None:
+def test_other_methods_change_nothing(server: MetricsServer) -> None:
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):
         status, headers, _ = ask(server, "/metrics", method)
         assert (status, headers["Allow"]) == (405, "GET, HEAD")
@@ -445,12 +445,12 @@ def test_other_methods_change_nothing(server: Server) -> None:
         (b"GET /metrics HTTP/1.1\r\n" + b"A: b\r\n" * 5000, b"431"),
     ],
 )
-def test_what_is_no_request_is_told_so(server: Server, data: bytes, status: bytes) -> None:
+def test_what_is_no_request_is_told_so(server: MetricsServer, data: bytes, status: bytes) -> None:
     assert raw(server, data).startswith(b"HTTP/1.1 " + status + b" ")
     assert ask(server, "/-/healthy")[0] == 200
 
 
-def test_a_client_that_says_nothing_gets_nothing(server: Server) -> None:
+def test_a_client_that_says_nothing_gets_nothing(server: MetricsServer) -> None:
     with socket.create_connection((server.host, server.port), timeout=30) as client:
         client.shutdown(socket.SHUT_WR)
         assert everything(client) == b""
@@ -459,7 +459,7 @@ def test_a_client_that_says_nothing_gets_nothing(server: Server) -> None:
     assert ask(server, "/-/healthy")[0] == 200
 
 
-def test_nothing_is_printed(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_printed(server: MetricsServer, capfd: pytest.CaptureFixture[str]) -> None:
     ask(server, "/metrics")
     raw(server, b"nonsense\r\n\r\n")
     server.close()
@@ -563,7 +563,7 @@ def test_a_server_never_used_closes_cleanly() -> None:
         serve(Metrics(), 0).close()
 
 
-def test_a_port_in_use_is_said_in_one_line(server: Server) -> None:
+def test_a_port_in_use_is_said_in_one_line(server: MetricsServer) -> None:
     with pytest.raises(InputError) as raised:
         serve(Metrics(), server.port)
     assert str(raised.value) == (

@@ -13,10 +13,10 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from drfh import simulate
-from drfh.engines.cache import Mirror
+from drfh.engines.cache import SchedulerCache
 from drfh.engines.journal.reader import Journal, JournalWriter, read_journal
-from drfh.engines.journal.replay import Recorded, replay_same, what_if, workload_of
-from drfh.engines.snapshot import Wanted, WantedServer, WantedTask
+from drfh.engines.journal.replay import RecordedWorkload, replay_same, what_if, workload_of
+from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
 from drfh.errors import InputError
 from drfh.scheduler import Placed
 
@@ -47,7 +47,7 @@ class Engine:
     path: Path
     weights: dict[str, float] = field(default_factory=dict)
     nodes: list[str] = field(default_factory=lambda: ["n0", "n2", "n3"])
-    tasks: dict[str, WantedTask] = field(default_factory=dict)
+    tasks: dict[str, TaskSnapshot] = field(default_factory=dict)
     ends: dict[str, float] = field(default_factory=dict)
     placed: list[tuple[str, float, str]] = field(default_factory=list)
     time: float = 0.0
@@ -56,14 +56,14 @@ class Engine:
     def __post_init__(self) -> None:
         self.sizes = {name: dict(size) for name, size in SIZES.items()}
         self.states = dict.fromkeys(SIZES, "up")
-        self.mirror = Mirror(self.policy)
+        self.cache = SchedulerCache(self.policy)
         header = {"policy": self.policy, "started": 1.8e9}
         self.writer = JournalWriter(self.path, header)
 
     def submit(self, user: str, demand: dict[str, float], servers: Any = None, **more: Any) -> str:
         self.number += 1
         name = str(self.number)
-        self.tasks[name] = WantedTask(user, demand, (self.number, 0), servers, **more)
+        self.tasks[name] = TaskSnapshot(user, demand, (self.number, 0), servers, **more)
         return name
 
     def end(self) -> None:
@@ -76,7 +76,7 @@ class Engine:
             del self.tasks[name]
 
     @property
-    def wanted(self) -> Wanted:
+    def snapshot(self) -> ClusterSnapshot:
         servers = {}
         for name in self.nodes:
             used: dict[str, float] = {}
@@ -85,14 +85,14 @@ class Engine:
                     used[resource] = used.get(resource, 0.0) + amount
             size, state = self.sizes[name], self.states[name]
             room = {"up": dict(size), "closing": used, "down": {}}[state]
-            servers[name] = WantedServer(dict(size), room, state)
-        return Wanted(servers, dict(self.tasks), self.weights)
+            servers[name] = NodeSnapshot(dict(size), room, state)
+        return ClusterSnapshot(servers, dict(self.tasks), self.weights)
 
     def look(self, limit: int | None = None) -> list[Placed]:
-        wanted = self.wanted
-        self.mirror.follow(wanted)
-        placed = self.mirror.place(limit)
-        assert self.writer.look(self.time, wanted, placed, limit) in (self.time, None)
+        snapshot = self.snapshot
+        self.cache.follow(snapshot)
+        placed = self.cache.place(limit)
+        assert self.writer.look(self.time, snapshot, placed, limit) in (self.time, None)
         return placed
 
     def start(self, placed: list[Placed], seconds: Any) -> None:
@@ -107,7 +107,7 @@ class Engine:
 
 
 def play(data: st.DataObject, policy: str, path: Path) -> Engine:
-    """Drive a mirror through a random run, without what a simulation cannot know."""
+    """Drive a cache through a random run, without what a simulation cannot know."""
     weights = data.draw(st.sampled_from([{}, {"bob": 2.0}, {"ann": 0.5, "cat": 3.0}]))
     engine = Engine(policy, path, weights)
     for _ in range(data.draw(st.integers(2, 8), label="looks")):
@@ -250,28 +250,28 @@ def test_first_in_first_out_makes_small_tasks_wait(tmp_path: Path) -> None:
 # What a simulation cannot know, by hand
 
 ROOM = {
-    "n0": WantedServer({"cpu": 4.0}, {"cpu": 4.0}),
-    "n1": WantedServer({"cpu": 4.0}, {"cpu": 4.0}),
+    "n0": NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0}),
+    "n1": NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0}),
 }
 
 
-def task(number: int, user: str = "ann", **more: Any) -> WantedTask:
-    return WantedTask(user, {"cpu": 2.0}, (number, 0), **more)
+def task(number: int, user: str = "ann", **more: Any) -> TaskSnapshot:
+    return TaskSnapshot(user, {"cpu": 2.0}, (number, 0), **more)
 
 
 #: Time, tasks, and task → server of what was placed.
-Seen: TypeAlias = tuple[float, dict[str, WantedTask], dict[str, str]]
+Seen: TypeAlias = tuple[float, dict[str, TaskSnapshot], dict[str, str]]
 
 
 def journal_of(path: Path, *looks: Seen, **header: Any) -> Journal:
     with JournalWriter(path, {"policy": "best-fit-drfh", "started": 1000, **header}) as writer:
         for time, tasks, placed in looks:
             chosen = [Placed(name, tasks[name].user, server) for name, server in placed.items()]
-            writer.look(time, Wanted(ROOM, tasks), chosen)
+            writer.look(time, ClusterSnapshot(ROOM, tasks), chosen)
     return read_journal(path)
 
 
-def rows(recorded: Recorded) -> dict[str, dict[str, Any]]:
+def rows(recorded: RecordedWorkload) -> dict[str, dict[str, Any]]:
     """Return each task's job: arrival, duration, restriction; and who started it."""
     workload = recorded.workload
     terms = [workload.restrictions[i] for i in workload.restriction[workload.batch_shape]]
@@ -397,8 +397,8 @@ def test_weights_limits_and_the_order_of_servers(tmp_path: Path) -> None:
     tasks = {"1": task(1), "2": task(2, "bob")}
     turned = {name: ROOM[name] for name in ("n1", "n0")}
     with JournalWriter(tmp_path / "log", {"policy": "fifo", "started": 0}) as writer:
-        writer.look(0.0, Wanted(ROOM, tasks, {"bob": 1.0}), [], 0)
-        writer.look(1.0, Wanted(turned, tasks, {"bob": 3.0, "zoe": 9.0}), [], 5)
+        writer.look(0.0, ClusterSnapshot(ROOM, tasks, {"bob": 1.0}), [], 0)
+        writer.look(1.0, ClusterSnapshot(turned, tasks, {"bob": 3.0, "zoe": 9.0}), [], 5)
     recorded = workload_of(read_journal(tmp_path / "log"))
     assert [(user.name, user.weight) for user in recorded.workload.users] == [
         ("ann", 1),
@@ -419,14 +419,15 @@ def test_a_name_that_is_used_again(tmp_path: Path) -> None:
 
 
 def test_servers_in_the_middle_keep_their_place(tmp_path: Path) -> None:
-    size = WantedServer({"cpu": 4.0}, {"cpu": 4.0})
-    down = WantedServer({"cpu": 4.0, "gpu": 1.0}, {}, "down")
-    half = WantedServer({"cpu": 4.0}, {"cpu": 2.0}, "closing")
+    size = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
+    down = NodeSnapshot({"cpu": 4.0, "gpu": 1.0}, {}, "down")
+    half = NodeSnapshot({"cpu": 4.0}, {"cpu": 2.0}, "closing")
     tasks = {"1": task(1)}
     with JournalWriter(tmp_path / "log", {"policy": "fifo", "started": 0}) as writer:
-        writer.look(0.0, Wanted({"n1": size, "n5": down, "n7": half}, tasks))
+        writer.look(0.0, ClusterSnapshot({"n1": size, "n5": down, "n7": half}, tasks))
         writer.look(
-            1.0, Wanted({"n0": size, "n1": down, "n3": size, "n5": size, "n9": size}, tasks)
+            1.0,
+            ClusterSnapshot({"n0": size, "n1": down, "n3": size, "n5": size, "n9": size}, tasks),
         )
     recorded = workload_of(read_journal(tmp_path / "log"))
     assert recorded.cluster.names == ("n0", "n1", "n3", "n5", "n9", "n7")
@@ -487,8 +488,8 @@ def test_only_watched(tmp_path: Path) -> None:
     with JournalWriter(
         tmp_path / "log", {"policy": "fifo", "started": 0, "controls": False}
     ) as writer:
-        writer.look(0.0, Wanted(ROOM, {"1": task(1)}))
-        writer.look(1.0, Wanted(ROOM, {"1": task(1, on="n0")}))
+        writer.look(0.0, ClusterSnapshot(ROOM, {"1": task(1)}))
+        writer.look(1.0, ClusterSnapshot(ROOM, {"1": task(1, on="n0")}))
     replayed = replay_same(read_journal(tmp_path / "log"))
     assert str(replayed) == "drfh only watched (2 looks): there are no placements of its own"
     assert replayed.to_dict()["same"] is None
@@ -497,14 +498,14 @@ def test_only_watched(tmp_path: Path) -> None:
 def test_a_restart_in_the_middle(tmp_path: Path) -> None:
     path = tmp_path / "log"
     journal_of(path, (0.0, {"1": task(1), "2": task(2)}, {"1": "n0", "2": "n0"}))
-    mirror = Mirror("first-fit-drfh")
+    cache = SchedulerCache("first-fit-drfh")
     with JournalWriter(path, {"policy": "first-fit-drfh", "started": 1060}, append=True) as writer:
         for time, tasks in (
             (0.5, {"1": task(1, on="n0"), "3": task(3)}),
             (2.5, {"3": task(3, on="n0")}),
         ):
-            mirror.follow(Wanted(ROOM, tasks))
-            writer.look(time, Wanted(ROOM, tasks), mirror.place())
+            cache.follow(ClusterSnapshot(ROOM, tasks))
+            writer.look(time, ClusterSnapshot(ROOM, tasks), cache.place())
     journal = read_journal(path)
     replayed = replay_same(journal)
     assert replayed.same

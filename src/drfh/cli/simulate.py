@@ -19,7 +19,7 @@ from drfh.errors import InputError
 if TYPE_CHECKING:
     from drfh.model.cluster import Cluster
     from drfh.model.jobs import Workload
-    from drfh.simulation.parallel import Run, Told
+    from drfh.simulation.parallel import SimulationRun, Told
     from drfh.simulation.result import Result
     from drfh.traces import Trace
 
@@ -277,17 +277,17 @@ def _load(file: str | None, source: str | None, settings: list[str], strict: boo
         raise
 
 
-def _runs(policies: str, seed: int, seeds: int | None) -> list[Run]:
+def _runs(policies: str, seed: int, seeds: int | None) -> list[SimulationRun]:
     """Return the runs that are asked for, each with a name of its own that a folder can have."""
     from drfh.policies import Policy
-    from drfh.simulation.parallel import Run
+    from drfh.simulation.parallel import SimulationRun
 
     words = [word.strip() for word in policies.split(",") if word.strip()]
     if not words:
         raise InputError("--policy", "must name at least one policy", policies)
     if not 0 <= seed < 2**62:
         raise InputError("--seed", f"must be a whole number from 0 to {2**62 - 1}", seed)
-    runs: list[Run] = []
+    runs: list[SimulationRun] = []
     for word in words:
         policy = Policy.parse(word)
         if any(run.policy == policy.name for run in runs):
@@ -295,11 +295,11 @@ def _runs(policies: str, seed: int, seeds: int | None) -> list[Run]:
         count = seeds if seeds is not None and policy.choice == "random" else 1
         for own in range(seed, seed + count):
             name = policy.name if seeds is None else f"{policy.name}-{own}"
-            runs.append(Run(name, policy.name, own))
+            runs.append(SimulationRun(name, policy.name, own))
     return runs
 
 
-def _targets(runs: list[Run], output: Path | None, force: bool) -> list[Path]:
+def _targets(runs: list[SimulationRun], output: Path | None, force: bool) -> list[Path]:
     """Return the run directories; raise now if one could not be written later."""
     from drfh.files.atomic import check_directory
     from drfh.simulation.result import RUN_FILE
@@ -323,7 +323,9 @@ def _targets(runs: list[Run], output: Path | None, force: bool) -> list[Path]:
     return targets
 
 
-def _check(cluster: Cluster, workload: Workload, runs: list[Run], options: dict[str, Any]) -> None:
+def _check(
+    cluster: Cluster, workload: Workload, runs: list[SimulationRun], options: dict[str, Any]
+) -> None:
     """Raise in this process, before any other is started, if a run could not begin."""
     from drfh.policies import find_policy
     from drfh.scheduler.rules import Rules
@@ -364,7 +366,7 @@ def _as_options(output: Path | None = None) -> Iterator[None]:
 def _carry_out(
     cluster: Cluster,
     workload: Workload,
-    runs: list[Run],
+    runs: list[SimulationRun],
     options: dict[str, Any],
     jobs: int | None,
     targets: list[Path],
@@ -396,7 +398,7 @@ def _carry_out(
 
 
 @contextmanager
-def _progress(runs: list[Run]) -> Iterator[Told | None]:
+def _progress(runs: list[SimulationRun]) -> Iterator[Told | None]:
     """Show a bar for each run on a terminal: simulated time, tasks and their rate."""
     out = console(stderr=True)
     if not out.is_terminal:

@@ -1,6 +1,6 @@
-"""A brain that agrees with a live cluster: every look at the cluster becomes calls to the brain.
+"""A scheduler kept in agreement with a live cluster.
 
-What a fresh brain would hold (:func:`fresh`) defines what :class:`Mirror` must hold: it applies
+A fresh scheduler (:func:`fresh`) defines what :class:`SchedulerCache` must hold: it applies
 the few changes from one look to the next, and starts afresh wherever they cannot be told apart
 from a fresh start only by those. So a controller that was killed and started again decides as one
 that never was.
@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from drfh.engines.snapshot import Wanted, WantedServer, WantedTask
+from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
 from drfh.errors import InputError
 from drfh.model.cluster import Cluster, Server
 from drfh.policies import Policy, find_policy
 from drfh.scheduler import Placed, Scheduler
 
-__all__ = ["NOWHERE", "Mirror", "fresh"]
+__all__ = ["NOWHERE", "SchedulerCache", "fresh"]
 
 #: A restriction that no server meets: a task that must not be placed keeps its place so.
 NOWHERE = {"drfh/nowhere": "yes"}
@@ -26,43 +26,43 @@ _MOST_ENDED = 100_000  # a brain numbers tasks on and on: start afresh after so 
 
 
 def fresh(
-    wanted: Wanted,
+    snapshot: ClusterSnapshot,
     policy: str | Policy | Mapping[str, Any] = "best-fit-drfh",
     *,
     seed: int = 0,
 ) -> Scheduler:
-    """Return a brain that knows what is wanted, and nothing else.
+    """Return a brain that knows what is snapshot, and nothing else.
 
     Parameters
     ----------
-    wanted
+    snapshot
         The cluster as it is.
     policy, seed
         As for :class:`drfh.Scheduler`.
 
     Examples
     --------
-    >>> room = WantedServer({"cpu": 4.0}, {"cpu": 4.0})
-    >>> tasks = {"7": WantedTask("bob", {"cpu": 1.0}, (7, 0), on="n0"),
-    ...          "8": WantedTask("ann", {"cpu": 2.0}, (8, 0))}
-    >>> fresh(Wanted({"n0": room}, tasks)).place()
+    >>> room = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
+    >>> tasks = {"7": TaskSnapshot("bob", {"cpu": 1.0}, (7, 0), on="n0"),
+    ...          "8": TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))}
+    >>> fresh(ClusterSnapshot({"n0": room}, tasks)).place()
     [Placed(task='8', user='ann', server='n0')]
     """
-    resources = wanted.resources
+    resources = snapshot.resources
     first = True
     records = []
-    for name, server in wanted.servers.items():
+    for name, server in snapshot.servers.items():
         # The first names every resource, so that all are known in one order.
         size = {r: server.size.get(r, 0.0) for r in resources} if first else dict(server.size)
         records.append(Server(size, name=name, labels=dict(server.labels)))
         first = False
     scheduler = Scheduler(Cluster(records), policy, seed=seed, log=False, remember=False)
-    for name, server in wanted.servers.items():
+    for name, server in snapshot.servers.items():
         _make_room(scheduler, name, server, server.size)
-    for user in wanted.users:
-        scheduler.add_user(user, wanted.weight(user))
+    for user in snapshot.users:
+        scheduler.add_user(user, snapshot.weight(user))
     some_server = next(iter(scheduler.servers), None)
-    for name, task in sorted(wanted.tasks.items(), key=lambda item: (item[1].order, item[0])):
+    for name, task in sorted(snapshot.tasks.items(), key=lambda item: (item[1].order, item[0])):
         if task.on is not None:
             scheduler.adopt(name, task.user, task.demand, task.on, servers=_may(task))
         elif task.returned and some_server is not None:
@@ -74,7 +74,7 @@ def fresh(
     return scheduler
 
 
-class Mirror:
+class SchedulerCache:
     """Follows a cluster look by look, and says what to start where.
 
     Parameters
@@ -86,7 +86,7 @@ class Mirror:
     ----------
     scheduler : Scheduler
         The brain; only to look at.
-    wanted : Wanted
+    snapshot : ClusterSnapshot
         What it was last told.
     placed : dict of str
         What it has placed and not yet been seen to run: task → server.
@@ -95,13 +95,15 @@ class Mirror:
 
     Examples
     --------
-    >>> room = WantedServer({"cpu": 4.0}, {"cpu": 4.0})
-    >>> mirror = Mirror("best-fit-drfh")
-    >>> mirror.follow(Wanted({"n0": room}, {"8": WantedTask("ann", {"cpu": 2.0}, (8, 0))}))
-    >>> mirror.place(), mirror.placed
+    >>> room = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
+    >>> cache = SchedulerCache("best-fit-drfh")
+    >>> task = TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))
+    >>> cache.follow(ClusterSnapshot({"n0": room}, {"8": task}))
+    >>> cache.place(), cache.placed
     ([Placed(task='8', user='ann', server='n0')], {'8': 'n0'})
-    >>> mirror.follow(Wanted({"n0": room}, {"8": WantedTask("ann", {"cpu": 2.0}, (8, 0), on="n0")}))
-    >>> mirror.placed, mirror.starts
+    >>> task = TaskSnapshot("ann", {"cpu": 2.0}, (8, 0), on="n0")
+    >>> cache.follow(ClusterSnapshot({"n0": room}, {"8": task}))
+    >>> cache.placed, cache.starts
     ({}, 1)
     """
 
@@ -110,7 +112,7 @@ class Mirror:
     ) -> None:
         self.policy = find_policy(policy)
         self.seed = seed
-        self.wanted = Wanted({}, {})
+        self.snapshot = ClusterSnapshot({}, {})
         self.placed: dict[str, str] = {}
         self.starts = 0
         self._scheduler: Scheduler | None = None
@@ -122,18 +124,18 @@ class Mirror:
     def scheduler(self) -> Scheduler:
         """The brain; there is one from the first look on."""
         if self._scheduler is None:
-            raise InputError("the mirror", "must have seen the cluster first (follow)")
+            raise InputError("the cache", "must have seen the cluster first (follow)")
         return self._scheduler
 
-    def follow(self, wanted: Wanted) -> None:
+    def follow(self, snapshot: ClusterSnapshot) -> None:
         """Make the brain agree with the cluster as it is now."""
-        if self._scheduler is None or not self._followed(wanted):
-            self._scheduler = fresh(wanted, self.policy, seed=self.seed)
+        if self._scheduler is None or not self._followed(snapshot):
+            self._scheduler = fresh(snapshot, self.policy, seed=self.seed)
             self._late.clear()
             self._ended = 0
             self.starts += 1
         self.placed.clear()
-        self.wanted = wanted
+        self.snapshot = snapshot
 
     def place(self, limit: int | None = None) -> list[Placed]:
         """Decide what may start now; the next look must show it, or it is taken back."""
@@ -142,33 +144,33 @@ class Mirror:
             self.placed[one.task] = one.server
         return placed
 
-    def _followed(self, wanted: Wanted) -> bool:
+    def _followed(self, snapshot: ClusterSnapshot) -> bool:
         """Apply the changes; False where a fresh brain is needed (this one is then spoilt)."""
-        brain, before = self.scheduler, self.wanted
+        brain, before = self.scheduler, self.snapshot
         if (
-            tuple(wanted.servers) != tuple(before.servers)
-            or wanted.users != brain.users
+            tuple(snapshot.servers) != tuple(before.servers)
+            or snapshot.users != brain.users
             or self._ended > _MOST_ENDED
             or not _any_room(before)
-            or not _any_room(wanted)  # nobody can have been put back from nowhere
-            or any(not known(brain, task.demand) for task in _new(before, wanted))
+            or not _any_room(snapshot)  # nobody can have been put back from nowhere
+            or any(not known(brain, task.demand) for task in _new(before, snapshot))
         ):
             return False
-        if not (self._drop_ended(wanted) and self._take_back(wanted)):
+        if not (self._drop_ended(snapshot) and self._take_back(snapshot)):
             return False
-        for name, server in wanted.servers.items():
+        for name, server in snapshot.servers.items():
             old = before.servers[name]
             if old.size != server.size or old.labels != server.labels:
                 return False
             if old.room != server.room and _make_room(brain, name, server, old.room):
                 return False
-        for user in wanted.users:
-            if wanted.weight(user) != before.weight(user):
-                brain.set_weight(user, wanted.weight(user))
-        return self._change(wanted) and self._add(wanted)
+        for user in snapshot.users:
+            if snapshot.weight(user) != before.weight(user):
+                brain.set_weight(user, snapshot.weight(user))
+        return self._change(snapshot) and self._add(snapshot)
 
-    def _drop_ended(self, wanted: Wanted) -> bool:
-        for name in self.wanted.tasks.keys() - wanted.tasks.keys():
+    def _drop_ended(self, snapshot: ClusterSnapshot) -> bool:
+        for name in self.snapshot.tasks.keys() - snapshot.tasks.keys():
             self.scheduler.cancel(name)
             self._late.discard(name)
             self._ended += 1
@@ -176,12 +178,12 @@ class Mirror:
 
     def _on(self, name: str) -> str | None:
         """Return where the brain has a task."""
-        return self.placed.get(name) or self.wanted.tasks[name].on
+        return self.placed.get(name) or self.snapshot.tasks[name].on
 
-    def _take_back(self, wanted: Wanted) -> bool:
+    def _take_back(self, snapshot: ClusterSnapshot) -> bool:
         """Put back what has lost its server, or never got it."""
-        for name, old in self.wanted.tasks.items():
-            new = wanted.tasks.get(name)
+        for name, old in self.snapshot.tasks.items():
+            new = snapshot.tasks.get(name)
             here = self._on(name)
             if new is None or here is None or new.on == here:
                 continue
@@ -194,10 +196,10 @@ class Mirror:
             self.scheduler.update(name, demand=new.demand, servers=_may(new))
         return True
 
-    def _change(self, wanted: Wanted) -> bool:
+    def _change(self, snapshot: ClusterSnapshot) -> bool:
         """Change what waits still, or has been started by somebody else."""
-        for name, old in self.wanted.tasks.items():
-            new = wanted.tasks.get(name)
+        for name, old in self.snapshot.tasks.items():
+            new = snapshot.tasks.get(name)
             if new is None:
                 continue
             here = self._on(name)
@@ -215,15 +217,15 @@ class Mirror:
                 self.scheduler.update(name, demand=new.demand, servers=_may(new))
         return True
 
-    def _add(self, wanted: Wanted) -> bool:
+    def _add(self, snapshot: ClusterSnapshot) -> bool:
         """Add what is new, if it comes after all that is there."""
-        new = [(task.order, name, task) for name, task in wanted.tasks.items()
-               if name not in self.wanted.tasks]  # fmt: skip
+        new = [(task.order, name, task) for name, task in snapshot.tasks.items()
+               if name not in self.snapshot.tasks]  # fmt: skip
         if not new:
             return True
         new.sort(key=lambda row: row[:2])
         last: dict[str, tuple[int, ...]] = {}
-        for task in self.wanted.tasks.values():
+        for task in self.snapshot.tasks.values():
             if task.order > last.get(task.user, ()):
                 last[task.user] = task.order
         for order, name, task in new:
@@ -235,7 +237,7 @@ class Mirror:
                 self.scheduler.submit(name, task.user, task.demand, servers=_may(task))
         return True
 
-    def _adopt(self, name: str, task: WantedTask) -> None:
+    def _adopt(self, name: str, task: TaskSnapshot) -> None:
         assert task.on is not None
         self.scheduler.adopt(name, task.user, task.demand, task.on, servers=_may(task))
         self._late.add(name)
@@ -254,33 +256,33 @@ def known(brain: Scheduler, demand: Mapping[str, float]) -> bool:
     return all(name in resources for name in demand)
 
 
-def _any_room(wanted: Wanted) -> bool:
-    return any(any(server.room.values()) for server in wanted.servers.values())
+def _any_room(snapshot: ClusterSnapshot) -> bool:
+    return any(any(server.room.values()) for server in snapshot.servers.values())
 
 
-def _new(before: Wanted, wanted: Wanted) -> list[WantedTask]:
+def _new(before: ClusterSnapshot, snapshot: ClusterSnapshot) -> list[TaskSnapshot]:
     return [
         task
-        for name, task in wanted.tasks.items()
+        for name, task in snapshot.tasks.items()
         if name not in before.tasks or before.tasks[name].demand != task.demand
     ]
 
 
-def _may(task: WantedTask) -> Any:
+def _may(task: TaskSnapshot) -> Any:
     if task.aside or task.servers == ():
         return NOWHERE
     return task.servers
 
 
 def _make_room(
-    scheduler: Scheduler, name: str, server: WantedServer, now: Mapping[str, float]
+    scheduler: Scheduler, name: str, server: NodeSnapshot, now: Mapping[str, float]
 ) -> bool:
     """Give a server the room that counts; return whether a task lost its place by that."""
-    there, wanted = any(now.values()), any(server.room.values())
-    if there and not wanted:
+    there, snapshot = any(now.values()), any(server.room.values())
+    if there and not snapshot:
         return bool(scheduler.remove_server(name))
-    if wanted and not there:
+    if snapshot and not there:
         scheduler.add_server(name, server.room, dict(server.labels))
-    elif wanted and dict(server.room) != dict(now):
+    elif snapshot and dict(server.room) != dict(now):
         return bool(scheduler.resize_server(name, server.room))
     return False

@@ -22,8 +22,8 @@ A *line* is a mapping with these keys, each left out if it has nothing to say:
     Weights that are new or have changed; null for one that is not given any more.
 
 What a group does not say is as before; for a name that is new it is the default of
-:class:`~drfh.engines.snapshot.WantedServer` (its room: all of its size) or
-:class:`~drfh.engines.snapshot.WantedTask`.
+:class:`~drfh.engines.snapshot.NodeSnapshot` (its room: all of its size) or
+:class:`~drfh.engines.snapshot.TaskSnapshot`.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from drfh.engines.snapshot import Wanted, WantedServer, WantedTask
+from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
 from drfh.errors import InputError, UnknownNameError
 from drfh.model.resources import parse_amounts
 
-__all__ = ["KEYS", "Picture", "changes", "is_number", "short"]
+__all__ = ["KEYS", "SnapshotBuilder", "changes", "is_number", "short"]
 
-#: The keys of a line that :func:`changes` writes and :meth:`Picture.apply` reads.
+#: The keys of a line that :func:`changes` writes and :meth:`SnapshotBuilder.apply` reads.
 KEYS = ("order", "servers", "lists", "tasks", "gone", "weights")
 
-_DEFAULT_TASK = WantedTask("", {}, ())
-_TASK_FIELDS = tuple(field.name for field in fields(WantedTask))
-_SERVER_FIELDS = tuple(field.name for field in fields(WantedServer))
+_DEFAULT_TASK = TaskSnapshot("", {}, ())
+_TASK_FIELDS = tuple(field.name for field in fields(TaskSnapshot))
+_SERVER_FIELDS = tuple(field.name for field in fields(NodeSnapshot))
 
 
 def short(value: Any) -> Any:
@@ -80,28 +80,28 @@ def is_number(value: Any) -> bool:
 
 
 def changes(
-    before: Wanted, after: Wanted, lists: Mapping[tuple[str, ...], int]
+    before: ClusterSnapshot, after: ClusterSnapshot, lists: Mapping[tuple[str, ...], int]
 ) -> tuple[dict[str, Any], dict[tuple[str, ...], int]]:
     """Return the line that leads from one look to the next, and all numbered lists after it.
 
     Parameters
     ----------
     before, after
-        The looks; ``Wanted({}, {})`` before the first one.
+        The looks; ``ClusterSnapshot({}, {})`` before the first one.
     lists
         Lists of servers that earlier lines have numbered.
 
     Examples
     --------
-    >>> room = WantedServer({"cpu": 4.0}, {"cpu": 4.0})
-    >>> tasks = {f"7_{i}": WantedTask("ann", {"cpu": 1.0}, (7, i)) for i in range(2)}
-    >>> first = Wanted({"n0": room}, tasks)
-    >>> line, lists = changes(Wanted({}, {}), first, {})
+    >>> room = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
+    >>> tasks = {f"7_{i}": TaskSnapshot("ann", {"cpu": 1.0}, (7, i)) for i in range(2)}
+    >>> first = ClusterSnapshot({"n0": room}, tasks)
+    >>> line, lists = changes(ClusterSnapshot({}, {}), first, {})
     >>> line["order"], line["servers"]
     (['n0'], [{'names': ['n0'], 'size': {'cpu': 4}}])
     >>> line["tasks"]
     [{'names': ['7_0', '7_1'], 'order': [[7, 0], [7, 1]], 'user': 'ann', 'demand': {'cpu': 1}}]
-    >>> changes(first, Wanted({"n0": room}, {"7_0": tasks["7_0"]}), lists)[0]
+    >>> changes(first, ClusterSnapshot({"n0": room}, {"7_0": tasks["7_0"]}), lists)[0]
     {'gone': ['7_1']}
     """
     order = {}
@@ -112,7 +112,7 @@ def changes(
     for name, server in after.servers.items():
         old_server = before.servers.get(name)
         if old_server is not server and old_server != server:
-            base = old_server or WantedServer(server.size, server.size)
+            base = old_server or NodeSnapshot(server.size, server.size)
             change = _differences(base, server, _SERVER_FIELDS)
             if old_server is None:
                 change = {"size": server.size, **change}
@@ -166,30 +166,30 @@ class _Groups:
 # And back
 
 
-class Picture:
+class SnapshotBuilder:
     """The cluster as the lines so far tell it.
 
     Examples
     --------
-    >>> picture = Picture()
+    >>> picture = SnapshotBuilder()
     >>> picture.apply({"order": ["n0"], "servers": [{"names": ["n0"], "size": {"cpu": 4}}]})
     ()
     >>> picture.apply({"tasks": [{"names": ["7"], "user": "ann", "demand": {"cpu": 1},
     ...                           "order": [[7, 0]]}]})
     ('7',)
-    >>> picture.wanted().tasks["7"].order, picture.wanted().servers["n0"].room
+    >>> picture.snapshot().tasks["7"].order, picture.snapshot().servers["n0"].room
     ((7, 0), {'cpu': 4.0})
     """
 
     def __init__(self) -> None:
-        self.servers: dict[str, WantedServer] = {}
-        self.tasks: dict[str, WantedTask] = {}
+        self.servers: dict[str, NodeSnapshot] = {}
+        self.tasks: dict[str, TaskSnapshot] = {}
         self.weights: dict[str, float] = {}
         self._lists: list[tuple[str, ...]] = []
 
-    def wanted(self) -> Wanted:
+    def snapshot(self) -> ClusterSnapshot:
         """Return what is known now; later lines do not change it."""
-        return Wanted(self.servers, dict(self.tasks), self.weights)
+        return ClusterSnapshot(self.servers, dict(self.tasks), self.weights)
 
     def apply(self, line: Mapping[str, Any]) -> tuple[str, ...]:
         """Take over what a line says; return the names of tasks that came, changed or went."""
@@ -231,7 +231,7 @@ class Picture:
                 elif "size" not in told:
                     raise InputError(f"{field}.size", f"must be given: {name} is new")
                 else:
-                    servers[name] = WantedServer(**{"room": told["size"], **told})
+                    servers[name] = NodeSnapshot(**{"room": told["size"], **told})
         order = _names(line["order"], "order") if "order" in line else list(servers)
         for name in order:
             if name not in servers:
@@ -242,13 +242,13 @@ class Picture:
             raise InputError("order", "must be given: there are new servers")
         self.servers = {name: servers[name] for name in order}
 
-    def _changed_tasks(self, group: Any, field: str) -> dict[str, WantedTask]:
+    def _changed_tasks(self, group: Any, field: str) -> dict[str, TaskSnapshot]:
         names, said = _group(group, field, _TASK_FIELDS)
         told = {key: self._task_value(key, value, f"{field}.{key}") for key, value in said.items()}
         orders = told.pop("order", None)
         if orders is not None and len(orders) != len(names):
             raise InputError(f"{field}.order", f"must be one for each of {len(names)} names")
-        found: dict[str, WantedTask] = {}
+        found: dict[str, TaskSnapshot] = {}
         for position, name in enumerate(names):
             own = {} if orders is None else {"order": orders[position]}
             if name in self.tasks:
@@ -257,7 +257,7 @@ class Picture:
             for key in ("user", "demand", "order"):
                 if key not in said:
                     raise InputError(f"{field}.{key}", f"must be given: {name} is new")
-            found[name] = WantedTask(**told, **own)
+            found[name] = TaskSnapshot(**told, **own)
         return found
 
     def _task_value(self, key: str, value: Any, field: str) -> Any:

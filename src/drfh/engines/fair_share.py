@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drfh.allocation.problem import Problem
-from drfh.engines.snapshot import Wanted, WantedServer, WantedTask
+from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
 from drfh.errors import InputError
 from drfh.files.ledger import Ledger
 from drfh.mechanisms.drfh import drfh
@@ -17,7 +17,7 @@ from drfh.traces.scenario import reduced, uneven_users
 from drfh.traces.snapshot import snapshot
 from drfh.wire.records import Machine, Task
 
-__all__ = ["Ideal", "ideal_of", "is_active", "trace_of"]
+__all__ = ["FairShare", "ideal_of", "is_active", "trace_of"]
 
 _CANNOT = (
     "an instant has no run times: every task runs on for ever, and all are there from the start",
@@ -25,13 +25,13 @@ _CANNOT = (
 )
 
 
-def is_active(wanted: Wanted) -> bool:
+def is_active(wanted: ClusterSnapshot) -> bool:
     """Return whether a server works, and a task runs or may be placed.
 
     Examples
     --------
-    >>> here = WantedServer({"cpu": 4.0}, {"cpu": 4.0})
-    >>> is_active(Wanted({"n0": here}, {}))
+    >>> here = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
+    >>> is_active(ClusterSnapshot({"n0": here}, {}))
     False
     """
     there = any(any(server.room.values()) for server in wanted.servers.values())
@@ -39,7 +39,7 @@ def is_active(wanted: Wanted) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Ideal:
+class FairShare:
     """The exact divisible DRFH allocation of an instant.
 
     Attributes
@@ -55,7 +55,7 @@ class Ideal:
     uneven: tuple[str, ...] = ()
 
 
-def ideal_of(wanted: Wanted) -> Ideal:
+def ideal_of(wanted: ClusterSnapshot) -> FairShare:
     """Return what each active user would have in the exact DRFH allocation of this instant.
 
     A user counts with the mean of its tasks that run or may be placed, and with their number. If
@@ -68,29 +68,29 @@ def ideal_of(wanted: Wanted) -> Ideal:
 
     Examples
     --------
-    >>> here = WantedServer({"cpu": 4.0}, {"cpu": 4.0})
-    >>> tasks = {"7": WantedTask("ann", {"cpu": 1.0}, (7, 0), on="n0"),
-    ...          "8": WantedTask("bob", {"cpu": 4.0}, (8, 0)),
-    ...          "9": WantedTask("eve", {"cpu": 1.0}, (9, 0), aside="held by its owner")}
-    >>> ideal_of(Wanted({"n0": here}, tasks)).shares
+    >>> here = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
+    >>> tasks = {"7": TaskSnapshot("ann", {"cpu": 1.0}, (7, 0), on="n0"),
+    ...          "8": TaskSnapshot("bob", {"cpu": 4.0}, (8, 0)),
+    ...          "9": TaskSnapshot("eve", {"cpu": 1.0}, (9, 0), aside="held by its owner")}
+    >>> ideal_of(ClusterSnapshot({"n0": here}, tasks)).shares
     {'ann': 0.25, 'bob': 0.75}
     """
     if not is_active(wanted):
-        return Ideal({})
+        return FairShare({})
     try:
         trace = trace_of(wanted, "")
         scenario = reduced(trace).scenario
     except InputError as error:
         if error.field != "trace":  # all that waits fits nowhere
             raise
-        return Ideal({})
+        return FairShare({})
     problem = Problem.build(scenario.cluster, scenario.users)
     share = drfh(problem).placement.user_tasks * problem.task_share
-    return Ideal(dict(zip(problem.names(), share.tolist(), strict=True)), uneven_users(trace))
+    return FairShare(dict(zip(problem.names(), share.tolist(), strict=True)), uneven_users(trace))
 
 
 def trace_of(
-    wanted: Wanted,
+    wanted: ClusterSnapshot,
     source: str,
     *,
     format: str = "slurm",  # noqa: A002 - the word that everybody uses
@@ -112,11 +112,11 @@ def trace_of(
 
     Examples
     --------
-    >>> here = WantedServer({"cpu": 4.0}, {"cpu": 4.0})
-    >>> tasks = {"7": WantedTask("ann", {"cpu": 1.0}, (7, 0), on="n0"),
-    ...          "8": WantedTask("bob", {"cpu": 1.0}, (8, 0)),
-    ...          "9": WantedTask("bob", {"cpu": 1.0}, (9, 0), aside="held by its owner")}
-    >>> trace = trace_of(Wanted({"n0": here}, tasks, {"bob": 2.0}), "here")
+    >>> here = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
+    >>> tasks = {"7": TaskSnapshot("ann", {"cpu": 1.0}, (7, 0), on="n0"),
+    ...          "8": TaskSnapshot("bob", {"cpu": 1.0}, (8, 0)),
+    ...          "9": TaskSnapshot("bob", {"cpu": 1.0}, (9, 0), aside="held by its owner")}
+    >>> trace = trace_of(ClusterSnapshot({"n0": here}, tasks, {"bob": 2.0}), "here")
     >>> [(user.name, user.weight) for user in trace.workload.users], trace.counts["tasks queued"]
     ([('ann', 1.0), ('bob', 2.0)], 1)
     """
@@ -146,16 +146,16 @@ def trace_of(
     )
 
 
-def _machine(name: str, server: WantedServer) -> Machine:
+def _machine(name: str, server: NodeSnapshot) -> Machine:
     # What runs on one that is down still holds its room there, as it does for the brain.
     if server.state == "down" and not any(server.room.values()):
         return Machine(name, server.size, server.labels, "down")
     return Machine(name, server.size, server.labels, "up" if server.state == "up" else "closing")
 
 
-def _tasks(wanted: Wanted) -> Iterator[Task]:
+def _tasks(wanted: ClusterSnapshot) -> Iterator[Task]:
     """Yield those that run one by one, and those that wait by kind: there may be very many."""
-    waiting: dict[tuple[Any, ...], tuple[str, WantedTask, int]] = {}
+    waiting: dict[tuple[Any, ...], tuple[str, TaskSnapshot, int]] = {}
     lists: dict[tuple[str, ...] | None, frozenset[str] | None] = {None: None}
     for name, task in sorted(wanted.tasks.items(), key=lambda item: item[1].order):
         if task.servers not in lists:

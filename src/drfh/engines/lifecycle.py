@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Stopping"]
+__all__ = ["Stoppable"]
 
 
-class Stopping:
+class Stoppable:
     """Has an event that says stop, and lets signals set it.
 
     Examples
     --------
-    >>> loop = Stopping()
+    >>> loop = Stoppable()
     >>> loop.stop()
     >>> loop.stopping.is_set()
     True

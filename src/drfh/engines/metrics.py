@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 from drfh.errors import InputError, UnknownNameError
 
-__all__ = ["CONTENT_TYPE", "METRICS", "Family", "Metrics", "Server", "serve"]
+__all__ = ["CONTENT_TYPE", "METRICS", "Family", "Metrics", "MetricsServer", "serve"]
 
 #: The media type of what :meth:`Metrics.render` returns.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -275,10 +275,10 @@ def _key(name: str, family: Family, labels: Mapping[str, str]) -> tuple[str, ...
 
 
 def _wrong_labels(name: str, family: Family, given: object) -> InputError:
-    wanted = (
+    snapshot = (
         f"must have the labels {', '.join(family.labels)}" if family.labels else "has no labels"
     )
-    return InputError(name, wanted, given)
+    return InputError(name, snapshot, given)
 
 
 def _number(name: str, value: Any) -> float:
@@ -295,7 +295,7 @@ def _amount(name: str, value: Any) -> float:
     return number
 
 
-class Server:
+class MetricsServer:
     """Answers ``GET /metrics`` until it is closed; made by :func:`serve`.
 
     One thread serves all connections, each for `patience` seconds at most; when too many are
@@ -458,7 +458,7 @@ def _response(
 
 def serve(
     metrics: Metrics, port: int, host: str = "127.0.0.1", *, patience: float = 10.0
-) -> Server:
+) -> MetricsServer:
     """Serve the metrics on loopback, from a thread that does not keep the program alive.
 
     Parameters
@@ -466,7 +466,7 @@ def serve(
     metrics
         What to show; each request shows the values of its moment.
     port
-        0: any free one, see :attr:`Server.port`.
+        0: any free one, see :attr:`MetricsServer.port`.
     host
         ``127.0.0.1``, ``::1`` or ``localhost``. There is no password: other addresses are refused.
     patience
@@ -495,4 +495,4 @@ def serve(
         reason = os.strerror(error.errno) if error.errno else str(error)
         rule = f"must be a port that can be opened on {host} ({reason})"
         raise InputError("--metrics-port", rule, port) from None
-    return Server(metrics, listener, patience)
+    return MetricsServer(metrics, listener, patience)

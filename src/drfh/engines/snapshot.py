@@ -1,19 +1,15 @@
-"""What a brain should know of a live cluster: the engine's truth at one moment, as plain records.
-
-An engine's package reads its cluster into a :class:`Wanted`; :class:`drfh.engines.cache.Mirror`
-makes a brain agree with it; the journal keeps the changes from one to the next.
-"""
+"""What an engine observed of a live cluster at one moment, as plain records."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Wanted", "WantedServer", "WantedTask"]
+__all__ = ["ClusterSnapshot", "NodeSnapshot", "TaskSnapshot"]
 
 
 @dataclass(frozen=True, slots=True)
-class WantedServer:
+class NodeSnapshot:
     """A server of the cluster, in any state.
 
     Parameters
@@ -29,7 +25,7 @@ class WantedServer:
 
     Examples
     --------
-    >>> WantedServer({"cpu": 4.0}, {"cpu": 1.0}, "closing").room
+    >>> NodeSnapshot({"cpu": 4.0}, {"cpu": 1.0}, "closing").room
     {'cpu': 1.0}
     """
 
@@ -40,7 +36,7 @@ class WantedServer:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedTask:
+class TaskSnapshot:
     """A task that has not ended.
 
     Parameters
@@ -66,7 +62,7 @@ class WantedTask:
 
     Examples
     --------
-    >>> WantedTask("ann", {"cpu": 1.0}, (12, 0), on="n3").on
+    >>> TaskSnapshot("ann", {"cpu": 1.0}, (12, 0), on="n3").on
     'n3'
     """
 
@@ -82,19 +78,20 @@ class WantedTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ClusterSnapshot:
     """Servers in the engine's order, tasks by name, and weights of users (1 where not named).
 
     Examples
     --------
-    >>> here = WantedServer({"cpu": 4.0}, {"cpu": 4.0})
-    >>> wanted = Wanted({"n0": here}, {"7": WantedTask("ann", {"cpu": 1.0}, (7, 0))}, {"bob": 2.0})
-    >>> wanted.users, wanted.weight("ann"), wanted.resources
+    >>> here = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
+    >>> task = TaskSnapshot("ann", {"cpu": 1.0}, (7, 0))
+    >>> snapshot = ClusterSnapshot({"n0": here}, {"7": task}, {"bob": 2.0})
+    >>> snapshot.users, snapshot.weight("ann"), snapshot.resources
     (('ann', 'bob'), 1.0, ('cpu',))
     """
 
-    servers: Mapping[str, WantedServer]
-    tasks: Mapping[str, WantedTask]
+    servers: Mapping[str, NodeSnapshot]
+    tasks: Mapping[str, TaskSnapshot]
     weights: Mapping[str, float] = field(default_factory=dict)
 
     @property

@@ -12,7 +12,7 @@ from drfh.experiments.evidence import BEST_FIT, FIRST_FIT, Evidence, Key, slots_
 from drfh.experiments.setup import Ground, Setup
 from drfh.experiments.sharing import dedicated_workload, user_facts
 from drfh.policies import Policy
-from drfh.simulation.parallel import Run, simulate_many
+from drfh.simulation.parallel import SimulationRun, simulate_many
 from drfh.simulation.result import Result
 
 __all__ = ["gather_evidence", "round_interval", "run_count"]
@@ -143,7 +143,9 @@ class _Office:
             if self._folder is not None:
                 place = self._folder / key.name
                 place.mkdir(parents=True, exist_ok=True)
-            runs.append(Run(key.name, key.policy, key.seed, place, cluster, own, {**options}))
+            runs.append(
+                SimulationRun(key.name, key.policy, key.seed, place, cluster, own, {**options})
+            )
         part = [0.0] * len(runs)
 
         def tell(position: int, news: Any) -> None:

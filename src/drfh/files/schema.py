@@ -73,11 +73,11 @@ Servers = Annotated[
 ]
 
 
-class _Model(BaseModel):
+class _FileModel(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-class GroupModel(_Model):
+class GroupModel(_FileModel):
     """A group of equal servers."""
 
     name: Text | None = Field(default=None, examples=["big-memory"])
@@ -90,7 +90,7 @@ class GroupModel(_Model):
     """Free labels that users can restrict themselves to."""
 
 
-class UserModel(_Model):
+class UserModel(_FileModel):
     """Somebody who runs tasks."""
 
     name: Text = Field(examples=["ann"])
@@ -109,7 +109,7 @@ class UserModel(_Model):
     """Name of the group of users above, for hierarchical mechanisms."""
 
 
-class JobModel(_Model):
+class JobModel(_FileModel):
     """Tasks of one user and one shape that arrive together."""
 
     user: Text = Field(examples=["ann"])
@@ -128,7 +128,7 @@ class JobModel(_Model):
     """Where they may run, besides what holds for the user."""
 
 
-class EventModel(_Model):
+class EventModel(_FileModel):
     """Servers that come, go or change; one of add, remove and resize."""
 
     model_config = ConfigDict(
@@ -150,7 +150,7 @@ class EventModel(_Model):
     """With resize: all it has then. What is not mentioned is 0."""
 
 
-class ScenarioModel(_Model):
+class ScenarioModel(_FileModel):
     """A cluster, its users and what to do with them."""
 
     title: Text = ""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drfh.files.ledger import Ledger
-from drfh.traces.base import Option, Reading
+from drfh.traces.base import Option, TraceReading
 
 __all__ = ["Generator", "at_levels", "even_ranks", "reflected", "rounded_evenly", "spans"]
 
@@ -30,7 +30,7 @@ class Generator:
     """
 
     title: str
-    make: Callable[[Mapping[str, Any], Ledger], Reading]
+    make: Callable[[Mapping[str, Any], Ledger], TraceReading]
     options: tuple[Option, ...] = ()
 
 

@@ -15,7 +15,7 @@ from drfh.files.ledger import Ledger
 from drfh.generators.base import Generator, at_levels, even_ranks, reflected, rounded_evenly, spans
 from drfh.generators.google_parameters import LEVELS, Stream, Table, shipped_table
 from drfh.model.cluster import Cluster
-from drfh.traces.base import Option, Reading
+from drfh.traces.base import Option, TraceReading
 from drfh.traces.build import build
 from drfh.traces.google2011.machines import drawn_servers
 
@@ -186,7 +186,7 @@ _MOST = {"users": 100_000, "hours": 10_000, "servers": 1_000_000, "load": 1_000}
 _LARGE_JOB = 10
 
 
-def make(options: Mapping[str, Any], ledger: Ledger, table: Table | None = None) -> Reading:
+def make(options: Mapping[str, Any], ledger: Ledger, table: Table | None = None) -> TraceReading:
     """Draw a cluster and a workload.
 
     Parameters
@@ -238,7 +238,7 @@ def make(options: Mapping[str, Any], ledger: Ledger, table: Table | None = None)
             else f"tasks are added to jobs of at least {_LARGE_JOB}, and there are too few"
         )
         ledger.remark(f"a load of {options['load']:g} could not be met: {why}")
-    return Reading(cluster, workload, details, window=window)
+    return TraceReading(cluster, workload, details, window=window)
 
 
 def _profiles(table: Table, users: int, draw: np.random.Generator) -> Ints:

@@ -15,7 +15,7 @@ from drfh.files.ledger import Ledger
 from drfh.generators.base import Generator
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import Workload
-from drfh.traces.base import Option, Reading
+from drfh.traces.base import Option, TraceReading
 from drfh.traces.build import build
 
 __all__ = ["BURSTS", "ELEPHANTS_AND_MICE", "GPU_MIX", "PAPER_DYNAMIC", "TWO_SHAPES"]
@@ -64,7 +64,7 @@ class _Story:
         columns |= dict(zip(self._resources, map(float, demand), strict=True))
         self._parts.append(pl.DataFrame(columns))
 
-    def tell(self, servers: Sequence[Server], lesson: str, ledger: Ledger) -> Reading:
+    def tell(self, servers: Sequence[Server], lesson: str, ledger: Ledger) -> TraceReading:
         """Return it all, in the order of arrival."""
         frame = pl.concat(self._parts).sort("arrival", maintain_order=True)
         frame = frame.with_row_index("job", offset=1).with_columns(
@@ -78,15 +78,15 @@ class _Story:
 
 def _reading(
     cluster: Cluster, workload: Workload, details: pl.DataFrame, lesson: str, ledger: Ledger
-) -> Reading:
+) -> TraceReading:
     ledger.count("users", len(workload.users))
     ledger.count("jobs", workload.job_count)
     ledger.count("tasks", workload.task_count)
     ledger.remark(lesson)
-    return Reading(cluster, workload, details)
+    return TraceReading(cluster, workload, details)
 
 
-def _bursts(options: Mapping[str, Any], ledger: Ledger) -> Reading:
+def _bursts(options: Mapping[str, Any], ledger: Ledger) -> TraceReading:
     _at_least(options, servers=1)
     draw, servers = np.random.default_rng(options["seed"]), options["servers"]
     story = _Story("cpu", "memory")
@@ -104,7 +104,7 @@ def _bursts(options: Mapping[str, Any], ledger: Ledger) -> Reading:
     return story.tell([Server({"cpu": 16, "memory": 64}, count=servers)], lesson, ledger)
 
 
-def _two_shapes(options: Mapping[str, Any], ledger: Ledger) -> Reading:
+def _two_shapes(options: Mapping[str, Any], ledger: Ledger) -> TraceReading:
     _at_least(options, servers=2, users=2)
     draw, servers, users = (
         np.random.default_rng(options["seed"]),
@@ -130,7 +130,7 @@ def _two_shapes(options: Mapping[str, Any], ledger: Ledger) -> Reading:
     return story.tell(pool, lesson, ledger)
 
 
-def _elephants(options: Mapping[str, Any], ledger: Ledger) -> Reading:
+def _elephants(options: Mapping[str, Any], ledger: Ledger) -> TraceReading:
     _at_least(options, servers=1, users=2)
     draw, servers = np.random.default_rng(options["seed"]), options["servers"]
     story = _Story("cpu", "memory")
@@ -150,7 +150,7 @@ def _elephants(options: Mapping[str, Any], ledger: Ledger) -> Reading:
     return story.tell([Server({"cpu": 16, "memory": 64}, count=servers)], lesson, ledger)
 
 
-def _gpu_mix(options: Mapping[str, Any], ledger: Ledger) -> Reading:
+def _gpu_mix(options: Mapping[str, Any], ledger: Ledger) -> TraceReading:
     _at_least(options, servers=2)
     draw, servers = np.random.default_rng(options["seed"]), options["servers"]
     length, equipped = options["hours"] * 3600, max(1, servers // 4)
@@ -177,7 +177,7 @@ def _gpu_mix(options: Mapping[str, Any], ledger: Ledger) -> Reading:
     return story.tell(pool, lesson, ledger)
 
 
-def _paper(options: Mapping[str, Any], ledger: Ledger) -> Reading:
+def _paper(options: Mapping[str, Any], ledger: Ledger) -> TraceReading:
     del options
     scenario = load_scenario("paper-dynamic")
     workload = scenario.workload

@@ -38,6 +38,7 @@ class Scenario:
 
     Examples
     --------
+    >>> from drfh import Server
     >>> scenario = Scenario(Cluster([Server({"cpu": 4})]), [User("ann", {"cpu": 1})])
     >>> scenario.mechanism, len(scenario.users)
     ('drfh', 1)

@@ -18,7 +18,7 @@ from drfh.report.style import DASHES, PALETTE
 
 __all__ = [
     "Chart",
-    "Key",
+    "FigureKey",
     "Plot",
     "contents",
     "dot_keys",
@@ -46,7 +46,7 @@ _PATHS = {
 }
 
 
-class Key(NamedTuple):
+class FigureKey(NamedTuple):
     """A line of a legend: what stands for a name, a line or a filled shape."""
 
     name: str
@@ -68,7 +68,7 @@ class Key(NamedTuple):
         return Markup(f"<span>{sign}{text(self.name)}</span>")
 
 
-def line_keys(names: Sequence[str]) -> list[Key]:
+def line_keys(names: Sequence[str]) -> list[FigureKey]:
     """Return the keys of lines in the order of the palette.
 
     Examples
@@ -77,13 +77,17 @@ def line_keys(names: Sequence[str]) -> list[Key]:
     '#2d7dc4'
     """
     count = len(PALETTE)
-    return [Key(name, PALETTE[i % count], dash=DASHES[i % count]) for i, name in enumerate(names)]
+    return [
+        FigureKey(name, PALETTE[i % count], dash=DASHES[i % count]) for i, name in enumerate(names)
+    ]
 
 
-def dot_keys(names: Sequence[str]) -> list[Key]:
+def dot_keys(names: Sequence[str]) -> list[FigureKey]:
     """Return the keys of marks in the order of the palette."""
     count = len(PALETTE)
-    return [Key(name, PALETTE[i % count], shape=SHAPES[i % count]) for i, name in enumerate(names)]
+    return [
+        FigureKey(name, PALETTE[i % count], shape=SHAPES[i % count]) for i, name in enumerate(names)
+    ]
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ class Plot:
         Heading and chart of each panel; a single one needs no heading.
     data : polars.DataFrame
         What is drawn, for who wants to draw it again.
-    keys : sequence of Key
+    keys : sequence of FigureKey
         The legend of all panels.
     small : bool
         Whether panels are small, so that more of them fit side by side.
@@ -117,7 +121,7 @@ class Plot:
     caption: str
     panels: Sequence[tuple[str, Chart]]
     data: pl.DataFrame
-    keys: Sequence[Key] = ()
+    keys: Sequence[FigureKey] = ()
     small: bool = False
     square: bool = False
     least: int = 0

@@ -16,7 +16,7 @@ from drfh.scheduler.restrictions import Restrictions, Terms, to_json
 from drfh.scheduler.rules import Rules
 from drfh.scheduler.units import Units
 
-__all__ = ["STATES", "Amounts", "Desk", "Engine"]
+__all__ = ["STATES", "Amounts", "Engine", "SchedulerDesk"]
 
 Amounts = Mapping[str, float | str]
 Engine = Literal["auto", "plain", "indexed"]
@@ -29,7 +29,7 @@ _MOST_NAMES_COMPARED = 1000  # finding the nearest of a million takes minutes
 _SMALL_FLEET = 64  # so many servers are searched faster than an index is kept
 
 
-class Desk:
+class SchedulerDesk:
     """The state of a scheduler by name, and what its calls share."""
 
     def _open(

@@ -7,13 +7,13 @@ from typing import Any
 
 from drfh.policies import Policy
 from drfh.scheduler.core import RUNNING
-from drfh.scheduler.desk import STATES, Desk
+from drfh.scheduler.desk import STATES, SchedulerDesk
 from drfh.scheduler.diagnostics import Why, explain_task
 
 __all__ = ["Looking"]
 
 
-class Looking(Desk):
+class Looking(SchedulerDesk):
     """What a scheduler tells."""
 
     @property

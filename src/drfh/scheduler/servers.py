@@ -8,7 +8,7 @@ from typing import Any
 
 from drfh.errors import DrfhError, InputError
 from drfh.model.cluster import Server, check_name
-from drfh.scheduler.desk import Amounts, Desk
+from drfh.scheduler.desk import Amounts, SchedulerDesk
 
 __all__ = ["ServerCalls"]
 
@@ -16,7 +16,7 @@ _LARGEST_TOTAL = 2**52  # so far sums of units are exact in float64
 _LARGEST_SERVER = 2**50
 
 
-class ServerCalls(Desk):
+class ServerCalls(SchedulerDesk):
     """The calls about servers."""
 
     def add_server(

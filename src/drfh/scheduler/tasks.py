@@ -12,7 +12,7 @@ from drfh.errors import InputError
 from drfh.model.cluster import check_name
 from drfh.model.users import Restriction
 from drfh.scheduler.core import RUNNING
-from drfh.scheduler.desk import Amounts, Desk
+from drfh.scheduler.desk import Amounts, SchedulerDesk
 
 __all__ = ["KEEP", "Placed", "TaskCalls"]
 
@@ -41,7 +41,7 @@ class Placed(NamedTuple):
     server: str
 
 
-class TaskCalls(Desk):
+class TaskCalls(SchedulerDesk):
     """The calls about tasks."""
 
     def submit(

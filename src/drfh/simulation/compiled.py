@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from drfh.kernels.online import clock
-from drfh.kernels.online.state import TASK_RUN, Header
+from drfh.kernels.online.state import TASK_RUN, StateHeader
 from drfh.scheduler.indexed import IndexedCore
 from drfh.simulation.driver import TaskLog
 from drfh.simulation.plan import Plan
@@ -43,7 +43,7 @@ class CompiledDriver:
         if not plan.changes:
             core.forget_places()
         core.reserve(tasks=tasks, queues=len(plan.pair_user))
-        self._clock = Header(clock.REGISTERS, clock.ARRAYS)
+        self._clock = StateHeader(clock.REGISTERS, clock.ARRAYS)
         self._head = self._clock.head
         self._head[clock.LOGS] = log
         self.job_start, self.job_finish = np.full(jobs, math.nan), np.full(jobs, math.nan)

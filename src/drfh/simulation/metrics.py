@@ -24,7 +24,7 @@ from drfh.simulation.driver import Driver, TaskLog
 from drfh.simulation.fairness import distances
 from drfh.simulation.plan import Plan
 from drfh.simulation.result import Result
-from drfh.simulation.sampling import Look, Samples
+from drfh.simulation.sampling import Samples, SampleTime
 
 __all__ = ["Finished", "jain", "make_result"]
 
@@ -50,7 +50,7 @@ class Finished:
     until: float | None
     horizon: float
     evicted: Ints
-    look: Look
+    look: SampleTime
     engine: str
     sample_seconds: float
     fair_seconds: float | None

@@ -20,13 +20,13 @@ from drfh.model.jobs import Workload
 from drfh.simulation.result import Result
 from drfh.simulation.run import Progress, simulate
 
-__all__ = ["Run", "simulate_many"]
+__all__ = ["SimulationRun", "simulate_many"]
 
 _SECONDS_BETWEEN_LOOKS = 0.2
 
 
 @dataclass(frozen=True)
-class Run:
+class SimulationRun:
     """One of several simulations.
 
     Attributes
@@ -63,7 +63,7 @@ Told: TypeAlias = Callable[[int, Progress], None]
 def simulate_many(
     cluster: Cluster,
     workload: Workload,
-    runs: Sequence[Run],
+    runs: Sequence[SimulationRun],
     *,
     processes: int = 1,
     progress: Told | None = None,
@@ -93,7 +93,7 @@ def simulate_many(
     --------
     >>> from drfh import Job, Server
     >>> workload = Workload(["ann"], [Job("ann", demand={"cpu": 1}, duration=9, tasks=3)])
-    >>> runs = [Run(name, name, 0) for name in ("best-fit-drfh", "slots:2")]
+    >>> runs = [SimulationRun(name, name, 0) for name in ("best-fit-drfh", "slots:2")]
     >>> simulate_many(Cluster([Server({"cpu": 3})]), workload, runs)[1].horizon
     18.0
     """
@@ -141,7 +141,7 @@ def simulate_many(
     return [results[position] for position in range(len(runs))]
 
 
-def _send(connection: Connection, run: Run) -> None:
+def _send(connection: Connection, run: SimulationRun) -> None:
     with suppress(OSError):  # a process that died: its end of the pipe will say so
         connection.send(run)
 
@@ -176,7 +176,7 @@ def _told(progress: Told, position: int) -> Callable[[Progress], None]:
 def _one(
     cluster: Cluster,
     workload: Workload,
-    run: Run,
+    run: SimulationRun,
     options: dict[str, Any],
     progress: Callable[[Progress], None] | None,
 ) -> Result:
@@ -197,7 +197,7 @@ def _listen(
     ready: Connection,
     alive: dict[Connection, tuple[int, BaseProcess]],
     results: dict[int, Result],
-    runs: Sequence[Run],
+    runs: Sequence[SimulationRun],
     progress: Told | None,
 ) -> bool:
     """Take one message of a process; return whether its run is done."""

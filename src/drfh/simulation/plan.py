@@ -23,9 +23,9 @@ from drfh.scheduler.units import LARGEST_AMOUNT, Units
 
 __all__ = [
     "ENGINES",
-    "Change",
     "Engine",
     "Plan",
+    "ServerChange",
     "apply_change",
     "build",
     "has_predicate",
@@ -40,7 +40,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ServerChange:
     """At `time` the servers at `positions` have `capacity` (in units; all zeros: they are down)."""
 
     time: float
@@ -78,7 +78,7 @@ def units_of(cluster: Cluster, events: Sequence[ServerEvent]) -> Units:
 
 def resolve_changes(
     fleet: Fleet, events: Sequence[ServerEvent], units: Units, *, by_size: bool
-) -> list[Change]:
+) -> list[ServerChange]:
     """Give every server that comes a place in the fleet, and return the events in numbers.
 
     Parameters
@@ -94,7 +94,7 @@ def resolve_changes(
     """
     up = dict(fleet.position)
     groups = {position: member.group for position, member in enumerate(fleet.members)}
-    changes: list[Change] = []
+    changes: list[ServerChange] = []
     for event in events:
         if isinstance(event, AddServers):
             record = event.server
@@ -105,7 +105,7 @@ def resolve_changes(
             up.update(zip(names, positions, strict=True))
             groups.update(dict.fromkeys(positions, str(record.name)))
             row = units.capacity(record.resources)
-            changes.append(Change(event.time, "add", positions, tuple(row)))
+            changes.append(ServerChange(event.time, "add", positions, tuple(row)))
             continue
         names = _names_up(event.name, up, groups)
         positions = tuple(up[name] for name in names)
@@ -113,10 +113,10 @@ def resolve_changes(
             for name in names:
                 del up[name]
             nothing = (0,) * len(units.resources)
-            changes.append(Change(event.time, "remove", positions, nothing))
+            changes.append(ServerChange(event.time, "remove", positions, nothing))
         else:
             row = units.capacity(event.resources)
-            changes.append(Change(event.time, "resize", positions, tuple(row)))
+            changes.append(ServerChange(event.time, "resize", positions, tuple(row)))
     return changes
 
 
@@ -162,8 +162,8 @@ def _as_here(name: str, fleet: Fleet) -> str:
     )
 
 
-def apply_change(core: Core, change: Change) -> list[int]:
-    """Change the servers of a brain, and return the tasks that were put back."""
+def apply_change(core: Core, change: ServerChange) -> list[int]:
+    """ServerChange the servers of a brain, and return the tasks that were put back."""
     evicted: list[int] = []
     for server in change.positions:
         shrinks = any(
@@ -251,7 +251,7 @@ class Plan:
     restriction: Ints
     allowed: Bools
     capacity: Ints
-    changes: tuple[Change, ...]
+    changes: tuple[ServerChange, ...]
 
     @cached_property
     def batch(self) -> Ints:

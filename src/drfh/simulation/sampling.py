@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from drfh.scheduler.core import Core
 from drfh.simulation.plan import Plan
 
-__all__ = ["Glance", "Look", "Samples", "default_interval", "glance", "look", "time_span"]
+__all__ = ["Glance", "SampleTime", "Samples", "default_interval", "glance", "look", "time_span"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -23,7 +23,7 @@ _AIM = 200
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class SampleTime:
     """What a brain holds now.
 
     Attributes
@@ -63,7 +63,7 @@ class Look:
 
 
 class Glance(NamedTuple):
-    """What a sample keeps; see :class:`Look`."""
+    """What a sample keeps; see :class:`SampleTime`."""
 
     share: Floats
     utilisation: Floats
@@ -73,28 +73,28 @@ class Glance(NamedTuple):
 
 
 def glance(core: Core, plan: Plan) -> Glance:
-    """Look at what a sample keeps; a brain that has ``glance()`` knows that in one go."""
+    """SampleTime at what a sample keeps; a brain that has ``glance()`` knows that in one go."""
     own = getattr(core, "glance", None)
     return look(core, plan).glance if own is None else Glance(*own())
 
 
-def look(core: Core, plan: Plan) -> Look:
-    """Look at a brain; one that has ``arrays()`` is asked for all at once.
+def look(core: Core, plan: Plan) -> SampleTime:
+    """SampleTime at a brain; one that has ``arrays()`` is asked for all at once.
 
-    ``core.arrays()`` returns an object with the first four attributes of :class:`Look` and
+    ``core.arrays()`` returns an object with the first four attributes of :class:`SampleTime` and
     ``capacity``, servers × resources.
     """
     arrays = getattr(core, "arrays", None)
     if arrays is not None:
         seen = arrays()
         total = seen.capacity.sum(axis=0)
-        return Look(seen.usage, seen.running, seen.queued, seen.never, total)
+        return SampleTime(seen.usage, seen.running, seen.queued, seen.never, total)
     users, servers = range(len(plan.weight)), range(len(plan.capacity))
     resources = plan.need.shape[1]
     usage = np.array([core.usage(u) for u in users], dtype=np.int64).reshape(-1, resources)
     counts = np.array([core.counts(u) for u in users], dtype=np.int64).reshape(-1, 3)
     sizes = np.array([core.capacity(s) for s in servers], dtype=np.int64).reshape(-1, resources)
-    return Look(usage, counts[:, 0], counts[:, 1], counts[:, 2], sizes.sum(axis=0))
+    return SampleTime(usage, counts[:, 0], counts[:, 1], counts[:, 2], sizes.sum(axis=0))
 
 
 def default_interval(plan: Plan, until: float | None) -> float:

@@ -143,7 +143,7 @@ def check_mechanism(
     ok units: 5 problems
     """
     name, function = find_mechanism(mechanism)
-    ask = _Asked(name, function, parameters)
+    ask = _Answered(name, function, parameters)
     card = card_of(function)
     for claimed in card.claims:
         if claimed not in PROPERTIES and claimed not in SYMMETRIES:
@@ -174,7 +174,7 @@ def check_mechanism(
     return Conformance(name, dict(done))
 
 
-class _Asked:
+class _Answered:
     """The mechanism, with the case in every complaint."""
 
     def __init__(self, name: str, function: Mechanism, parameters: dict[str, Any]) -> None:
@@ -199,7 +199,7 @@ class _Asked:
         return ConformanceError(f"{self.name} {rule}; the case:\n{scenario_text(scenario)}")
 
 
-def _check_answer(ask: _Asked, scenario: Scenario, solution: Solution) -> None:
+def _check_answer(ask: _Answered, scenario: Scenario, solution: Solution) -> None:
     checks = placement_checks(solution.placement)
     if solution.whole:  # counted in integers; only the sum in float64 may be over
         checks = tuple(replace(c, limit=max(c.limit, _ROUND_OFF)) for c in checks)
@@ -219,7 +219,7 @@ def _check_answer(ask: _Asked, scenario: Scenario, solution: Solution) -> None:
 
 
 def _check_symmetry(
-    ask: _Asked,
+    ask: _Answered,
     scenario: Scenario,
     solution: Solution,
     check: str,
@@ -240,7 +240,7 @@ def _check_symmetry(
 
 
 def _check_claim(
-    ask: _Asked,
+    ask: _Answered,
     check: str,
     assumes: tuple[str, ...],
     cases: int,

@@ -17,7 +17,7 @@ from drfh.errors import DrfhError, InputError
 from drfh.policies import Policy, find_policy
 from drfh.scheduler import Scheduler
 from drfh.testing.outcome import Conformance, ConformanceError
-from drfh.testing.random_calls import Life
+from drfh.testing.random_calls import SchedulerHistory
 
 __all__ = ["check_policy"]
 
@@ -114,7 +114,7 @@ class _Checked:
         twins = {"deterministic": "plain"}
         if not policy.own and policy.turn != "hdrf":
             twins["engines"] = "indexed"
-        self.life = Life(self.policy, list(resources), seed, twins)
+        self.life = SchedulerHistory(self.policy, list(resources), seed, twins)
 
     def live(self, steps: int) -> Counter[str]:
         """Go through all of it and return what was checked."""

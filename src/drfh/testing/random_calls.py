@@ -12,7 +12,7 @@ from drfh.model.cluster import Cluster, Server
 from drfh.scheduler import Scheduler
 from drfh.testing.outcome import ConformanceError
 
-__all__ = ["Books", "Life", "Task", "Twins"]
+__all__ = ["Books", "ModelTask", "SchedulerHistory", "Twins"]
 
 #: What it means if a twin answers otherwise.
 TWINS = {
@@ -48,7 +48,7 @@ class Twins:
 
 
 @dataclass
-class Task:
+class ModelTask:
     """A task in the books."""
 
     user: str
@@ -66,7 +66,7 @@ class Books:
     capacity: dict[str, dict[str, float]] = field(default_factory=dict)
     zone: dict[str, str] = field(default_factory=dict)
     users: dict[str, Any] = field(default_factory=dict)  # with their restrictions
-    tasks: dict[str, Task] = field(default_factory=dict)  # that have not ended
+    tasks: dict[str, ModelTask] = field(default_factory=dict)  # that have not ended
     ended: dict[str, str] = field(default_factory=dict)
 
     def free(self, server: str) -> dict[str, float]:
@@ -78,7 +78,7 @@ class Books:
                     left[resource] -= amount
         return left
 
-    def may_run(self, task: Task, server: str) -> bool:
+    def may_run(self, task: ModelTask, server: str) -> bool:
         """Return whether the restrictions of a task and of its user accept a server."""
         for terms in (task.servers, self.users[task.user]):
             if isinstance(terms, str) and terms != server:
@@ -87,7 +87,7 @@ class Books:
                 return False
         return True
 
-    def fits(self, task: Task, server: str, room: Mapping[str, float]) -> bool:
+    def fits(self, task: ModelTask, server: str, room: Mapping[str, float]) -> bool:
         """Return whether a task may run on a server with so much room."""
         enough = all(amount <= room[r] for r, amount in task.demand.items() if amount)
         return enough and self.may_run(task, server)
@@ -99,7 +99,7 @@ class Books:
         return [name for _, _, name in sorted(waiting)]
 
 
-class Life:
+class SchedulerHistory:
     """Random events, each for all twins and for the books. `step` says what happened.
 
     Parameters
@@ -201,12 +201,12 @@ class Life:
         count = int(self.rng.choice([1, 1, 2, 4, 7]))
         demand, terms = self._demand(), self._restriction()
         for task in self.twins("submit", name, user, demand, count=count, servers=terms):
-            self.books.tasks[task] = Task(user, demand, terms, self._order)
+            self.books.tasks[task] = ModelTask(user, demand, terms, self._order)
             self._order += 1
 
     def adopt(self) -> None:
         """Let a task run that was not placed, where it fits."""
-        task = Task(self._any(list(self.books.users)), self._demand(), None, self._order)
+        task = ModelTask(self._any(list(self.books.users)), self._demand(), None, self._order)
         rooms = {server: self.books.free(server) for server in self.books.capacity}
         for server, room in rooms.items():
             if self.books.fits(task, server, room):

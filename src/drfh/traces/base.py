@@ -23,8 +23,8 @@ __all__ = [
     "WINDOW",
     "Format",
     "Option",
-    "Reading",
     "Trace",
+    "TraceReading",
     "read_options",
     "split_source",
 ]
@@ -211,7 +211,7 @@ def _exists(path: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TraceReading:
     """What a reader of one format returns.
 
     Parameters
@@ -305,7 +305,7 @@ class Format:
     """
 
     title: str
-    read: Callable[[tuple[Path, ...], Mapping[str, Any], Ledger, Progress | None], Reading]
+    read: Callable[[tuple[Path, ...], Mapping[str, Any], Ledger, Progress | None], TraceReading]
     recognises: Callable[[tuple[Path, ...]], bool]
     options: tuple[Option, ...] = ()
     snapshot: bool = False

@@ -10,7 +10,7 @@ from typing import Any
 
 from drfh.errors import InputError
 from drfh.files.ledger import Ledger, Progress
-from drfh.traces.base import Format, Option, Reading
+from drfh.traces.base import Format, Option, TraceReading
 from drfh.traces.snapshot import HELD, closing_option, snapshot
 from drfh.wire.documents import (
     documents,
@@ -79,7 +79,7 @@ def _recognises(paths: tuple[Path, ...]) -> bool:
 
 def _read(
     paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, progress: Progress | None
-) -> Reading:
+) -> TraceReading:
     by = _label(options["user_by"])
     also = tuple(word.strip() for word in (options["also"] or "").split(",") if word.strip())
     seen = _gather(paths, ledger, progress)

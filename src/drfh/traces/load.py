@@ -102,7 +102,7 @@ def pool_resources(cluster: Cluster, events: Iterable[ServerEvent]) -> tuple[str
 
 
 @dataclass(slots=True)
-class _Group:
+class _ServerGroup:
     """Servers that came together: how many, what one has, and which differ or have left."""
 
     count: int
@@ -159,11 +159,11 @@ def capacity_changes(
         if name in place:
             own[:, place[name]] = cluster.capacity[:, column]
     counted = zip(cluster.names, cluster.counts.tolist(), own, strict=True)
-    groups = {name: _Group(count, row) for name, count, row in counted}
+    groups = {name: _ServerGroup(count, row) for name, count, row in counted}
     for number, event in enumerate(events):
         if isinstance(event, AddServers):
             row = _row(event.server.resources, place)
-            groups[str(event.server.name)] = _Group(event.server.count, row)
+            groups[str(event.server.name)] = _ServerGroup(event.server.count, row)
             changes[number] = event.server.count * row
             continue
         name, index = _find(event.name, groups)
@@ -193,7 +193,7 @@ def _row(amounts: Mapping[str, float], place: Mapping[str, int]) -> Floats:
     return row
 
 
-def _find(name: str, groups: Mapping[str, _Group]) -> tuple[str, int | None]:
+def _find(name: str, groups: Mapping[str, _ServerGroup]) -> tuple[str, int | None]:
     """Return the group, and the index inside it; None for all of it."""
     if name in groups:
         return name, None

@@ -31,7 +31,7 @@ from drfh.files.ledger import Ledger, Progress
 from drfh.files.reader import read_head, unpacked
 from drfh.model.cluster import Cluster, Server
 from drfh.model.users import Restriction
-from drfh.traces.base import SAMPLING, WINDOW, Format, Option, Reading
+from drfh.traces.base import SAMPLING, WINDOW, Format, Option, TraceReading
 from drfh.traces.build import build, keep_sample, keep_window
 from drfh.traces.rows import parse_rows, refuse
 
@@ -122,7 +122,7 @@ def _recognises(paths: tuple[Path, ...]) -> bool:
 
 def _read(
     paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, tell: Progress | None
-) -> Reading:
+) -> TraceReading:
     node_list, pod_list = _find_lists(paths, options)
     cluster = _read_nodes(node_list, ledger)
     if tell is not None:
@@ -163,7 +163,7 @@ def _read(
     ledger.remark("A node's GPUs are one pool: a part of one may come from several devices.")
     begin = options["start"] * 3600
     length = end - begin if options["hours"] is None else options["hours"] * 3600
-    return Reading(cluster, workload, details, window=min(length, end - begin))
+    return TraceReading(cluster, workload, details, window=min(length, end - begin))
 
 
 def _folder(path: Path) -> Path:

@@ -9,10 +9,10 @@ from typing import Any
 
 from drfh.errors import InputError
 from drfh.files.ledger import Ledger, Progress
-from drfh.traces.base import Format, Option, Reading
+from drfh.traces.base import Format, Option, TraceReading
 from drfh.traces.snapshot import HELD, closing_option, snapshot
 from drfh.wire.documents import documents, head_text, items_of, json_files, nothing_of
-from drfh.wire.slurm import Jobs, Node, take_nodes
+from drfh.wire.slurm import Node, SlurmJobs, take_nodes
 
 __all__ = ["FORMAT"]
 
@@ -49,7 +49,7 @@ def _recognises(paths: tuple[Path, ...]) -> bool:
 
 def _read(
     paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, progress: Progress | None
-) -> Reading:
+) -> TraceReading:
     nodes: dict[str, Node] = {}
     jobs: dict[str, tuple[str, Mapping[str, Any]]] = {}
     other = 0
@@ -82,7 +82,7 @@ def _read(
         for partition in node.partitions:
             partitions.setdefault(partition, set()).add(name)
     features = {name: node.features for name, node in nodes.items()}
-    reader = Jobs(options, ledger, partitions, features)
+    reader = SlurmJobs(options, ledger, partitions, features)
     tasks = list(reader.read(jobs))
     for remark in _CANNOT:
         ledger.remark(remark)

@@ -13,7 +13,7 @@ from drfh.errors import InputError
 from drfh.files.ledger import Ledger
 from drfh.model.cluster import Cluster, Server
 from drfh.model.users import User
-from drfh.traces.base import Option, Reading
+from drfh.traces.base import Option, TraceReading
 from drfh.traces.build import build
 from drfh.wire.records import Machine, Task
 
@@ -54,7 +54,7 @@ def snapshot(
     closing: str = "used",
     reserved: Mapping[str, Mapping[str, float]] | None = None,
     weights: Mapping[str, float] | None = None,
-) -> Reading:
+) -> TraceReading:
     """Build a cluster, a workload and the table of who holds what where.
 
     Parameters
@@ -135,7 +135,7 @@ def snapshot(
     )
     ledger.count("tasks running", sum(task.count for task in kept if task.on is not None))
     ledger.count("tasks queued", sum(task.count for task in kept if task.on is None))
-    return Reading(cluster, workload, details, running)
+    return TraceReading(cluster, workload, details, running)
 
 
 def _placed(

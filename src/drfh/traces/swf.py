@@ -33,7 +33,7 @@ from drfh.files.ledger import Ledger, Progress
 from drfh.files.reader import as_paths, read_head, unpacked
 from drfh.model.cluster import Cluster, Server
 from drfh.model.users import Restriction
-from drfh.traces.base import SAMPLING, WINDOW, Format, Option, Reading
+from drfh.traces.base import SAMPLING, WINDOW, Format, Option, TraceReading
 from drfh.traces.build import build, keep_sample, keep_window
 from drfh.traces.rows import LINE, refuse
 from drfh.traces.tables.reader import read_servers
@@ -212,7 +212,7 @@ def _recognises(paths: tuple[Path, ...]) -> bool:
 
 def _read(
     paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, tell: Progress | None
-) -> Reading:
+) -> TraceReading:
     if len(paths) != 1:
         raise InputError("path", "must be one file", ", ".join(map(str, paths)))
     path = paths[0]
@@ -241,7 +241,7 @@ def _read(
     length = float(ends.max() or 0.0) - options["start"] * 3600  # type: ignore[arg-type]
     if options["hours"] is not None:
         length = min(length, options["hours"] * 3600)
-    return Reading(cluster, workload, details, window=length)
+    return TraceReading(cluster, workload, details, window=length)
 
 
 def _header(lines: Sequence[str]) -> dict[str, str]:

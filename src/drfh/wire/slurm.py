@@ -1,4 +1,4 @@
-"""Jobs of Slurm → tasks: one for each node that a job has or asks for."""
+"""SlurmJobs of Slurm → tasks: one for each node that a job has or asks for."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = [
     "HOLDING",
     "MIB",
     "WAITING",
-    "Jobs",
     "Node",
+    "SlurmJobs",
     "array_indices",
     "array_of",
     "array_tasks",
@@ -339,7 +339,7 @@ _MOST_NODES = 1_000_000
 
 
 @dataclass(slots=True)
-class Jobs:
+class SlurmJobs:
     """Reads jobs.
 
     Parameters

@@ -25,19 +25,19 @@ from drfh.cli import main
 from drfh.cli.slurm import inspect as slurm_look
 from drfh.cli.slurm.options import open_site
 from drfh.cli.slurm.render import glyph, print_nodes, write_status
-from drfh.engines.cache import Mirror
+from drfh.engines.cache import SchedulerCache
 from drfh.engines.fair_share import ideal_of
 from drfh.engines.lock import ControllerLock
 from drfh.engines.slurm.annotations import HELD_UNTIL
 from drfh.engines.slurm.client import Slurm
-from drfh.engines.slurm.cluster import Live, understood
-from drfh.engines.slurm.config import Site
+from drfh.engines.slurm.cluster import SlurmCluster, understood
+from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.controller import Controller
 from drfh.engines.slurm.explain import why_job
 from drfh.engines.slurm.sandbox import Sandbox
-from drfh.engines.slurm.state import look
+from drfh.engines.slurm.state import read_state
 from drfh.engines.slurm.status import NodeStatus, Status, Total, UserStatus, status_of
-from drfh.engines.snapshot import Wanted, WantedServer, WantedTask
+from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
 
 NOW = 1_700_000_000.0
 GIB = 1024  # Slurm counts MiB
@@ -85,16 +85,16 @@ JOBS = [
     {"job_id": 30, "job_state": "COMPLETED", "user_name": "ann"},
     {"job_id": 31, "job_state": "DANCING", "user_name": "ann"},
 ]
-SITE = Site(partitions=("main",), weights={"bob": 2.0, "zoe": 3.0})
+SITE = SlurmConfig(partitions=("main",), weights={"bob": 2.0, "zoe": 3.0})
 
 
 @pytest.fixture(scope="module")
-def live() -> Live:
-    return understood(look(NODES, JOBS, NOW), SITE)
+def live() -> SlurmCluster:
+    return understood(read_state(NODES, JOBS, NOW), SITE)
 
 
 @pytest.fixture(scope="module")
-def status(live: Live) -> Status:
+def status(live: SlurmCluster) -> Status:
     return status_of(live)
 
 
@@ -142,13 +142,17 @@ def test_ideal_shares_are_those_of_the_exact_allocation(status: Status) -> None:
 def test_distance_with_weights() -> None:
     entries = [job(1, "ann", 1, on="n0"), job(2, "bob", 2, on="n0"), job(3, "ann", 1),
                job(4, "bob", 2)]  # fmt: skip
-    found = status_of(understood(look([node("n0", 6)], entries, NOW), Site(weights={"bob": 2.0})))
+    found = status_of(
+        understood(read_state([node("n0", 6)], entries, NOW), SlurmConfig(weights={"bob": 2.0}))
+    )
     assert [user.ideal for user in found.users] == pytest.approx([1 / 3, 2 / 3])
     assert [user.level for user in found.users] == pytest.approx([1 / 6, 1 / 6])
     assert found.distance == pytest.approx(0.5)
     assert found.worst == "ann"  # as far as bob, and first by name
     even = [job(1, "ann", 2, on="n0"), job(2, "bob", 4, on="n0")]
-    found = status_of(understood(look([node("n0", 6)], even, NOW), Site(weights={"bob": 2.0})))
+    found = status_of(
+        understood(read_state([node("n0", 6)], even, NOW), SlurmConfig(weights={"bob": 2.0}))
+    )
     assert (found.distance, found.worst) == (0.0, None)
 
 
@@ -171,7 +175,7 @@ def test_what_is_not_ours_and_what_is_broken(status: Status) -> None:
     assert len(status.broken) == 1
     assert "job_state must be a state of Slurm, got 'DANCING'" in status.broken[0]
     assert status.notes == ()
-    strange = status_of(understood(look(NODES, JOBS, NOW), Site(partitions=("mian",))))
+    strange = status_of(understood(read_state(NODES, JOBS, NOW), SlurmConfig(partitions=("mian",))))
     assert strange.notes == ("no node is in the managed partition mian",)
 
 
@@ -195,7 +199,7 @@ def test_status_is_plain_data(status: Status) -> None:
     ],
 )
 def test_nobody_is_active(nodes: list[Any], jobs: list[Any]) -> None:
-    found = status_of(understood(look(nodes, jobs, NOW), Site()))
+    found = status_of(understood(read_state(nodes, jobs, NOW), SlurmConfig()))
     assert all(user.ideal is None for user in found.users)
     assert (found.distance, found.worst) == (0.0, None)
     assert "distance" not in drawn(found, 80)
@@ -203,28 +207,32 @@ def test_nobody_is_active(nodes: list[Any], jobs: list[Any]) -> None:
 
 def test_a_node_that_went_down_with_a_job() -> None:
     nodes = [node("n0", 4, "down"), node("n1", 4)]
-    found = status_of(understood(look(nodes, [job(1, "ann", 2, on="n0")], NOW), Site()))
+    found = status_of(
+        understood(read_state(nodes, [job(1, "ann", 2, on="n0")], NOW), SlurmConfig())
+    )
     assert found.totals["cpu"] == Total(6.0, 2.0)
     assert found.users[0].ideal == pytest.approx(found.users[0].share)
 
 
 def test_a_job_on_several_nodes_is_one_job() -> None:
     entry = job(1, "ann", 4, on="n0") | {"nodes": "n[0-1]", "tres_alloc_str": "cpu=4,mem=2G,node=2"}
-    found = status_of(understood(look([node("n0"), node("n1")], [entry], NOW), Site()))
+    found = status_of(understood(read_state([node("n0"), node("n1")], [entry], NOW), SlurmConfig()))
     assert found.users[0].running == 1
     assert [n.jobs for n in found.nodes] == [1, 1]
 
 
 def test_ideal_of_restricted_users() -> None:
-    servers = {name: WantedServer({"cpu": 4.0}, {"cpu": 4.0}) for name in ("a", "b")}
-    tasks = {str(i): WantedTask("ann", {"cpu": 1.0}, (i, 0), ("a",)) for i in range(8)}
-    tasks |= {str(i): WantedTask("bob", {"cpu": 1.0}, (i, 0)) for i in range(8, 20)}
-    assert ideal_of(Wanted(servers, tasks)).shares == pytest.approx({"ann": 0.5, "bob": 0.5})
+    servers = {name: NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0}) for name in ("a", "b")}
+    tasks = {str(i): TaskSnapshot("ann", {"cpu": 1.0}, (i, 0), ("a",)) for i in range(8)}
+    tasks |= {str(i): TaskSnapshot("bob", {"cpu": 1.0}, (i, 0)) for i in range(8, 20)}
+    assert ideal_of(ClusterSnapshot(servers, tasks)).shares == pytest.approx(
+        {"ann": 0.5, "bob": 0.5}
+    )
     tasks = {name: replace(task, on="a") if name in "01" else task for name, task in tasks.items()}
     more = {"ann": 3.0}
-    shares = ideal_of(Wanted(servers, tasks, more)).shares
+    shares = ideal_of(ClusterSnapshot(servers, tasks, more)).shares
     assert shares == pytest.approx({"ann": 0.5, "bob": 0.5})  # there is no more on a
-    shares = ideal_of(Wanted({**servers, "a": servers["a"]}, tasks, {"bob": 3.0})).shares
+    shares = ideal_of(ClusterSnapshot({**servers, "a": servers["a"]}, tasks, {"bob": 3.0})).shares
     assert shares == pytest.approx({"ann": 0.25, "bob": 0.75})
 
 
@@ -257,14 +265,14 @@ def test_ideal_of_restricted_users() -> None:
         (" 007 ", "aside", "job 7 of eve"),
     ],
 )  # fmt: skip
-def test_why(live: Live, name: str, state: str, words: str) -> None:
+def test_why(live: SlurmCluster, name: str, state: str, words: str) -> None:
     answer = why_job(live, name)
     assert answer.state == state
     assert words in answer.text
     assert json.loads(json.dumps(answer.to_dict()))["state"] == state
 
 
-def test_why_of_an_array_has_the_first_that_waits(live: Live) -> None:
+def test_why_of_an_array_has_the_first_that_waits(live: SlurmCluster) -> None:
     answer = why_job(live, "20")
     assert answer.tasks == {"running": 1, "waiting": 9}
     assert answer.first is not None
@@ -276,14 +284,14 @@ def test_why_of_an_array_has_the_first_that_waits(live: Live) -> None:
 def test_why_of_a_job_on_many_nodes() -> None:
     nodes = [node(f"n{i}") for i in range(8)]
     entry = job(1, "ann", 8, on="n0") | {"nodes": "n[0-7]", "time_limit": 90}
-    answer = why_job(understood(look(nodes, [entry], NOW), Site()), "1")
+    answer = why_job(understood(read_state(nodes, [entry], NOW), SlurmConfig()), "1")
     assert "runs on n0, n1, n2 and 5 other nodes since" in answer.text
     assert "(1 min 30 s, for at most 1 h 30 min)" in answer.text
     assert len(answer.nodes) == 8
 
 
 @pytest.mark.parametrize("name", ["", "ann", "-1", "12_", "12_x", "1 2", "１2x", "12.0"])
-def test_why_of_what_is_no_job(live: Live, name: str) -> None:
+def test_why_of_what_is_no_job(live: SlurmCluster, name: str) -> None:
     with pytest.raises(drfh.errors.InputError, match=r"^job must be a number such as 12"):
         why_job(live, name)
 
@@ -762,7 +770,9 @@ def test_why_on_a_terminal_breaks_at_blanks(site: Path) -> None:
 
 
 def settled(slurm: Sandbox, rounds: int = 6) -> None:
-    controller = Controller(Slurm(slurm.environment), Site(partitions=("main",)), Mirror())
+    controller = Controller(
+        Slurm(slurm.environment), SlurmConfig(partitions=("main",)), SchedulerCache()
+    )
     for _ in range(rounds):
         controller.cycle()
         time.sleep(0.2)

@@ -12,28 +12,28 @@ from typer.testing import CliRunner, Result
 
 from drfh.cli import main
 from drfh.cli.slurm.replay import replay
-from drfh.engines.cache import Mirror
+from drfh.engines.cache import SchedulerCache
 from drfh.engines.journal.reader import JournalWriter
-from drfh.engines.snapshot import Wanted, WantedServer, WantedTask
+from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
 from drfh.errors import InputError
 
-ROOM = {"n0": WantedServer({"cpu": 4.0, "memory": 8.0}, {"cpu": 4.0, "memory": 8.0})}
+ROOM = {"n0": NodeSnapshot({"cpu": 4.0, "memory": 8.0}, {"cpu": 4.0, "memory": 8.0})}
 
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
     """Ann has four tasks and bob one, each 2 CPUs for 10 s on a node of 4."""
     path = tmp_path / "cluster.journal"
-    tasks = {str(i): WantedTask("ann", {"cpu": 2.0}, (i,)) for i in range(1, 5)}
-    tasks["5"] = WantedTask("bob", {"cpu": 2.0}, (5,))
-    mirror = Mirror("best-fit-drfh")
+    tasks = {str(i): TaskSnapshot("ann", {"cpu": 2.0}, (i,)) for i in range(1, 5)}
+    tasks["5"] = TaskSnapshot("bob", {"cpu": 2.0}, (5,))
+    cache = SchedulerCache("best-fit-drfh")
     with JournalWriter(path, {"policy": "best-fit-drfh", "started": 1.8e9}) as writer:
         for time in range(0, 40, 10):
             tasks = {name: task for name, task in tasks.items() if task.on is None}
-            wanted = Wanted(ROOM, tasks)
-            mirror.follow(wanted)
-            placed = mirror.place()
-            writer.look(time, wanted, placed)
+            snapshot = ClusterSnapshot(ROOM, tasks)
+            cache.follow(snapshot)
+            placed = cache.place()
+            writer.look(time, snapshot, placed)
             tasks = dict(tasks)
             for one in placed:
                 tasks[one.task] = replace(tasks[one.task], on=one.server)
@@ -90,8 +90,10 @@ def test_a_difference_ends_with_code_3(journal: Path) -> None:
 def test_only_watched(tmp_path: Path) -> None:
     path = tmp_path / "log"
     with JournalWriter(path, {"policy": "fifo", "started": 0, "controls": False}) as writer:
-        writer.look(0.0, Wanted(ROOM, {"1": WantedTask("ann", {"cpu": 2.0}, (1,))}))
-        writer.look(4.0, Wanted(ROOM, {"1": WantedTask("ann", {"cpu": 2.0}, (1,), on="n0")}))
+        writer.look(0.0, ClusterSnapshot(ROOM, {"1": TaskSnapshot("ann", {"cpu": 2.0}, (1,))}))
+        writer.look(
+            4.0, ClusterSnapshot(ROOM, {"1": TaskSnapshot("ann", {"cpu": 2.0}, (1,), on="n0")})
+        )
     result = run(path)
     assert result.exit_code == 0
     assert "drfh only watched (2 looks): there are no placements of its own" in result.output

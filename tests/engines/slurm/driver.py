@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from drfh.engines.cache import Mirror
+from drfh.engines.cache import SchedulerCache
 from drfh.engines.slurm.client import Slurm
-from drfh.engines.slurm.config import Site, site_of
+from drfh.engines.slurm.config import SlurmConfig, config_of
 from drfh.engines.slurm.controller import Controller, Cycle
-from drfh.engines.slurm.reconcile import view
+from drfh.engines.slurm.reconcile import reconcile
 from drfh.engines.slurm.sandbox import Sandbox
-from drfh.engines.snapshot import WantedTask
+from drfh.engines.snapshot import TaskSnapshot
 from drfh.wire.slurm import array_indices
 from tests.engines.slurm.cluster import MANAGED
 
@@ -67,12 +67,16 @@ class Driver:
     ) -> None:
         self.sandbox = sandbox
         self.slurm = slurm or Slurm(sandbox.environment)
-        self.site: Site = site_of(self.slurm.configuration(), partitions=partitions, **more)
+        self.site: SlurmConfig = config_of(
+            self.slurm.configuration(), partitions=partitions, **more
+        )
         self.patience, self.batch = patience, batch
         self.controller = self._controller()
 
     def _controller(self) -> Controller:
-        return Controller(self.slurm, self.site, Mirror(), patience=self.patience, batch=self.batch)
+        return Controller(
+            self.slurm, self.site, SchedulerCache(), patience=self.patience, batch=self.batch
+        )
 
     def restart(self) -> None:
         """As after a kill: what the controller remembered is gone."""
@@ -146,10 +150,10 @@ class Driver:
         """Go round until all of these run."""
         self.until(lambda: self.running(*names), f"{names} run", seconds)
 
-    def task(self, name: str) -> WantedTask:
+    def task(self, name: str) -> TaskSnapshot:
         """Return what a look at the cluster makes of a job."""
-        picture = self.controller.look()
-        return view(picture, self.site).wanted.tasks[name]
+        picture = self.controller.read_state()
+        return reconcile(picture, self.site).snapshot.tasks[name]
 
     def mark(self, name: str) -> str:
         """Return the AdminComment of a job."""

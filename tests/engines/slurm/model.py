@@ -80,8 +80,8 @@ class ModelSlurm(Slurm):
             if self._depends(job) or job["eligible_time"] > self.now:
                 continue
             asked = tres(job["tres_req_str"], "tres")
-            wanted = [job["required_nodes"]] if job["required_nodes"] else list(self.sizes)
-            for node in wanted:
+            snapshot = [job["required_nodes"]] if job["required_nodes"] else list(self.sizes)
+            for node in snapshot:
                 cpus, memory = self.free(node)
                 if (
                     self.states[node] == "idle"

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from drfh.engines.cache import Mirror
+from drfh.engines.cache import SchedulerCache
 from drfh.engines.slurm import actions as orders
 from drfh.engines.slurm.client import Slurm, SlurmError
-from drfh.engines.slurm.config import site_of
+from drfh.engines.slurm.config import config_of
 from drfh.engines.slurm.controller import Controller
 from drfh.engines.slurm.sandbox import Sandbox
 from tests.engines.slurm.cluster import job, living
@@ -34,8 +34,8 @@ class Overheard(Slurm):
 
 
 def controller(slurm: Slurm) -> Controller:
-    site = site_of(slurm.configuration(), partitions=("main",))
-    return Controller(slurm, site, Mirror())
+    site = config_of(slurm.configuration(), partitions=("main",))
+    return Controller(slurm, site, SchedulerCache())
 
 
 def test_tasks_of_an_array_are_placed_in_few_calls(quiet_slurm: Sandbox) -> None:

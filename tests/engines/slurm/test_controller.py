@@ -9,12 +9,12 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from drfh.engines.cache import Mirror
+from drfh.engines.cache import SchedulerCache
 from drfh.engines.slurm import controller as module
-from drfh.engines.slurm.config import Site
+from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.controller import Controller
-from drfh.engines.slurm.reconcile import view
-from drfh.engines.slurm.state import look
+from drfh.engines.slurm.reconcile import reconcile
+from drfh.engines.slurm.state import read_state
 from tests.engines.slurm.model import KilledError, ModelSlurm
 
 SIZES = {"n0": (4, 8000), "n1": (8, 4000), "n2": (4, 4000)}
@@ -29,7 +29,7 @@ def all_numbers() -> Iterator[None]:
 
 
 def controller(slurm: ModelSlurm, **more: Any) -> Controller:
-    return Controller(slurm, Site(), Mirror(), clock=lambda: slurm.now, **more)
+    return Controller(slurm, SlurmConfig(), SchedulerCache(), clock=lambda: slurm.now, **more)
 
 
 def within(slurm: ModelSlurm) -> bool:
@@ -135,7 +135,7 @@ def test_a_second_round_changes_nothing() -> None:
     assert len(ours.cycle().placed) == 2
     again = ours.cycle()
     assert not again.busy
-    assert ours.mirror.starts == 1
+    assert ours.cache.starts == 1
 
 
 def test_one_that_does_not_start_is_taken_back_and_left_alone_for_a_while() -> None:
@@ -150,7 +150,7 @@ def test_one_that_does_not_start_is_taken_back_and_left_alone_for_a_while() -> N
     assert list(ours.cycle().taken_back) == [name]
     done = ours.cycle()
     assert not done.placed
-    assert "Slurm did not take it (Resources)" in done.view.wanted.tasks[name].aside
+    assert "Slurm did not take it (Resources)" in done.view.snapshot.tasks[name].aside
     slurm.now += 2.0
     assert [one.task for one in ours.cycle().placed] == [name]
 
@@ -168,7 +168,7 @@ def test_one_that_does_not_start_tries_all_nodes() -> None:
     assert sorted(tried) == ["n0", "n1", "n2"]
     done = ours.cycle()
     assert not done.placed
-    assert "Slurm did not take it (ReqNodeNotAvail)" in done.view.wanted.tasks[name].aside
+    assert "Slurm did not take it (ReqNodeNotAvail)" in done.view.snapshot.tasks[name].aside
     slurm.now += 2.0
     assert ours.cycle().placed, "and begins again"
 
@@ -182,5 +182,5 @@ def test_the_owners_node_list_survives_the_pin() -> None:
         "n1",
         "drfh;pin=n1;nodes=n1;restarts=0",
     )
-    picture = look(slurm.nodes(), slurm.jobs(), slurm.now)
-    assert view(picture, Site()).wanted.tasks[name].servers == ("n1",)
+    picture = read_state(slurm.nodes(), slurm.jobs(), slurm.now)
+    assert reconcile(picture, SlurmConfig()).snapshot.tasks[name].servers == ("n1",)

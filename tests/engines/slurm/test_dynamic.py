@@ -24,17 +24,17 @@ from typer.testing import CliRunner
 
 import drfh
 from drfh.cli.slurm import app
-from drfh.engines.cache import Mirror
+from drfh.engines.cache import SchedulerCache
 from drfh.engines.journal.history import SHIFT
 from drfh.engines.journal.reader import Journal, JournalWriter, read_journal
 from drfh.engines.journal.replay import replay_same, what_if
-from drfh.engines.journal.workload import Recorded, workload_of
+from drfh.engines.journal.workload import RecordedWorkload, workload_of
 from drfh.engines.slurm.client import Slurm
-from drfh.engines.slurm.config import site_of
+from drfh.engines.slurm.config import config_of
 from drfh.engines.slurm.controller import Controller
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode
 from drfh.engines.slurm.service import Service
-from drfh.engines.snapshot import Wanted
+from drfh.engines.snapshot import ClusterSnapshot
 from drfh.files import load_scenario
 from drfh.scheduler import Placed
 from drfh.simulation.result import Result
@@ -116,17 +116,17 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 def drive(sandbox: Sandbox, log: Path) -> Live:
     """Run the experiment."""
     slurm = Watched(sandbox.environment)
-    site = site_of(slurm.configuration(), user_by="account", partitions=("main",))
+    site = config_of(slurm.configuration(), user_by="account", partitions=("main",))
     seen = Live(log, time.time())
     last = 0.0
 
-    def note(now: float, wanted: Wanted, placed: list[Placed]) -> None:
+    def note(now: float, snapshot: ClusterSnapshot, placed: list[Placed]) -> None:
         nonlocal last
-        last = writer.look(now - seen.started, wanted, placed) or last
+        last = writer.look(now - seen.started, snapshot, placed) or last
         seen.looks.append(Look(last + SHIFT, slurm.last, len(placed)))
 
     with JournalWriter(log, {"policy": POLICY, "started": seen.started}) as writer:
-        controller = Controller(slurm, site, Mirror(POLICY), noted=note)
+        controller = Controller(slurm, site, SchedulerCache(POLICY), noted=note)
         service = Service(controller, interval=0.2, say=seen.said.append)
         thread = threading.Thread(target=service.run)
         thread.start()
@@ -240,19 +240,19 @@ def journal(live: Live) -> Journal:
 
 
 @pytest.fixture(scope="module")
-def recorded(journal: Journal) -> Recorded:
+def recorded(journal: Journal) -> RecordedWorkload:
     return workload_of(journal)
 
 
 @pytest.fixture(scope="module")
-def simulated(recorded: Recorded) -> list[Ran]:
+def simulated(recorded: RecordedWorkload) -> list[Ran]:
     return ran(drfh.simulate(recorded.cluster, recorded.workload, POLICY, log=True))
 
 
 # Placement by placement
 
 
-def test_nothing_went_wrong_on_the_way(live: Live, recorded: Recorded) -> None:
+def test_nothing_went_wrong_on_the_way(live: Live, recorded: RecordedWorkload) -> None:
     assert live.said == []
     assert sum(look.placed for look in live.looks) == sum(TASKS.values())
     assert recorded.finished
@@ -265,7 +265,7 @@ def test_the_recorded_run_is_reproduced_in_its_order(journal: Journal) -> None:
 
 
 def test_the_simulator_places_as_the_controller_did(
-    recorded: Recorded, simulated: list[Ran]
+    recorded: RecordedWorkload, simulated: list[Ran]
 ) -> None:
     noted = recorded.placements.select("task", "user", "submission", "start", "end", "server")
     assert sorted(noted.rows()) == sorted(simulated)
@@ -417,7 +417,7 @@ def test_the_command_replays_the_log(live: Live) -> None:
 
 
 def test_another_policy_gives_another_valid_answer(
-    journal: Journal, recorded: Recorded, simulated: list[Ran]
+    journal: Journal, recorded: RecordedWorkload, simulated: list[Ran]
 ) -> None:
     answer = what_if(journal, [POLICY, "slots:14"])
     _, same, other = answer.table["runs"]

@@ -29,7 +29,7 @@ WORDS = ("slurm", "run", "--partition", MANAGED, "--interval", "0.1")
 LAUNCHER = """
 import os, sys
 from drfh.cli import main, slurm_run
-from drfh.engines import journal_writer, lock, metrics, mirror
+from drfh.engines import journal_writer, lock, metrics, cache
 from drfh.engines.slurm import controller, service
 print("ready", flush=True)
 for line in sys.stdin:

@@ -186,7 +186,7 @@ def test_other_jobs_count_and_are_not_touched(ours: Driver) -> None:
         keys = ("job_state", "nodes", "priority", "admin_comment", "required_nodes")
         assert {k: after[name][k] for k in keys} == {k: before[name][k] for k in keys}
     assert ours.task(foreign).on == ours.node(foreign)
-    assert ours.controller.mirror.scheduler.running("games") == 1
+    assert ours.controller.cache.scheduler.running("games") == 1
     assert ours.states(mine) == ["PENDING"]
 
 
@@ -306,15 +306,15 @@ def test_a_node_drained_after_the_release(ours: Driver) -> None:
     )
     ours.sandbox.wait(lambda: ours.running(blocker), 20, "the job")
     name = ours.sandbox.submit("sleep 60", "--gres=accel:2", user="games")
-    seen = ours.controller.look
+    seen = ours.controller.read_state
     picture = seen()
     # A look that is too old: the job is sent where somebody else is by now.
     jobs = {name: job for name, job in picture.jobs.items() if name != blocker}
     nodes = {name: node for name, node in picture.nodes.items() if name == "n12"}
     old = type(picture)(picture.time, nodes, jobs)
-    ours.controller.look = lambda: old  # type: ignore[method-assign]
+    ours.controller.read_state = lambda: old  # type: ignore[method-assign]
     assert [one.server for one in ours.round().placed] == ["n12"]
-    ours.controller.look = seen  # type: ignore[method-assign]
+    ours.controller.read_state = seen  # type: ignore[method-assign]
     assert not ours.round().taken_back
     assert ours.states(name) == ["PENDING"]
     ours.sandbox.run("scontrol", "update", "NodeName=n12", "State=DRAIN", "Reason=test")

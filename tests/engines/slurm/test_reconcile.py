@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from drfh.engines.slurm import actions as orders
-from drfh.engines.slurm.annotations import HELD_UNTIL, PARKED_UNTIL, Mark, read_mark
-from drfh.engines.slurm.config import Site, read_weights, site_of
-from drfh.engines.slurm.reconcile import View, view
-from drfh.engines.slurm.state import Picture, SlurmJob, look
+from drfh.engines.slurm.annotations import HELD_UNTIL, PARKED_UNTIL, Annotation, read_annotation
+from drfh.engines.slurm.config import SlurmConfig, config_of, read_weights
+from drfh.engines.slurm.reconcile import Reconciliation, reconcile
+from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
 from drfh.errors import InputError
 
 NOW = 1_800_000_000.0
@@ -33,12 +33,14 @@ def job(number: int, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def seen(*jobs: dict[str, Any], nodes: list[dict[str, Any]] | None = None, **site: Any) -> View:
-    return view(picture(*jobs, nodes=nodes), Site(**site))
+def seen(
+    *jobs: dict[str, Any], nodes: list[dict[str, Any]] | None = None, **site: Any
+) -> Reconciliation:
+    return reconcile(picture(*jobs, nodes=nodes), SlurmConfig(**site))
 
 
-def picture(*jobs: dict[str, Any], nodes: list[dict[str, Any]] | None = None) -> Picture:
-    found = look(NODES if nodes is None else nodes, jobs, NOW)
+def picture(*jobs: dict[str, Any], nodes: list[dict[str, Any]] | None = None) -> SlurmState:
+    found = read_state(NODES if nodes is None else nodes, jobs, NOW)
     assert not found.broken
     return found
 
@@ -62,7 +64,7 @@ def given_back(jobs: dict[str, SlurmJob], failing: str = "") -> list[str]:
 
 
 def test_a_waiting_job() -> None:
-    task = seen(job(7)).wanted.tasks["7"]
+    task = seen(job(7)).snapshot.tasks["7"]
     assert (task.user, task.on, task.aside, task.returned) == ("ann", None, "", False)
     assert task.demand == {"cpu": 2.0, "memory": 100 * MIB}
     assert task.servers is None
@@ -71,7 +73,7 @@ def test_a_waiting_job() -> None:
 @pytest.mark.parametrize("who", ["account", "partition", "user"])
 def test_who_shares(who: str) -> None:
     names = {"account": "physics", "partition": "main", "user": "ann"}
-    assert seen(job(7), user_by=who).wanted.tasks["7"].user == names[who]
+    assert seen(job(7), user_by=who).snapshot.tasks["7"].user == names[who]
 
 
 @pytest.mark.parametrize(
@@ -85,13 +87,13 @@ def test_who_shares(who: str) -> None:
     ],
 )
 def test_where_it_may_run(asked: dict[str, Any], servers: tuple[str, ...]) -> None:
-    assert seen(job(7, **asked)).wanted.tasks["7"].servers == servers
+    assert seen(job(7, **asked)).snapshot.tasks["7"].servers == servers
 
 
 def test_the_tasks_of_an_array_and_its_limit() -> None:
     array = job(7, array_job_id=7, array_task_string="0-5:2,9%2", array_max_tasks=2)
     one = running(8, array_job_id=7, array_task_id=1, array_max_tasks=2)
-    tasks = seen(array, one).wanted.tasks
+    tasks = seen(array, one).snapshot.tasks
     assert set(tasks) == {"7_0", "7_1", "7_2", "7_4", "7_9"}
     assert tasks["7_1"].on == "n0"
     assert tasks["7_0"].aside == ""
@@ -110,12 +112,12 @@ def test_the_tasks_of_an_array_and_its_limit() -> None:
     ],
 )
 def test_who_must_not_be_placed(asked: dict[str, Any], words: str) -> None:
-    assert words in seen(job(7, **asked)).wanted.tasks["7"].aside
+    assert words in seen(job(7, **asked)).snapshot.tasks["7"].aside
 
 
 def test_in_controller_mode_an_admin_hold_is_ours() -> None:
     held = job(7, state_reason="JobHeldAdmin")
-    assert seen(held, hold_by="controller").wanted.tasks["7"].aside == ""
+    assert seen(held, hold_by="controller").snapshot.tasks["7"].aside == ""
     new = job(8, admin_comment="", priority=5)
     found = seen(new, hold_by="controller")
     assert [one.name for one in found.to_hold] == ["8"]
@@ -126,12 +128,12 @@ def test_in_controller_mode_an_admin_hold_is_ours() -> None:
 
 
 def test_whole_nodes_are_of_the_smallest_kind_that_fits() -> None:
-    exclusive = seen(job(7, shared="none")).wanted.tasks["7"]
+    exclusive = seen(job(7, shared="none")).snapshot.tasks["7"]
     assert (exclusive.demand, exclusive.servers) == ({"cpu": 4.0, "memory": 8000 * MIB}, ("n0",))
     large = job(8, shared="none", tres_req_str="cpu=6,mem=100M,node=1")
-    assert seen(large).wanted.tasks["8"].servers == ("n1",), "not the one with accelerators"
+    assert seen(large).snapshot.tasks["8"].servers == ("n1",), "not the one with accelerators"
     greedy = job(9, memory_per_node=None, tres_req_str="cpu=6,mem=8000M,node=1")
-    task = seen(greedy).wanted.tasks["9"]
+    task = seen(greedy).snapshot.tasks["9"]
     assert (task.demand, task.servers) == ({"cpu": 6.0, "memory": 4000 * MIB}, ("n1",))
 
 
@@ -140,8 +142,8 @@ def test_a_released_job_is_on_its_node() -> None:
     released = job(7, priority=5, state_reason="None", admin_comment=mark, required_nodes="n1")
     found = seen(released)
     assert found.released == {"7": "n1"}
-    assert found.wanted.tasks["7"].on == "n1"
-    assert found.wanted.tasks["7"].servers == ("n0", "n1"), "as its owner asked"
+    assert found.snapshot.tasks["7"].on == "n1"
+    assert found.snapshot.tasks["7"].servers == ("n0", "n1"), "as its owner asked"
 
 
 @pytest.mark.parametrize(
@@ -157,15 +159,15 @@ def test_a_released_job_is_taken_back(change: dict[str, Any], why: str) -> None:
     more = {"priority": 5, "state_reason": "None", "admin_comment": mark, "required_nodes": "n1"}
     found = seen(job(7, **{**more, **change}))
     assert found.to_take_back == {"7": why}
-    assert found.wanted.tasks["7"].on is None
-    assert found.wanted.tasks["7"].returned
+    assert found.snapshot.tasks["7"].on is None
+    assert found.snapshot.tasks["7"].returned
 
 
 def test_a_requeued_job_waits_for_the_dust_to_settle() -> None:
     fresh = job(7, restart_cnt=1, submit_time=NOW - 2)
-    assert seen(fresh).wanted.tasks["7"].aside == "was requeued a moment ago"
-    assert seen({**fresh, "submit_time": NOW - 9}).wanted.tasks["7"].aside == ""
-    assert seen({**fresh, "restart_cnt": 0}).wanted.tasks["7"].aside == ""
+    assert seen(fresh).snapshot.tasks["7"].aside == "was requeued a moment ago"
+    assert seen({**fresh, "submit_time": NOW - 9}).snapshot.tasks["7"].aside == ""
+    assert seen({**fresh, "restart_cnt": 0}).snapshot.tasks["7"].aside == ""
 
 
 def test_a_node_that_takes_nothing_new() -> None:
@@ -174,7 +176,7 @@ def test_a_node_that_takes_nothing_new() -> None:
     waiting = job(7, priority=5, admin_comment=mark, required_nodes="n0")
     found = seen(waiting, running(8), nodes=drained)
     assert found.to_take_back == {"7": "n0 takes no new jobs"}
-    server = found.wanted.servers["n0"]
+    server = found.snapshot.servers["n0"]
     assert (server.state, server.room) == ("closing", {"cpu": 2.0, "memory": 100 * MIB})
 
 
@@ -183,10 +185,10 @@ def test_others_are_counted_and_not_touched() -> None:
     waits = job(8, admin_comment="", priority=5)
     several = running(9, "n[1-2]", admin_comment="", tres_alloc_str="cpu=4,mem=200M,node=2")
     found = seen(foreign, waits, several)
-    assert {name: task.on for name, task in found.wanted.tasks.items()} == {
+    assert {name: task.on for name, task in found.snapshot.tasks.items()} == {
         "7": "n0", "9@n1": "n1", "9@n2": "n2",
     }  # fmt: skip
-    assert found.wanted.users == ("ann", "eve")
+    assert found.snapshot.users == ("ann", "eve")
     asked = (found.to_hold, found.to_take_back, found.to_give_back, found.to_park, found.to_note)
     assert not any(asked)
 
@@ -195,7 +197,7 @@ def test_one_that_moved_elsewhere_is_given_back() -> None:
     moved = job(7, partition="other", admin_comment="drfh;pin=n2;nodes=n1;restarts=0",
                 required_nodes="n2", tasks=4)  # fmt: skip
     found = seen(moved, partitions=("main",))
-    assert not found.wanted.tasks
+    assert not found.snapshot.tasks
     given = orders.together(found.to_give_back, found.known.values())
     assert given_back(given) == [
         "update JobId=7 ReqNodeList=n1 NumNodes=1-500000",
@@ -210,7 +212,7 @@ def test_dependencies_are_parked_and_collected() -> None:
     (line,) = orders.park(orders.together(found.to_park, found.known.values()))
     assert line.startswith("update JobId=7 StartTime=2098-01-01T")
     assert f"AdminComment=drfh;parked;begin={NOW + 900:.0f}" in line
-    mark = str(Mark(parked=True, begin=int(NOW + 900)))
+    mark = str(Annotation(parked=True, begin=int(NOW + 900)))
     parked = job(7, priority=5, dependency="afterok:3(unfulfilled)", admin_comment=mark,
                  eligible_time=PARKED_UNTIL)  # fmt: skip
     again = seen(parked)
@@ -265,12 +267,12 @@ def test_a_task_whose_array_waits_for_others_is_free() -> None:
         for n in (1, 2, 3)
     ]  # fmt: skip
     found = seen(*parked, job(9, array_task_id=9, **array))
-    assert found.wanted.tasks["7_9"].aside == ""
+    assert found.snapshot.tasks["7_9"].aside == ""
 
 
 def test_whole_nodes_are_not_those_that_take_nothing_new() -> None:
     drained = [{**NODES[0], "state": "drained"}, *NODES[1:]]
-    assert seen(job(7, shared="none"), nodes=drained).wanted.tasks["7"].servers == ("n1",)
+    assert seen(job(7, shared="none"), nodes=drained).snapshot.tasks["7"].servers == ("n1",)
 
 
 def test_marks_are_written_in_few_lines() -> None:
@@ -293,25 +295,25 @@ def test_tasks_that_are_not_alike_are_named_one_by_one() -> None:
 
 
 def test_marks_of_others_and_strange_ones() -> None:
-    assert read_mark(None) is None
-    assert read_mark("drfhx;pin=n0") is None
-    assert read_mark("drfh;pin=;restarts=x;;what=ever") == Mark()
-    words = Mark(refused="needs 2 nodes; no")
-    assert read_mark(str(words)) is not None
+    assert read_annotation(None) is None
+    assert read_annotation("drfhx;pin=n0") is None
+    assert read_annotation("drfh;pin=;restarts=x;;what=ever") == Annotation()
+    words = Annotation(refused="needs 2 nodes; no")
+    assert read_annotation(str(words)) is not None
 
 
 def test_an_entry_that_cannot_be_read_is_told_and_left_out() -> None:
-    found = look(NODES, [job(7), {"job_id": 8}, "x", job(9, job_state="DANCING")], NOW)
+    found = read_state(NODES, [job(7), {"job_id": 8}, "x", job(9, job_state="DANCING")], NOW)
     assert list(found.jobs) == ["7"]
     assert [line.split(":")[0] for line in found.broken] == ["job 8", "jobs[2]", "job 9"]
 
 
 def test_a_slurm_that_counts_only_cpus() -> None:
-    site = site_of({"SelectType": "select/cons_res", "SelectTypeParameters": "CR_CORE"})
-    found = look(NODES, [job(7)], NOW, memory=site.memory, linear=site.linear)
-    wanted = view(found, site).wanted
-    assert wanted.tasks["7"].demand == {"cpu": 2.0}
-    assert wanted.servers["n0"].size == {"cpu": 4.0}
+    site = config_of({"SelectType": "select/cons_res", "SelectTypeParameters": "CR_CORE"})
+    found = read_state(NODES, [job(7)], NOW, memory=site.memory, linear=site.linear)
+    snapshot = reconcile(found, site).snapshot
+    assert snapshot.tasks["7"].demand == {"cpu": 2.0}
+    assert snapshot.servers["n0"].size == {"cpu": 4.0}
 
 
 def test_the_weights_file(tmp_path: Any) -> None:

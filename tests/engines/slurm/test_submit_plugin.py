@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from drfh.engines.slurm.annotations import HELD_UNTIL, PARKED_UNTIL, Mark
+from drfh.engines.slurm.annotations import HELD_UNTIL, PARKED_UNTIL, Annotation
 from drfh.engines.slurm.client import Slurm
-from drfh.engines.slurm.config import site_of
+from drfh.engines.slurm.config import config_of
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode
 from drfh.engines.slurm.service import release_all
 from drfh.engines.slurm.submit_plugin import installation, submit_script, trusted_uids
@@ -23,7 +23,7 @@ from tests.engines.slurm.cluster import job, living, make_quiet, slurm_cluster
 DENIED = "Access/permission denied"
 FEW = [SandboxNode("n0", 4, 4096), SandboxNode("n1", 4, 4096)]
 OWNER = "games"
-MARK, HELD, PARKED = str(Mark()), str(Mark(held=True)), str(Mark(parked=True))
+MARK, HELD, PARKED = str(Annotation()), str(Annotation(held=True)), str(Annotation(parked=True))
 
 
 @pytest.fixture(scope="module")
@@ -518,7 +518,7 @@ def test_a_site_with_its_own_script_and_the_way_out() -> None:
         cluster.write_configuration()
         scontrol(cluster, "reconfigure", user=None)
         slurm = Slurm(cluster.environment)
-        names, failed = release_all(slurm, site_of(slurm.configuration()))
+        names, failed = release_all(slurm, config_of(slurm.configuration()))
         assert not failed
         assert set(names) == {waits, held, f"{array}_1", f"{array}_2"}
         for number in (waits, f"{array}_1", f"{array}_2"):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drfh.engines.slurm.status import NodeStatus
-from drfh.engines.snapshot import WantedTask
+from drfh.engines.snapshot import TaskSnapshot
 from drfh.errors import InputError
 from drfh.web.components.heat_map_data import Cells, change_between, levels_of
 from drfh.web.live.nodes import node_map
@@ -110,7 +110,7 @@ def test_nodes_in_blocks_of_their_sizes() -> None:
     assert found.cells.resources == ("cpu", "gpu")
     for position, node in enumerate(found.nodes):
         assert found.cells.levels[0][position] == levels_of(1.0, node.size["cpu"])
-    tasks = [(f"{i}@n0", WantedTask("ann", {"cpu": 1.0}, (i, 0), on="n0")) for i in range(10)]
+    tasks = [(f"{i}@n0", TaskSnapshot("ann", {"cpu": 1.0}, (i, 0), on="n0")) for i in range(10)]
     words = found.words(0, tasks)
     assert words.title == "n0, up, 1 job"
     assert words.lines == ["cpu: 1 of 1 (100 %)", "gpu: 0 of 2 (0 %)"]

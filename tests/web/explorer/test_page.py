@@ -425,14 +425,14 @@ def test_what_if_lists_steps_and_goes_back_to_one(browser: Any, site: Site) -> N
 
 def test_a_user_lies_and_the_page_says_what_it_can_really_run(browser: Any, site: Site) -> None:
     from drfh.web.session.answers import answer_of, user_rows
-    from drfh.web.session.steps import Lie
+    from drfh.web.session.steps import LieStep
 
     with seen(browser, site) as page:
         page.part("tab-whatif").click()
         page.part("form-user-0").fill("1")
         page.part("claim").click()
         book = paper()
-        book.do(Lie("ann", {"cpu": "1", "memory": "1"}))
+        book.do(LieStep("ann", {"cpu": "1", "memory": "1"}))
         row = user_rows(answer_of(book))[0]
         page.wait_for("changes", 0, "tasks_after", shown(row.real))
         assert page.part("remark-user").inner_text() == "In truth it needs cpu 0.2, memory 1."

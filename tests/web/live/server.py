@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from drfh.engines.slurm.status import NodeStatus, Status, Total, UserStatus
-from drfh.engines.snapshot import Wanted, WantedServer, WantedTask
-from drfh.web.live.pending import Waits
-from drfh.web.live.store import Feed
+from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
+from drfh.web.live.pending import Pending
+from drfh.web.live.store import LiveStore
 
 GIB = 2.0**30
 SHAPES = ((8.0, 16.0), (16.0, 32.0), (32.0, 16.0), (64.0, 256.0))
@@ -56,31 +56,31 @@ def _user(i: int, name: str, step: int) -> UserStatus:
                       5 * i, int(i == 3), aside)  # fmt: skip
 
 
-def waits() -> list[Waits]:
+def waits() -> list[Pending]:
     why = "waits: it needs 64 cpu; the 7 servers of 64 cpu have at most 8 cpu free."
     return [
-        Waits("bob", 5, 0, {"held by its owner": 2}, {"12": f"job 12 of bob {why}"}),
-        Waits("<b>eve</b>", 10, 0, {}, {"13": f"job 13 of <b>eve</b> {why}"}),
+        Pending("bob", 5, 0, {"held by its owner": 2}, {"12": f"job 12 of bob {why}"}),
+        Pending("<b>eve</b>", 10, 0, {}, {"13": f"job 13 of <b>eve</b> {why}"}),
     ]
 
 
-def wanted() -> Wanted:
-    there = WantedServer({"cpu": 8.0}, {"cpu": 8.0})
-    tasks = {str(i): WantedTask("ann", {"cpu": 1.0}, (i, 0), on="n1") for i in range(12)}
-    return Wanted({"n1": there}, tasks)
+def snapshot() -> ClusterSnapshot:
+    there = NodeSnapshot({"cpu": 8.0}, {"cpu": 8.0})
+    tasks = {str(i): TaskSnapshot("ann", {"cpu": 1.0}, (i, 0), on="n1") for i in range(12)}
+    return ClusterSnapshot({"n1": there}, tasks)
 
 
 def main(nodes: int, host: str) -> None:
     from drfh.web.live.page import LivePage
     from drfh.web.live.site import live_site
 
-    feed = Feed("sandbox", "best-fit-drfh places jobs by user, in all partitions")
+    feed = LiveStore("sandbox", "best-fit-drfh places jobs by user, in all partitions")
     for past in range(40):
         status = made_up(4, past)
         feed.take(replace(status, time=status.time - 60 + past))
-    feed.take(made_up(nodes), waits(), wanted())
+    feed.take(made_up(nodes), waits(), snapshot())
     feed.note("the made-up cluster has started")
-    feed.take(made_up(nodes), waits(), wanted())
+    feed.take(made_up(nodes), waits(), snapshot())
     with live_site(feed, host=host) as site:
         print(site.address.url, flush=True)
         step = 0
@@ -88,7 +88,7 @@ def main(nodes: int, host: str) -> None:
             word, _, rest = line.strip().partition(" ")
             if word == "step":
                 step += 1
-                feed.take(made_up(nodes, step), waits(), wanted())
+                feed.take(made_up(nodes, step), waits(), snapshot())
             elif word == "old":
                 feed.take(replace(made_up(nodes), time=time.time() - float(rest)))
             elif word == "trouble":

@@ -17,13 +17,13 @@ import pytest
 
 from drfh.cli import main
 from drfh.engines.slurm.cluster import understood
-from drfh.engines.slurm.config import Site
+from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.sandbox import Sandbox
-from drfh.engines.slurm.state import look
+from drfh.engines.slurm.state import read_state
 from drfh.engines.slurm.status import status_of
 from drfh.errors import InputError
 from drfh.report.html import part_text
-from drfh.web.live.events import Event
+from drfh.web.live.events import LiveEvent
 from drfh.web.live.history import SPANS
 from drfh.web.live.labels import (
     choose_users,
@@ -33,9 +33,9 @@ from drfh.web.live.labels import (
     users_markup,
     waits_markup,
 )
-from drfh.web.live.pending import Waits
+from drfh.web.live.pending import Pending
 from drfh.web.live.site import live_site
-from drfh.web.live.store import Feed
+from drfh.web.live.store import LiveStore
 from tests.cli.slurm.test_inspect import JOBS, NODES, NOW, SITE, job, node
 from tests.web.live.pages import View, Watched, environment, made_up_view
 from tests.web.live.server import USERS, made_up
@@ -44,7 +44,7 @@ from tests.web.live.server import USERS, made_up
 
 
 def test_numbers_at_the_top() -> None:
-    live = understood(look(NODES, JOBS, NOW), SITE)
+    live = understood(read_state(NODES, JOBS, NOW), SITE)
     facts = {fact.name: fact for fact in facts_of(status_of(live))}
     assert (facts["distance"].value, facts["distance"].note) == (
         "100 %", "bob has 0 % of its fair share")  # fmt: skip
@@ -54,9 +54,9 @@ def test_numbers_at_the_top() -> None:
     assert (facts["used-cpu"].value, facts["used-cpu"].note) == ("58.3 %", "7 of 12")
     assert facts["used-memory"].note == "3Gi of 16Gi"
     even = [job(1, "ann", 2, on="n0"), job(2, "bob", 2, on="n0")]
-    facts_even = facts_of(status_of(understood(look([node("n0")], even, NOW), Site())))
+    facts_even = facts_of(status_of(understood(read_state([node("n0")], even, NOW), SlurmConfig())))
     assert facts_even[0].note == "nobody has less than its fair share"
-    empty = facts_of(status_of(understood(look([node("n0")], [], NOW), Site())))
+    empty = facts_of(status_of(understood(read_state([node("n0")], [], NOW), SlurmConfig())))
     assert empty[0].note == "nobody has jobs that could run"
     assert empty[2].note == "all of them"
 
@@ -66,8 +66,8 @@ def test_names_are_never_markup() -> None:
     bad = "<b>eve</b>"
     for markup in (
         users_markup(status),
-        waits_markup([Waits(bad, 1, 0, {bad: 1}, {"1": bad})]),
-        events_markup([Event(0.0, "note", bad), Event(0.0, bad, "x")]),
+        waits_markup([Pending(bad, 1, 0, {bad: 1}, {"1": bad})]),
+        events_markup([LiveEvent(0.0, "note", bad), LiveEvent(0.0, bad, "x")]),
     ):
         assert "&lt;b&gt;eve" in markup
         assert "<b>eve" not in markup
@@ -126,13 +126,13 @@ def test_places_that_cannot_be_had() -> None:
         port = taken.getsockname()[1]
         rule = r"--web-port must be free on 127.0.0.1 \(Address already in use"
         with pytest.raises(InputError, match=rule):
-            live_site(Feed(), port)
+            live_site(LiveStore(), port)
     with pytest.raises(InputError, match="--web-port must be from 0 to 65535, got 70000"):
-        live_site(Feed(), 70000)
+        live_site(LiveStore(), 70000)
     with pytest.raises(InputError, match=r"--web-host must be an address of this machine"):
-        live_site(Feed(), 0, "192.0.2.1")
+        live_site(LiveStore(), 0, "192.0.2.1")
     with pytest.raises(InputError, match="--web-host must be an address of this machine"):
-        live_site(Feed(), 0, "no such host")
+        live_site(LiveStore(), 0, "no such host")
 
 
 # In a browser

@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 from drfh.cli.slurm.web import Place, follow
-from drfh.engines.cache import Mirror
-from drfh.engines.slurm.cluster import Live, understood
-from drfh.engines.slurm.config import Site
+from drfh.engines.cache import SchedulerCache
+from drfh.engines.slurm.cluster import SlurmCluster, understood
+from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.controller import Controller, Cycle
-from drfh.engines.slurm.state import look
+from drfh.engines.slurm.state import read_state
 from drfh.engines.slurm.status import status_of
 from drfh.errors import InputError, UnknownNameError
 from drfh.web.live.events import changes
-from drfh.web.live.history import History, Moment
-from drfh.web.live.pending import WaitsDesk
-from drfh.web.live.publisher import Follower
-from drfh.web.live.store import Feed
+from drfh.web.live.history import HistorySample, ShareHistory
+from drfh.web.live.pending import PendingQueue
+from drfh.web.live.publisher import Publisher
+from drfh.web.live.store import LiveStore
 from tests.cli.slurm.test_inspect import JOBS, NODES, NOW, SITE, job, node
 from tests.engines.slurm.model import ModelSlurm
 from tests.web.live.server import USERS, made_up
@@ -36,10 +36,10 @@ SIZES = {"n0": (4, 8000), "n1": (8, 4000), "n2": (4, 4000)}
 
 
 def test_the_past_is_bounded_and_in_order() -> None:
-    history = History(points=10, users=3)
+    history = ShareHistory(points=10, users=3)
     for second in range(50):
         users = {f"u{second // 10}": (second / 100, 0.5), "ann": (0.1, None)}
-        history.add(Moment(1000.0 + second, users, distance=second / 50, placed=1))
+        history.add(HistorySample(1000.0 + second, users, distance=second / 50, placed=1))
     found = history.columns("15 min", ["u4", "u3", "u0", "ann"])
     assert found.time.tolist() == [1040.0 + i for i in range(10)]
     assert found.distance.tolist() == [(40 + i) / 50 for i in range(10)]
@@ -58,12 +58,12 @@ def test_the_past_is_bounded_and_in_order() -> None:
 
 
 def test_too_many_users_at_once_and_a_clock_that_jumps_back() -> None:
-    history = History(points=4, users=2)
-    history.add(Moment(1000.0, {"a": (0.1, 0.1), "b": (0.2, 0.2), "c": (0.3, 0.3)}))
+    history = ShareHistory(points=4, users=2)
+    history.add(HistorySample(1000.0, {"a": (0.1, 0.1), "b": (0.2, 0.2), "c": (0.3, 0.3)}))
     assert set(history.columns("15 min", "abc").share) == {"a", "b"}
-    history.add(Moment(990.0, {}))  # a little back: it does not count
+    history.add(HistorySample(990.0, {}))  # a little back: it does not count
     assert history.columns("15 min").time.tolist() == [1000.0]
-    history.add(Moment(500.0, {"c": (0.3, 0.3)}))
+    history.add(HistorySample(500.0, {"c": (0.3, 0.3)}))
     assert history.columns("15 min", "abc").time.tolist() == [500.0]
     assert set(history.columns("15 min", "abc").share) == {"c"}
 
@@ -72,11 +72,11 @@ def test_too_many_users_at_once_and_a_clock_that_jumps_back() -> None:
 
 
 def test_changes_between_two_looks() -> None:
-    before = understood(look(NODES, JOBS, NOW), SITE)
+    before = understood(read_state(NODES, JOBS, NOW), SITE)
     nodes = [node("n0", state="drained"), NODES[1], node("n3", 16), node("n9")]
     jobs = [one for one in JOBS if one["job_id"] not in (1, 2, 20)]
     jobs += [job(2, "ann", 1, on="n1"), job(20, "ann", 2, array_job_id=20, array_task_id=0)]
-    after = understood(look(nodes, jobs, NOW + 5), SITE)
+    after = understood(read_state(nodes, jobs, NOW + 5), SITE)
     assert changes(None, before, starts=True) == []
     found = [(event.kind, event.text) for event in changes(before, after, starts=True)]
     assert found == [
@@ -94,8 +94,8 @@ def test_changes_between_two_looks() -> None:
 
 def test_many_events_of_a_kind_are_one_line() -> None:
     entries = [job(i, f"u{i % 7}", 1, on="n1") for i in range(1, 9)]
-    before = understood(look([node("n1", 64)], entries, NOW), Site())
-    after = understood(look([node("n1", 64)], [], NOW + 1), Site())
+    before = understood(read_state([node("n1", 64)], entries, NOW), SlurmConfig())
+    after = understood(read_state([node("n1", 64)], [], NOW + 1), SlurmConfig())
     [event] = changes(before, after)
     assert event.text == "8 jobs (u1 2, u2 1, u3 1, u4 1, 3 others)"
 
@@ -106,12 +106,12 @@ def test_many_events_of_a_kind_are_one_line() -> None:
 def test_rounds_of_a_controller_are_told() -> None:
     slurm = ModelSlurm(SIZES)
     clock = [0.0]
-    feed = Feed("model", clock=lambda: clock[0])
-    ours = Controller(slurm, Site(), Mirror(), clock=lambda: slurm.now)
+    feed = LiveStore("model", clock=lambda: clock[0])
+    ours = Controller(slurm, SlurmConfig(), SchedulerCache(), clock=lambda: slurm.now)
     for i in range(6):
         slurm.submit("ann" if i % 2 else "bob", 4, 1000)
     done = ours.cycle()
-    follower = Follower(feed)
+    follower = Publisher(feed)
     follower.round(ours, done)
     assert follower.step()
     seen = feed.snapshot()
@@ -148,21 +148,21 @@ def test_rounds_of_a_controller_are_told() -> None:
 
 def test_looks_are_not_taken_too_often() -> None:
     clock = [0.0]
-    feed = Feed(clock=lambda: clock[0])
-    live = understood(look(NODES, JOBS, NOW), SITE)
+    feed = LiveStore(clock=lambda: clock[0])
+    live = understood(read_state(NODES, JOBS, NOW), SITE)
     assert feed.due()
-    feed.look(live)
+    feed.observe(live)
     clock[0] = 5.0
     assert not feed.due()  # nobody watches
     feed.snapshot()
     assert feed.due()  # now somebody does
-    feed.look(live)
+    feed.observe(live)
     clock[0] = 5.4
     assert not feed.due()
     clock[0] = 6.5
     feed.snapshot()
     assert feed.due()
-    feed.look(live)
+    feed.observe(live)
     feed.ask("4")
     assert feed.due()  # somebody waits for an answer
 
@@ -174,10 +174,10 @@ def test_a_slow_look_is_followed_by_a_long_pause() -> None:
         now[0] += 1.0  # every step of a look takes long
         return now[0]
 
-    feed = Feed(clock=clock)
+    feed = LiveStore(clock=clock)
     feed.snapshot()
     began = now[0]
-    feed.look(understood(look(NODES, JOBS, NOW), SITE))
+    feed.observe(understood(read_state(NODES, JOBS, NOW), SITE))
     ended = now[0]
     while not feed.due():
         feed.snapshot()
@@ -189,7 +189,9 @@ class Busy:
 
     def __init__(self) -> None:
         self.slurm = ModelSlurm(SIZES)
-        self.controller = Controller(self.slurm, Site(), Mirror(), clock=lambda: self.slurm.now)
+        self.controller = Controller(
+            self.slurm, SlurmConfig(), SchedulerCache(), clock=lambda: self.slurm.now
+        )
 
     def round(self) -> Cycle:
         self.slurm.submit("ann", 1, 100)
@@ -204,21 +206,21 @@ def test_the_controller_only_hands_over_and_the_newest_round_counts() -> None:
     times: list[float] = []
     begun, go_on, seen_all = threading.Event(), threading.Event(), threading.Event()
 
-    class Slow(Feed):
+    class Slow(LiveStore):
         def due(self) -> bool:
             return True
 
-        def look(self, live: Live, *, starts: bool = True) -> None:
+        def observe(self, live: SlurmCluster, *, starts: bool = True) -> None:
             threads.append(threading.get_ident())
             times.append(live.picture.time)
             begun.set()
             go_on.wait(60)
-            super().look(live, starts=starts)
+            super().observe(live, starts=starts)
             if len(times) == 2:
                 seen_all.set()
 
     feed = Slow()
-    with Follower(feed) as follower:
+    with Publisher(feed) as follower:
         follower.round(busy.controller, first := busy.round())
         assert begun.wait(60)
         follower.round(busy.controller, busy.round())
@@ -240,8 +242,8 @@ def test_a_view_that_cannot_follow_says_so_once_and_recovers(
     ours = Busy()
     done = ours.round()
     said: list[str] = []
-    feed = Feed()
-    follower = Follower(feed, said.append)
+    feed = LiveStore()
+    follower = Publisher(feed, said.append)
     with monkeypatch.context() as broken:
         broken.setattr("drfh.web.live.store.status_of", lambda live: 1 / 0)
         for _ in range(2):
@@ -258,8 +260,8 @@ def test_a_view_that_cannot_follow_says_so_once_and_recovers(
 
 
 def test_rounds_that_fail_are_trouble_and_going_on_is_not() -> None:
-    ours, feed = Busy(), Feed()
-    follower = Follower(feed)
+    ours, feed = Busy(), LiveStore()
+    follower = Publisher(feed)
     for _ in range(2):  # twice alike
         follower.failed("slurmctld does not answer", 1)
         assert feed.snapshot().trouble == "slurmctld does not answer"
@@ -285,27 +287,27 @@ def test_a_taken_port_does_not_keep_a_controller_from_its_work() -> None:
 
 
 def test_trouble_is_not_over_because_of_an_older_look() -> None:
-    feed = Feed()
-    live = understood(look(NODES, JOBS, NOW), SITE)
+    feed = LiveStore()
+    live = understood(read_state(NODES, JOBS, NOW), SITE)
     feed.trouble("slurmctld is away", NOW + 1)
-    feed.look(live)
+    feed.observe(live)
     assert feed.snapshot().trouble == "slurmctld is away"
     assert feed.snapshot().status is not None
-    feed.look(understood(look(NODES, JOBS, NOW + 2), SITE))
+    feed.observe(understood(read_state(NODES, JOBS, NOW + 2), SITE))
     assert feed.snapshot().trouble == ""
 
 
 def test_questions_are_answered_with_the_next_look() -> None:
-    feed = Feed()
-    live = understood(look(NODES, JOBS, NOW), SITE)
-    feed.look(live)
+    feed = LiveStore()
+    live = understood(read_state(NODES, JOBS, NOW), SITE)
+    feed.observe(live)
     assert feed.ask(" 5 ") == "5"
     assert feed.ask("20_[1-9]") == "20"
     for wrong in ("all", "", "5; rm"):
         with pytest.raises(InputError, match="job must be a number"):
             feed.ask(wrong)
     assert not feed.snapshot().answers
-    feed.look(live)
+    feed.observe(live)
     answers = feed.snapshot().answers
     assert answers["5"].text.startswith("job 5 of bob never runs: it needs 64 cpu")
     assert "array 20 of ann has 10 tasks left" in answers["20"].text
@@ -313,17 +315,17 @@ def test_questions_are_answered_with_the_next_look() -> None:
     for i in range(200):
         feed.ask(str(1000 + i))
         if i % 10 == 0:
-            feed.look(live)
+            feed.observe(live)
     assert len(feed.snapshot().answers) <= 50
 
 
 def test_trouble_is_told_once_and_ends_with_a_look() -> None:
-    feed = Feed()
+    feed = LiveStore()
     feed.trouble("slurmctld is away", 1.0)
     feed.trouble("slurmctld is away", 2.0)
     seen = feed.snapshot()
     assert (seen.trouble, len(seen.events), seen.status) == ("slurmctld is away", 1, None)
-    feed.look(understood(look(NODES, JOBS, NOW), SITE))
+    feed.observe(understood(read_state(NODES, JOBS, NOW), SITE))
     assert feed.snapshot().trouble == ""
     assert feed.snapshot().events[0].kind == "note"  # an entry of Slurm that cannot be read
     for i in range(1000):
@@ -333,7 +335,7 @@ def test_trouble_is_told_once_and_ends_with_a_look() -> None:
 
 
 def test_pages_in_other_threads_see_whole_snapshots() -> None:
-    feed = Feed()
+    feed = LiveStore()
     stop = threading.Event()
     wrong: list[str] = []
 
@@ -364,9 +366,9 @@ def test_pages_in_other_threads_see_whole_snapshots() -> None:
 def test_answers_take_turns_when_time_is_short() -> None:
     entries = [job(i, f"u{i}", 64 if i == 3 else 4) for i in range(8)]
     entries += [job(100, "u1", 4, on="n0"), job(101, "u2", 8, on="n1")]
-    live = understood(look([node("n0"), node("n1", 8)], entries, NOW), Site())
+    live = understood(read_state([node("n0"), node("n1", 8)], entries, NOW), SlurmConfig())
     status = status_of(live)
-    desk = WaitsDesk()
+    desk = PendingQueue()
     answered: list[str] = []
     for number in range(1, 9):
         found = {one.user: one for one in desk.look(live, status, budget=0.0)}
@@ -378,14 +380,14 @@ def test_answers_take_turns_when_time_is_short() -> None:
     assert found["u3"].answers["3"].startswith("job 3 of u3 never runs")
     assert (found["u3"].never, found["u3"].waiting) == (1, 0)
     fewer = [entry for entry in entries if entry["job_id"] != 5]
-    live = understood(look([node("n0"), node("n1", 8)], fewer, NOW), Site())
+    live = understood(read_state([node("n0"), node("n1", 8)], fewer, NOW), SlurmConfig())
     later = {one.user: one for one in desk.look(live, status_of(live), budget=0.0)}
     assert later == {user: one for user, one in found.items() if user != "u5"}
 
 
 def test_kinds_of_jobs_are_told_and_not_each_job() -> None:
     entries = [job(i, "ann", 1 + i // 10) for i in range(40)]
-    live = understood(look([node("n0", 8)], entries, NOW), Site())
-    [found] = WaitsDesk().look(live, status_of(live))
+    live = understood(read_state([node("n0", 8)], entries, NOW), SlurmConfig())
+    [found] = PendingQueue().look(live, status_of(live))
     assert list(found.answers) == ["0", "10"]
     assert found.waiting == 40

@@ -21,7 +21,7 @@ from drfh.errors import DrfhError, InputError
 from drfh.model.jobs import AddServers, RemoveServers, ResizeServer
 from drfh.report.html import part_text
 from drfh.web.play import run as play_run
-from drfh.web.play.film import Film, Resizing, Runs, Samples, blocks_of, film_of
+from drfh.web.play.film import Film, FilmRuns, FilmSamples, Resizing, blocks_of, film_of
 from drfh.web.play.labels import now_text, summary_table, times_of, user_table
 from drfh.web.play.run import carry_out, play
 from drfh.web.play.workload import Asked, Piece, busy_users, offers, piece_of
@@ -64,9 +64,9 @@ def films(draw: st.DrawFn) -> Film:
     return Film(
         "p", 12.0, tuple(f"s{i}" for i in range(servers)), (("s", servers),), ("a", "b"),
         (1.0, 1.0), tuple(f"u{i}" for i in range(users)), np.ones(users), need,
-        np.full((servers, 2), 50), changes, Runs.sorted(start, end, server, user, shape, cut),
+        np.full((servers, 2), 50), changes, FilmRuns.sorted(start, end, server, user, shape, cut),
         arrival.astype(np.float64), np.zeros(len(arrival), dtype=np.int64),
-        Samples(np.zeros(0), np.zeros((0, 2)), np.zeros((0, users))), {},
+        FilmSamples(np.zeros(0), np.zeros((0, 2)), np.zeros((0, users))), {},
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from drfh.web.session.steps import (
     SAME,
     AddServer,
     AddUser,
-    Lie,
+    LieStep,
     RemoveServer,
     RemoveUser,
     SetServer,
@@ -73,12 +73,12 @@ def _steps(
         st.builds(AddUser, st.sampled_from(["eve", "dan"]), good, tasks=amount),
         st.builds(RemoveUser, users),
         st.builds(
-            Lie,
+            LieStep,
             users,
             st.one_of(amounts, st.just(SAME)),
             st.one_of(amount, st.just(SAME)),
             st.one_of(servers, st.just(SAME)),
         ),
-        st.builds(Lie, users, good),
+        st.builds(LieStep, users, good),
         st.builds(Truth, st.sampled_from([*liars, "u0"])),
     )

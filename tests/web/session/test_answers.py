@@ -42,7 +42,7 @@ from drfh.web.session.report_card import card, case_book, steps_of
 from drfh.web.session.steps import (
     AddServer,
     AddUser,
-    Lie,
+    LieStep,
     RemoveServer,
     RemoveUser,
     SetServer,
@@ -169,7 +169,7 @@ def test_before_and_after() -> None:
 def test_a_liar_has_what_it_can_really_run() -> None:
     book = Workbook(TWO)
     before = answer_of(book)
-    book.do(Lie("ann", {"cpu": 0.2, "memory": 2}))
+    book.do(LieStep("ann", {"cpu": 0.2, "memory": 2}))
     answer = answer_of(book)
     assert answer.lies == {"ann": {"cpu": 0.2, "memory": 1.0}}
     ann, bob = user_rows(answer)
@@ -177,11 +177,11 @@ def test_a_liar_has_what_it_can_really_run() -> None:
     # Each task that it claims has cpu for one of its true ones, and memory for two.
     assert ann.real == pytest.approx(ann.tasks)
     assert ann.tasks == pytest.approx(answer.allocation.tasks["ann"])
-    book.do(Lie("ann", {"cpu": 0.4, "memory": 2}))
+    book.do(LieStep("ann", {"cpu": 0.4, "memory": 2}))
     row = user_rows(answer_of(book))[0]
     assert row.real == pytest.approx(2 * row.tasks)
     assert changes(before, answer_of(book))[0].tasks_after == row.real
-    book.do(Lie("ann", tasks="1"))
+    book.do(LieStep("ann", tasks="1"))
     row = user_rows(answer_of(book))[0]
     assert (row.tasks, row.real) == (1.0, 2.0)
     book.do(Truth("ann"))
@@ -192,7 +192,7 @@ def test_a_lie_about_servers_counts_only_servers_that_it_can_use() -> None:
     cluster = Cluster([Server({"cpu": 4}, name="a"), Server({"cpu": 4}, name="b", count=3)])
     users = (User("ann", {"cpu": 1}, servers=["a", "b/2"]), User("bob", {"cpu": 1}))
     book = Workbook(Scenario(cluster, users))
-    book.do(Lie("ann", servers="all"))
+    book.do(LieStep("ann", servers="all"))
     answer = answer_of(book)
     ann = user_rows(answer)[0]
     held = {row.group: dict(row.used).get("ann", 0.0) for row in used_rows(answer)}
@@ -203,7 +203,7 @@ def test_a_lie_about_servers_counts_only_servers_that_it_can_use() -> None:
 def test_who_truly_needs_what_is_gone_runs_nothing() -> None:
     cluster = Cluster([Server({"cpu": 4}, name="a"), Server({"cpu": 1, "gpu": 1}, name="b")])
     users = (User("ann", {"gpu": 1}), User("bob", {"cpu": 1}))
-    book = Workbook(Scenario(cluster, users), [Lie("ann", {"cpu": 1}), RemoveServer("b")])
+    book = Workbook(Scenario(cluster, users), [LieStep("ann", {"cpu": 1}), RemoveServer("b")])
     ann = user_rows(answer_of(book))[0]
     assert ann.tasks > 0
     assert ann.real == 0
@@ -338,7 +338,7 @@ def test_two_liars_are_two_steps() -> None:
         "group-truthful", "fails", 0.5, "", counterexample=Counterexample("", claimed)
     )
     steps = steps_of(finding, scenario)
-    assert steps == [Lie("ann", {"cpu": 1.0}), Lie("bob", tasks=4.0, servers="high-cpu")]
+    assert steps == [LieStep("ann", {"cpu": 1.0}), LieStep("bob", tasks=4.0, servers="high-cpu")]
     book = Workbook(scenario, steps)
     assert book.scenario.users == claimed.users
     assert set(book.lies) == {"ann", "bob"}

@@ -27,15 +27,15 @@ from drfh.web.session.open_file import (
     path_inside,
     scenario_files,
 )
-from drfh.web.session.session import Desk
+from drfh.web.session.session import Session
 from drfh.web.session.share_links import text_of
-from drfh.web.session.steps import AddServer, Lie, RemoveUser, SetServer, SetUser
+from drfh.web.session.steps import AddServer, LieStep, RemoveUser, SetServer, SetUser
 from drfh.web.session.table_rows import Rows, server_rows, user_columns, user_rows
 from drfh.web.session.workbook import Workbook
 from tests.test_layout import imports, room, sources
 
 
-class QuietDesk(Desk):
+class QuietDesk(Session):
     """A desk whose background work waits until it is asked for."""
 
     def __init__(self, book: Workbook, mechanism: str = "") -> None:
@@ -157,7 +157,7 @@ def test_rows_hold_what_is_asked_and_what_is_given() -> None:
     first = user_rows(desk.answer, rows)
     assert [row["name"] for row in first] == ["ann", "bob"]
     desk.do(
-        Lie("ann", {"cpu": "1", "memory": "0.5"}), AddServer("new", {"cpu": "500m", "gpu": "2"})
+        LieStep("ann", {"cpu": "1", "memory": "0.5"}), AddServer("new", {"cpu": "500m", "gpu": "2"})
     )
     second = user_rows(desk.answer, rows)
     assert second[0]["lies"]

@@ -26,7 +26,7 @@ from drfh.web.session.share_links import (
     link_of,
     text_of,
 )
-from drfh.web.session.steps import AddUser, Lie, SetServer, SetUser
+from drfh.web.session.steps import AddUser, LieStep, SetServer, SetUser
 from drfh.web.session.workbook import Workbook
 from tests.support.wrong_types import STRANGE_VALUES, _places
 from tests.web.session.steps import steps, workbooks
@@ -71,7 +71,9 @@ def test_a_shipped_scenario_is_its_name_only() -> None:
 
 
 def test_letters_of_all_kinds_survive() -> None:
-    book = Workbook(SMALL, [AddUser("Zoë 𝄞 '\"\\", {"cpu": 1}), Lie("ann", {"cpu": 2})], title="≠")
+    book = Workbook(
+        SMALL, [AddUser("Zoë 𝄞 '\"\\", {"cpu": 1}), LieStep("ann", {"cpu": 2})], title="≠"
+    )
     again = book_of(link_of(book) or "")
     assert again.title == "≠"
     assert again.scenario == book.scenario
@@ -235,7 +237,7 @@ def test_any_bytes_are_refused(raw: bytes) -> None:
 
 @given(st.data())
 def test_one_wrong_letter_never_gives_another_workbook(data: st.DataObject) -> None:
-    book = Workbook(SMALL, [SetUser("ann", "weight", "2"), Lie("bob", {"cpu": 1})])
+    book = Workbook(SMALL, [SetUser("ann", "weight", "2"), LieStep("bob", {"cpu": 1})])
     link = link_of(book) or ""
     place = data.draw(st.integers(0, len(link) - 1))
     letter = data.draw(st.sampled_from("ABCxyz019-_"))
@@ -254,7 +256,7 @@ def test_wrong_types_in_the_right_places_give_errors_only(data: st.DataObject) -
             SetServer("big", "count", "3"),
             SetUser("ann", "servers", ["big", {"zone": "a"}]),
             AddUser("eve", {"cpu": 1}, servers="big"),
-            Lie("bob", {"cpu": 1}),
+            LieStep("bob", {"cpu": 1}),
         ],
     )
     good.undo()

@@ -29,8 +29,8 @@ from drfh.web.session.steps import (
     STEPS,
     AddServer,
     AddUser,
-    Cell,
-    Lie,
+    CellRef,
+    LieStep,
     RemoveServer,
     RemoveUser,
     SetServer,
@@ -97,9 +97,9 @@ def user(book: Workbook, name: str) -> User:
             "eve joins: cpu 1, gpu 100m, weight 2, 5 tasks, servers small",
         ),
         (RemoveUser("ann"), "ann leaves"),
-        (Lie("ann", {"cpu": 2}), "ann claims cpu 2 instead of cpu 1, memory 2Gi"),
+        (LieStep("ann", {"cpu": 2}), "ann claims cpu 2 instead of cpu 1, memory 2Gi"),
         (
-            Lie("bob", tasks="", servers="all"),
+            LieStep("bob", tasks="", servers="all"),
             "bob claims no end, servers all instead of 10 tasks, servers small or big/3",
         ),
     ],
@@ -235,10 +235,10 @@ REFUSED = [
     (AddUser("eve", {"cpu": 1}, "x"), "weight of eve must be a number > 0"),
     (AddUser("eve", {"cpu": 1}, servers="x"), "servers of eve must name a server or a group"),
     (RemoveUser("eve"), "user must be one of ann, bob, got 'eve'"),
-    (Lie("ann", {"cpu": 0}), "demand of ann must have at least one amount > 0"),
-    (Lie("ann", {"tpu": 1}), "tpu of ann must be a resource that some server has"),
-    (Lie("ann", "cpu"), "demand of ann must map resource names to amounts"),
-    (Lie("eve", {"cpu": 1}), "user must be one of ann, bob, got 'eve'"),
+    (LieStep("ann", {"cpu": 0}), "demand of ann must have at least one amount > 0"),
+    (LieStep("ann", {"tpu": 1}), "tpu of ann must be a resource that some server has"),
+    (LieStep("ann", "cpu"), "demand of ann must map resource names to amounts"),
+    (LieStep("eve", {"cpu": 1}), "user must be one of ann, bob, got 'eve'"),
     (Truth("ann"), "ann must lie first, to tell the truth again"),
 ]  # fmt: skip
 
@@ -257,9 +257,9 @@ def test_a_refused_step_names_its_cell_and_changes_nothing(step: Step, words: st
 
 
 def test_the_cell_of_a_step_is_where_an_error_belongs() -> None:
-    assert SetServer("big", "cpu", "x").cell == Cell("servers", "big", "cpu")
-    assert SetUser("ann", "tasks", "x").cell == Cell("users", "ann", "tasks")
-    assert RemoveUser("ann").cell == Cell("users", "ann", "")
+    assert SetServer("big", "cpu", "x").cell == CellRef("servers", "big", "cpu")
+    assert SetUser("ann", "tasks", "x").cell == CellRef("users", "ann", "tasks")
+    assert RemoveUser("ann").cell == CellRef("users", "ann", "")
     with pytest.raises(InputError, match="cpu of big must have at most 1,000 characters"):
         SetServer("big", "cpu", "9" * 1_001)
 
@@ -322,14 +322,14 @@ def test_endowments_follow_a_user() -> None:
 
 
 def test_a_lie_keeps_the_truth() -> None:
-    book = done(Lie("ann", {"cpu": 2}, tasks="7"), SetUser("ann", "weight", "3"))
+    book = done(LieStep("ann", {"cpu": 2}, tasks="7"), SetUser("ann", "weight", "3"))
     assert user(book, "ann") == User("ann", {"cpu": 2}, weight=3, tasks=7)
     assert book.truths == {"ann": replace(TEAM.users[0], weight=3)}
     assert book.lies == {"ann": {"cpu": 1.0, "memory": 2.0**31}}
     book.do(SetUser("ann", "cpu", "4"))  # what is claimed
     book.do(SetUser("ann", "name", "eve"))
     assert book.lies == {"eve": {"cpu": 1.0, "memory": 2.0**31}}
-    book.do(Lie("eve", servers="big"))
+    book.do(LieStep("eve", servers="big"))
     assert user(book, "eve").demand == {"cpu": 4.0}
     assert book.truths["eve"] == User("eve", {"cpu": 1, "memory": "2Gi"}, weight=3)
     book.do(Truth("eve"))
@@ -338,14 +338,14 @@ def test_a_lie_keeps_the_truth() -> None:
 
 
 def test_a_lie_that_is_true_is_none() -> None:
-    book = done(Lie("ann", {"cpu": 2}), Lie("ann", {"cpu": "1", "memory": "2Gi"}))
+    book = done(LieStep("ann", {"cpu": 2}), LieStep("ann", {"cpu": "1", "memory": "2Gi"}))
     assert book.lies == {}
-    assert Lie("ann").text == "ann claims the truth"
-    assert Lie("ann", SAME, SAME, SAME).to_list() == ["lie", "ann"]
+    assert LieStep("ann").text == "ann claims the truth"
+    assert LieStep("ann", SAME, SAME, SAME).to_list() == ["lie", "ann"]
 
 
 def test_the_truth_follows_servers() -> None:
-    book = done(Lie("bob", servers="all"), SetServer("small", "name", "tiny"))
+    book = done(LieStep("bob", servers="all"), SetServer("small", "name", "tiny"))
     assert book.truths["bob"].servers == ("tiny", "big/3")
     book.do(SetServer("big", "count", "1"))
     assert shown_restriction(book.truths["bob"].servers) == "tiny"
@@ -421,7 +421,7 @@ def test_a_scenario_that_cannot_run_is_refused() -> None:
             Workbook(replace(TEAM, users=(wrong,)))
     with pytest.raises(InputError, match=r"scenario must be a drfh\.Scenario"):
         Workbook("team.yaml")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"step must be a drfh\.web\.steps\.Step"):
+    with pytest.raises(InputError, match=r"step must be a drfh\.web\.session\.steps\.Step"):
         Workbook(TEAM).do("ann leaves")  # type: ignore[arg-type]
 
 

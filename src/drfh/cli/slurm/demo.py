@@ -15,7 +15,7 @@ from drfh.cli.slurm.web import WebOption, WebPortOption, view_at
 from drfh.errors import DrfhError, InputError
 
 if TYPE_CHECKING:
-    from drfh.engines.slurm.demo import Demo, Moment
+    from drfh.engines.slurm.demo import Demo, DemoMoment
 
 __all__ = ["demo"]
 
@@ -91,9 +91,9 @@ def demo(
 
 
 @contextmanager
-def _screen(demo: Demo, as_json: bool) -> Iterator[Callable[[Moment], None]]:
+def _screen(demo: Demo, as_json: bool) -> Iterator[Callable[[DemoMoment], None]]:
     """Yield what shows a look: drawn again and again on a terminal, now and then in a pipe."""
-    from drfh.cli.slurm.render import Lines, print_status, write_status
+    from drfh.cli.slurm.render import StatusLines, print_status, write_status
 
     out = console()
     if demo.live_view:
@@ -113,9 +113,9 @@ def _screen(demo: Demo, as_json: bool) -> Iterator[Callable[[Moment], None]]:
     news: list[str] = []
     with Screen(console=plain, screen=True, auto_refresh=False) as screen:
 
-        def draw(moment: Moment) -> None:
+        def draw(moment: DemoMoment) -> None:
             news.extend(_news(moment))
-            lines = Lines(plain.width)
+            lines = StatusLines(plain.width)
             lines.print(f"drfh slurm demo: {moment.seconds:.0f} of {demo.seconds:.0f} s; "
                         "Ctrl-C ends it")  # fmt: skip
             if demo.live_view:
@@ -136,12 +136,12 @@ def _screen(demo: Demo, as_json: bool) -> Iterator[Callable[[Moment], None]]:
 class _Snapshots:
     """Prints the news, and a few looks."""
 
-    def __init__(self, demo: Demo, print_moment: Callable[[Moment], None]) -> None:
+    def __init__(self, demo: Demo, print_moment: Callable[[DemoMoment], None]) -> None:
         self.every = demo.seconds / _SNAPSHOTS
         self.print_moment = print_moment
         self.printed = 0
 
-    def show(self, moment: Moment) -> None:
+    def show(self, moment: DemoMoment) -> None:
         """Print what is new, and the look if it is time for one."""
         for line in _news(moment):
             typer.echo(line)
@@ -152,7 +152,7 @@ class _Snapshots:
             typer.echo()
 
 
-def _news(moment: Moment) -> list[str]:
+def _news(moment: DemoMoment) -> list[str]:
     return [f"{moment.seconds:4.0f} s  {line}" for line in moment.news]
 
 

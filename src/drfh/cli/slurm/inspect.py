@@ -206,7 +206,7 @@ def _subject(site: OpenSite, split: bool | None) -> Subject | None:
     from drfh.traces.scenario import reduced
 
     live = site.look()
-    wanted = live.view.wanted
+    snapshot = live.view.snapshot
     if not any(job.on for job in live.view.jobs.values()):
         return None
     for line in live.picture.broken:
@@ -214,9 +214,9 @@ def _subject(site: OpenSite, split: bool | None) -> Subject | None:
     when = datetime.fromtimestamp(live.picture.time).isoformat(" ", "seconds")
     # What is released and has not started holds nothing yet.
     tasks = {name: replace(task, on=None) if name in live.view.released else task
-             for name, task in wanted.tasks.items()}  # fmt: skip
-    wanted = replace(wanted, tasks=tasks)
-    trace = trace_of(wanted, f"{site.name}, {when}", options={"user_by": site.site.user_by})
+             for name, task in snapshot.tasks.items()}  # fmt: skip
+    snapshot = replace(snapshot, tasks=tasks)
+    trace = trace_of(snapshot, f"{site.name}, {when}", options={"user_by": site.site.user_by})
     result = reduced(trace, split=split)
     return Subject(result.scenario, trace.source, trace, result.observed, result.notes)
 
@@ -262,7 +262,7 @@ Show = Callable[["tuple[OpenSite, Status] | None", str], None]
 @contextmanager
 def _display(as_json: bool, everyone: bool) -> Iterator[Show]:
     """Yield what shows a look, or the words of why there was none."""
-    from drfh.cli.slurm.render import Lines, print_status, write_status
+    from drfh.cli.slurm.render import StatusLines, print_status, write_status
 
     out = console()
     if as_json or not out.is_terminal:
@@ -296,7 +296,7 @@ def _display(as_json: bool, everyone: bool) -> Iterator[Show]:
             site, found = seen
             most: int | None = _FEW_USERS
             for _ in range(2):  # the second time with as many users as there is room for
-                lines = Lines(plain.width)
+                lines = StatusLines(plain.width)
                 write_status(lines, found, head=site.controller.text, most=most)
                 used = len(plain.render_lines(Group(*lines.kept)))
                 most = None if everyone else _FEW_USERS + max(plain.height - used, 0)

@@ -14,8 +14,8 @@ from drfh.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from drfh.engines.slurm.client import Slurm
-    from drfh.engines.slurm.cluster import Live
-    from drfh.engines.slurm.config import Site
+    from drfh.engines.slurm.cluster import SlurmCluster
+    from drfh.engines.slurm.config import SlurmConfig
 
 __all__ = ["ControllerFacts", "JsonOption", "OpenSite", "PartitionOption", "PolicyOption",
            "UserByOption", "WeightsOption", "controller_facts", "open_site",
@@ -23,7 +23,7 @@ __all__ = ["ControllerFacts", "JsonOption", "OpenSite", "PartitionOption", "Poli
 
 DEFAULT_POLICY = "best-fit-drfh"
 _SHARERS = ("user", "account", "partition")
-_PANEL = "Site (what looks has it from the controller that runs)"
+_PANEL = "SlurmConfig (what looks has it from the controller that runs)"
 
 PolicyOption = Annotated[
     str | None,
@@ -114,7 +114,7 @@ class OpenSite:
 
     Attributes
     ----------
-    slurm, site : Slurm, Site
+    slurm, site : Slurm, SlurmConfig
         Its commands, and how the site wants it.
     policy : str or mapping
         By which it is shared.
@@ -125,7 +125,7 @@ class OpenSite:
     """
 
     slurm: Slurm
-    site: Site
+    site: SlurmConfig
     policy: str | Mapping[str, Any]
     controller: ControllerFacts
     configuration: Mapping[str, str]
@@ -149,7 +149,7 @@ class OpenSite:
             "hold_by": site.hold_by,
         }
 
-    def look(self) -> Live:
+    def look(self) -> SlurmCluster:
         """Look at it once."""
         from drfh.engines.slurm.cluster import observe
 
@@ -173,14 +173,14 @@ def open_site(
     policy, weights, user_by, partitions
         As on the command line: a name, a file, ``user`` and so on, names.
     hold_by
-        Who puts new jobs under the hold, as :class:`~drfh.engines.slurm.config.Site` has it.
+        Who puts new jobs under the hold, as :class:`~drfh.engines.slurm.config.SlurmConfig` has it.
     afresh
         As the options say, whatever another controller does or did.
     environment
         Of Slurm's commands; by default that of this process.
     """
     from drfh.engines.slurm.client import Slurm
-    from drfh.engines.slurm.config import read_weights, site_of
+    from drfh.engines.slurm.config import config_of, read_weights
     from drfh.policies import find_policy
 
     # What is wrong with the words of the user comes before what is wrong with the cluster.
@@ -194,7 +194,7 @@ def open_site(
     configuration = slurm.configuration()
     controller = controller_facts(configuration)
     known = _Told({} if afresh else controller.facts)
-    site = site_of(
+    site = config_of(
         configuration,
         user_by=user_by or known.one_of("user_by", _SHARERS, "user"),
         weights=known.weights() if own is None else own,

@@ -14,12 +14,12 @@ from drfh.model.resources import format_quantity, some
 
 if TYPE_CHECKING:
     from drfh.engines.journal.reader import Journal
-    from drfh.engines.journal.replay import Recorded, Replayed
+    from drfh.engines.journal.replay import RecordedWorkload, Replayed
     from drfh.engines.slurm.explain import JobWhy
     from drfh.engines.slurm.status import NodeStatus, Status, UserStatus
 
 __all__ = [
-    "Lines",
+    "StatusLines",
     "glyph",
     "print_nodes",
     "print_replay",
@@ -196,7 +196,7 @@ _WIDEST = 120  # a wider map is not easier to read
 _MOST_BROKEN = 3
 
 
-class Lines:
+class StatusLines:
     """Keeps what would be printed, for a display that is drawn again and again."""
 
     def __init__(self, width: int) -> None:
@@ -229,7 +229,7 @@ def print_status(status: Status, *, head: str = "", everyone: bool = False) -> N
 
 
 def write_status(out: Any, status: Status, *, head: str = "", most: int | None = None) -> None:
-    """Write the state of a cluster to a console, or to :class:`Lines`.
+    """Write the state of a cluster to a console, or to :class:`StatusLines`.
 
     Parameters
     ----------
@@ -382,7 +382,7 @@ _MOST_REPLAYED_USERS = 12
 def print_replay(
     journal: Journal,
     replayed: Replayed,
-    recorded: Recorded,
+    recorded: RecordedWorkload,
     table: Mapping[str, Any],
     *,
     everyone: bool = False,

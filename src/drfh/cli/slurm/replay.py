@@ -11,7 +11,7 @@ from drfh.cli.render.console import print_json
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
-    from drfh.simulation.parallel import Run
+    from drfh.simulation.parallel import SimulationRun
 
 __all__ = ["replay"]
 
@@ -121,13 +121,13 @@ def replay(
         raise typer.Exit(_NOT_THE_SAME)
 
 
-def _runs(recorded: str, seed: int, given: list[str]) -> list[Run]:
+def _runs(recorded: str, seed: int, given: list[str]) -> list[SimulationRun]:
     """Return the runs: the policy of the journal first, then those that are asked for, once."""
     from drfh.policies import Policy
-    from drfh.simulation.parallel import Run
+    from drfh.simulation.parallel import SimulationRun
 
     words = [word.strip() for listed in given for word in listed.split(",")]
     if not all(words):
         raise InputError("--policy", "must name at least one policy", ",".join(given))
     names = dict.fromkeys(Policy.parse(word).name for word in (recorded, *words))
-    return [Run(name, name, seed) for name in names]
+    return [SimulationRun(name, name, seed) for name in names]

@@ -28,9 +28,9 @@ from drfh.cli.slurm.web import WebHostOption, WebOption, WebPortOption, follow, 
 from drfh.errors import DrfhError, InputError
 
 if TYPE_CHECKING:
-    from drfh.engines.slurm.config import Site
+    from drfh.engines.slurm.config import SlurmConfig
     from drfh.engines.slurm.controller import Controller, Cycle
-    from drfh.engines.snapshot import Wanted
+    from drfh.engines.snapshot import ClusterSnapshot
     from drfh.scheduler import Placed
 
 __all__ = ["install", "record", "release_all", "run"]
@@ -98,7 +98,7 @@ def run(
     it knows comes from Slurm: stop it or kill it at any moment, and start it again.
     """
     from drfh import __version__
-    from drfh.engines.cache import Mirror
+    from drfh.engines.cache import SchedulerCache
     from drfh.engines.lock import ControllerLock
     from drfh.engines.metrics import Metrics, serve
     from drfh.engines.slurm.config import lock_path
@@ -122,19 +122,19 @@ def run(
         held = ControllerLock(lock or lock_path(configuration))
         stack.enter_context(held.acquire(opened.facts, say=say))
         slurm.keep_open = (held.fd,)
-        mirror = Mirror(opened.policy)
+        cache = SchedulerCache(opened.policy)
         gauges = None
         if metrics_port is not None:
-            gauges = Gauges(Metrics(), __version__, mirror.policy.name)
+            gauges = Gauges(Metrics(), __version__, cache.policy.name)
             slurm.told = gauges.command
             server = stack.enter_context(serve(gauges.metrics, metrics_port))
             say(f"metrics: {server.url}")
-        controller = Controller(slurm, site, mirror, patience=patience, batch=batch)
+        controller = Controller(slurm, site, cache, patience=patience, batch=batch)
         if record_to is not None:
-            header = {"policy": mirror.policy.name, "started": time.time(), **_shared(site)}
+            header = {"policy": cache.policy.name, "started": time.time(), **_shared(site)}
             controller.noted = stack.enter_context(_Journal(record_to, header, say, batch)).note
         reload = _reload(controller, weights, say)
-        how = f"{mirror.policy.name} places jobs by {site.user_by}, in {_where(site)}"
+        how = f"{cache.policy.name} places jobs by {site.user_by}, in {_where(site)}"
         follower = None
         if place is not None:
             follower = follow(stack, opened.name, how, place, say, interval)
@@ -254,7 +254,7 @@ def release_all(
     from drfh.engines.lock import ControllerLock
     from drfh.engines.slurm import service
     from drfh.engines.slurm.client import Slurm
-    from drfh.engines.slurm.config import lock_path, site_of
+    from drfh.engines.slurm.config import config_of, lock_path
 
     slurm = Slurm()
     configuration = slurm.configuration()
@@ -268,7 +268,7 @@ def release_all(
     held = ControllerLock(path)
     with held.acquire({"release_all": True, "hold_by": holder}):
         slurm.keep_open = (held.fd,)
-        names, failed = service.release_all(slurm, site_of(configuration, hold_by=holder))
+        names, failed = service.release_all(slurm, config_of(configuration, hold_by=holder))
     if as_json:
         print_json({"released": names, "failed": failed, "still_holds": plugin})
     else:
@@ -310,11 +310,11 @@ class _Journal:
     def __exit__(self, *_: object) -> None:
         self.writer.close()
 
-    def note(self, now: float, wanted: Wanted, placed: list[Placed]) -> None:
+    def note(self, now: float, snapshot: ClusterSnapshot, placed: list[Placed]) -> None:
         """Write a look."""
         try:
             self.writer.look(
-                now - self.started, wanted, placed if self.controls else None, self.limit
+                now - self.started, snapshot, placed if self.controls else None, self.limit
             )
         except (OSError, DrfhError) as error:
             if not self.complained:
@@ -322,11 +322,11 @@ class _Journal:
                 self.say(f"the event log has a gap from here: {error}")
 
 
-def _shared(site: Site) -> dict[str, Any]:
+def _shared(site: SlurmConfig) -> dict[str, Any]:
     return {"user_by": site.user_by, "partitions": list(site.partitions)}
 
 
-def _where(site: Site) -> str:
+def _where(site: SlurmConfig) -> str:
     if not site.partitions:
         return "all partitions"
     return f"partition {', '.join(site.partitions)}"
@@ -393,7 +393,7 @@ def _seen(say: Callable[[str], None], *, as_json: bool) -> Callable[[Cycle], Non
         elif done.placed:
             users = Counter(one.user for one in done.placed)
             shown = ", ".join(f"{user} {number}" for user, number in sorted(users.items()))
-            tasks = done.view.wanted.tasks.values()
+            tasks = done.view.snapshot.tasks.values()
             waiting = sum(task.on is None and not task.aside for task in tasks) - len(done.placed)
             say(f"placed {len(done.placed)} ({shown}); {waiting} wait")
 

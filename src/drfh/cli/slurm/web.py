@@ -15,8 +15,8 @@ from drfh.errors import DrfhError, InputError
 if TYPE_CHECKING:
     from drfh.cli.slurm.options import OpenSite
     from drfh.engines.slurm.controller import Controller, Cycle
-    from drfh.web.live.publisher import Follower
-    from drfh.web.live.store import Feed
+    from drfh.web.live.publisher import Publisher
+    from drfh.web.live.store import LiveStore
 
 __all__ = [
     "Place",
@@ -98,7 +98,7 @@ def open_view(
     place: Place,
     say: Callable[[str], None],
     pause: float,
-) -> Feed:
+) -> LiveStore:
     """Serve a live view until the stack is closed, and say where it is.
 
     Parameters
@@ -115,9 +115,9 @@ def open_view(
         Seconds between two looks.
     """
     from drfh.web.live.site import live_site
-    from drfh.web.live.store import Feed
+    from drfh.web.live.store import LiveStore
 
-    feed = Feed(title, how, late=max(_LATE, _MISSED * pause))
+    feed = LiveStore(title, how, late=max(_LATE, _MISSED * pause))
     site = stack.enter_context(live_site(feed, place.port, place.host))
     say(f"live view: {site.address.url}")
     if site.address.token:
@@ -132,7 +132,7 @@ def follow(
     place: Place,
     say: Callable[[str], None],
     pause: float,
-) -> Follower | None:
+) -> Publisher | None:
     """Serve a live view of a controller, and return what is to be told of its rounds.
 
     None if there can be no view, such as on a port that is taken: that is said, and must not keep
@@ -143,7 +143,7 @@ def follow(
     stack, title, how, place, say, pause
         As of :func:`open_view`.
     """
-    from drfh.web.live.publisher import Follower
+    from drfh.web.live.publisher import Publisher
 
     try:
         feed = open_view(stack, title, how, place, say, pause)
@@ -151,11 +151,11 @@ def follow(
         kind = "" if isinstance(error, DrfhError) else f"{type(error).__name__}: "
         say(f"there is no live view ({kind}{error})")
         return None
-    return stack.enter_context(Follower(feed, say))
+    return stack.enter_context(Publisher(feed, say))
 
 
 def told_to(
-    follower: Follower | None,
+    follower: Publisher | None,
     controller: Controller,
     seen: Callable[[Cycle], None],
     say: Callable[[str], None],
@@ -209,15 +209,15 @@ def watch_in_browser(
     """
     site = look()
     first = site.look()  # must succeed; later slurmctld may be away for a while
-    how = f"{first.mirror.policy.name}, by {site.site.user_by}; a view that only looks"
+    how = f"{first.cache.policy.name}, by {site.site.user_by}; a view that only looks"
     try:
         with ExitStack() as stack:
             feed = open_view(stack, site.name, how, place, say, seconds)
-            feed.look(first)
+            feed.observe(first)
             while True:
                 time.sleep(seconds)
                 try:
-                    feed.look(look().look())
+                    feed.observe(look().look())
                 except DrfhError as error:
                     feed.trouble(str(error))
     except KeyboardInterrupt:  # the way to end it, not a failure

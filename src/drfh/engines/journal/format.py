@@ -11,7 +11,7 @@ from drfh.engines.diff import is_number
 from drfh.errors import InputError
 from drfh.files.atomic import LARGEST_FILE
 
-__all__ = ["FORMAT", "LONGEST_LINE", "TICK", "Header", "on_grid", "parsed", "read_header"]
+__all__ = ["FORMAT", "LONGEST_LINE", "TICK", "JournalHeader", "on_grid", "parsed", "read_header"]
 
 #: What the first line of a journal begins with.
 FORMAT = "journal 1"
@@ -33,7 +33,7 @@ def on_grid(seconds: float) -> float:
 
 
 @dataclass(frozen=True)
-class Header:
+class JournalHeader:
     """What a journal says of itself.
 
     Attributes
@@ -61,7 +61,7 @@ class Header:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_header(record: Mapping[str, Any]) -> Header:
+def read_header(record: Mapping[str, Any]) -> JournalHeader:
     """Read a header.
 
     Examples
@@ -85,7 +85,7 @@ def read_header(record: Mapping[str, Any]) -> Header:
     started = facts.pop("started", None)
     if not is_number(started):
         raise InputError("started", "must be a number of seconds since 1970", started)
-    return Header(**values, started=float(started), facts=facts)
+    return JournalHeader(**values, started=float(started), facts=facts)
 
 
 def parsed(data: bytes, name: str) -> dict[str, Any]:

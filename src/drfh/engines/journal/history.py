@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from drfh.engines.journal.reader import Journal, Step
-from drfh.engines.snapshot import Wanted, WantedServer, WantedTask
+from drfh.engines.journal.reader import Journal, JournalStep
+from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
 
-__all__ = ["SHIFT", "By", "Counts", "History", "Life", "Run", "follow"]
+__all__ = ["SHIFT", "By", "Counts", "TaskHistory", "TaskLife", "TaskRun", "follow"]
 
 #: Time of a workload = time of its journal + this. What runs at the first look arrives at 0, on
 #: the empty cluster, and so has its server before anybody else can ask for it.
@@ -21,7 +21,7 @@ By: TypeAlias = Literal["drfh", "engine", "others", "before"]
 
 
 @dataclass(slots=True)
-class Run:
+class TaskRun:
     """A task on a server, from `start` to `end` (None: still at the end of the journal)."""
 
     server: str
@@ -41,18 +41,18 @@ class Run:
 
 
 @dataclass(slots=True)
-class Life:
+class TaskLife:
     """One task.
 
     Attributes
     ----------
     name : str
         Its name; with a number if an earlier task had the same.
-    task : WantedTask
+    task : TaskSnapshot
         The last that was known of it.
     arrival : float or None
         When it was first seen to wait for nothing but room.
-    runs : list of Run
+    runs : list of TaskRun
         In order.
     gone : float or None
         When it was gone.
@@ -61,19 +61,19 @@ class Life:
     """
 
     name: str
-    task: WantedTask
+    task: TaskSnapshot
     arrival: float | None = None
-    runs: list[Run] = field(default_factory=list)
+    runs: list[TaskRun] = field(default_factory=list)
     gone: float | None = None
     held: bool = False
 
     @property
-    def running(self) -> Run | None:
+    def running(self) -> TaskRun | None:
         """The run that goes on."""
         return self.runs[-1] if self.runs and self.runs[-1].end is None else None
 
     @property
-    def last(self) -> Run | None:
+    def last(self) -> TaskRun | None:
         """The run that ended or goes on; None if it waits."""
         return self.running if self.gone is None or not self.runs else self.runs[-1]
 
@@ -96,7 +96,7 @@ class Life:
         return (self.runs[0].start if self.arrival is None else self.arrival) + SHIFT
 
     @property
-    def first(self) -> Run | None:
+    def first(self) -> TaskRun | None:
         """The first run since it arrived."""
         runs = self.runs[-1:] if self.bound else self.runs
         return next((run for run in runs if run.starts >= self.arrives), None)
@@ -114,12 +114,12 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class History:
+class TaskHistory:
     """All tasks and servers of a journal, over time.
 
     Attributes
     ----------
-    lives : list of Life
+    lives : list of TaskLife
         In order of appearance.
     servers : list
         (time, servers) whenever they changed.
@@ -131,14 +131,14 @@ class History:
         What a simulation does not know.
     """
 
-    lives: list[Life]
-    servers: list[tuple[float, Mapping[str, WantedServer]]]
+    lives: list[TaskLife]
+    servers: list[tuple[float, Mapping[str, NodeSnapshot]]]
     weights: Mapping[str, float]
     resources: tuple[str, ...]
     counts: Counts
 
 
-def follow(journal: Journal) -> History:
+def follow(journal: Journal) -> TaskHistory:
     """Go through a journal, and note what became of every task.
 
     Examples
@@ -146,57 +146,60 @@ def follow(journal: Journal) -> History:
     >>> from tempfile import TemporaryDirectory
     >>> from drfh.engines.journal.reader import JournalWriter, read_journal
     >>> from drfh.scheduler import Placed
-    >>> rooms = {"n0": WantedServer({"cpu": 4.0}, {"cpu": 4.0})}
-    >>> task = WantedTask("ann", {"cpu": 2.0}, (8, 0))
+    >>> rooms = {"n0": NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})}
+    >>> task = TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))
     >>> with TemporaryDirectory() as folder:
     ...     with JournalWriter(f"{folder}/log", {"policy": "fifo", "started": 0}) as writer:
-    ...         times = [writer.look(0, Wanted(rooms, {"8": task}), [Placed("8", "ann", "n0")]),
-    ...                  writer.look(9, Wanted(rooms, {}), [])]
+    ...         first = ClusterSnapshot(rooms, {"8": task})
+    ...         times = [writer.look(0, first, [Placed("8", "ann", "n0")]),
+    ...                  writer.look(9, ClusterSnapshot(rooms, {}), [])]
     ...     follow(read_journal(f"{folder}/log")).lives[0].runs
-    [Run(server='n0', start=0.0, by='drfh', end=9.0)]
+    [TaskRun(server='n0', start=0.0, by='drfh', end=9.0)]
     """
     notes = _Notes()
     for step in journal.steps():
         notes.take(step)
-    return History(notes.lives, notes.servers, notes.weights, tuple(notes.resources), notes.counts)
+    return TaskHistory(
+        notes.lives, notes.servers, notes.weights, tuple(notes.resources), notes.counts
+    )
 
 
 class _Notes:
     """What is known so far."""
 
     def __init__(self) -> None:
-        self.lives: list[Life] = []
-        self.servers: list[tuple[float, Mapping[str, WantedServer]]] = []
+        self.lives: list[TaskLife] = []
+        self.servers: list[tuple[float, Mapping[str, NodeSnapshot]]] = []
         self.weights: dict[str, float] = {}
         self.resources: dict[str, None] = {}
         self.counts = Counts()
-        self._here: dict[str, Life] = {}  # the tasks that are not gone
+        self._here: dict[str, TaskLife] = {}  # the tasks that are not gone
         self._seen: dict[str, int] = {}  # how many tasks have had a name
         self._placed: dict[str, str] = {}  # at the look before
-        self._before = Wanted({}, {})
+        self._before = ClusterSnapshot({}, {})
 
-    def take(self, step: Step) -> None:
+    def take(self, step: JournalStep) -> None:
         """Take note of a look."""
-        look, wanted = step.look, step.look.wanted
+        look, snapshot = step.look, step.look.snapshot
         first = not self.servers
         if first:
-            self.resources.update(dict.fromkeys(wanted.resources))
-        if first or wanted.servers is not self._before.servers:
-            self.servers.append((look.t, wanted.servers))
-            for server in wanted.servers.values():
+            self.resources.update(dict.fromkeys(snapshot.resources))
+        if first or snapshot.servers is not self._before.servers:
+            self.servers.append((look.t, snapshot.servers))
+            for server in snapshot.servers.values():
                 self.resources.update(dict.fromkeys(server.size))
         start: By = "others" if step.header.controls else "engine"
         for name in dict.fromkeys((*self._placed, *step.changed)):
-            self._take_task(name, wanted.tasks.get(name), look.t, "before" if first else start)
-        self._take_weights(wanted)
+            self._take_task(name, snapshot.tasks.get(name), look.t, "before" if first else start)
+        self._take_weights(snapshot)
         self.counts.limited += look.limit is not None and len(look.placed or ()) >= look.limit
         # A brain that only watches may say what it would do, but nobody does it.
         self._placed = dict(look.placed or ()) if step.header.controls else {}
         for name, place in self._placed.items():
-            self._here[name].runs.append(Run(place, look.t, "drfh"))
-        self._before = wanted
+            self._here[name].runs.append(TaskRun(place, look.t, "drfh"))
+        self._before = snapshot
 
-    def _take_task(self, name: str, task: WantedTask | None, time: float, start: By) -> None:
+    def _take_task(self, name: str, task: TaskSnapshot | None, time: float, start: By) -> None:
         life = self._here.get(name)
         if life is None:
             if task is None:
@@ -222,23 +225,23 @@ class _Notes:
         life.held |= bool(task.aside)
         self.resources.update(dict.fromkeys(task.demand))
         if task.on is not None and life.running is None:
-            life.runs.append(Run(task.on, time, start))
+            life.runs.append(TaskRun(task.on, time, start))
         elif task.on is None and not task.aside and life.arrival is None:
             life.arrival = time
 
-    def _new(self, name: str, task: WantedTask) -> Life:
+    def _new(self, name: str, task: TaskSnapshot) -> TaskLife:
         number = self._seen[name] = self._seen.get(name, 0) + 1
-        life = Life(name if number == 1 else f"{name} ({number})", task)
+        life = TaskLife(name if number == 1 else f"{name} ({number})", task)
         self.lives.append(life)
         self._here[name] = life
         return life
 
-    def _take_weights(self, wanted: Wanted) -> None:
+    def _take_weights(self, snapshot: ClusterSnapshot) -> None:
         before = self._before
-        if wanted.weights is before.weights or wanted.weights == before.weights:
+        if snapshot.weights is before.weights or snapshot.weights == before.weights:
             return
         users = set(before.users)
-        for user in {*before.weights, *wanted.weights}:
-            changed = before.weight(user) != wanted.weight(user)
+        for user in {*before.weights, *snapshot.weights}:
+            changed = before.weight(user) != snapshot.weight(user)
             self.counts.weights += changed and user in users
-            self.weights[user] = wanted.weight(user)
+            self.weights[user] = snapshot.weight(user)

@@ -26,25 +26,39 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
-from drfh.engines.diff import KEYS, Picture, is_number
-from drfh.engines.journal.format import LONGEST_LINE, TICK, Header, on_grid, parsed, read_header
+from drfh.engines.diff import KEYS, SnapshotBuilder, is_number
+from drfh.engines.journal.format import (
+    LONGEST_LINE,
+    TICK,
+    JournalHeader,
+    on_grid,
+    parsed,
+    read_header,
+)
 from drfh.engines.journal.writer import JournalWriter
-from drfh.engines.snapshot import Wanted
+from drfh.engines.snapshot import ClusterSnapshot
 from drfh.errors import InputError, UnknownNameError
 from drfh.files.atomic import shown_path
 
-__all__ = ["Header", "Journal", "JournalWriter", "Look", "Step", "read_journal"]
+__all__ = [
+    "Journal",
+    "JournalEntry",
+    "JournalHeader",
+    "JournalStep",
+    "JournalWriter",
+    "read_journal",
+]
 
 _GZIP = b"\x1f\x8b"
 _LOOK_KEYS = ("t", *KEYS, "placed", "limit")
 
 
-class Look(NamedTuple):
+class JournalEntry(NamedTuple):
     """One look at the cluster, and what the brain then placed."""
 
     t: float
     """Seconds since the journal began, all restarts included."""
-    wanted: Wanted
+    snapshot: ClusterSnapshot
     """The cluster as it was."""
     placed: tuple[tuple[str, str], ...] | None
     """(task, server) in order; None if the brain was not asked."""
@@ -52,16 +66,16 @@ class Look(NamedTuple):
     """At most so many were to be placed."""
 
 
-class Step(NamedTuple):
+class JournalStep(NamedTuple):
     """A look with what a reader of the whole journal wants to know of it."""
 
     line: int
     """Number of the line."""
-    header: Header
+    header: JournalHeader
     """The header that it is under."""
     first: bool
     """Whether it is the first one there."""
-    look: Look
+    look: JournalEntry
     """The look."""
     changed: tuple[str, ...]
     """Tasks that came, changed or went since the look before."""
@@ -75,7 +89,7 @@ class Journal:
     ----------
     path : str
         The file.
-    headers : tuple of Header
+    headers : tuple of JournalHeader
         One, and one more for each restart.
     looks : int
         How many there are.
@@ -86,17 +100,17 @@ class Journal:
     """
 
     path: str
-    headers: tuple[Header, ...]
+    headers: tuple[JournalHeader, ...]
     looks: int
     horizon: float
     remarks: tuple[str, ...] = ()
 
-    def __iter__(self) -> Iterator[Look]:
+    def __iter__(self) -> Iterator[JournalEntry]:
         return (step.look for step in self.steps())
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[JournalStep]:
         """Iterate over the looks, with their lines, headers and changed tasks."""
-        reader = _Reader(self.path)
+        reader = _JournalReader(self.path)
         for count, step in enumerate(reader.steps(), start=1):
             yield step
             if count == self.looks:  # a live journal may have grown meanwhile
@@ -117,7 +131,7 @@ def read_journal(path: str | os.PathLike[str]) -> Journal:
     Traceback (most recent call last):
     drfh.errors.InputError: no-such-log: the journal must be readable (No such file or directory)
     """
-    reader = _Reader(os.fspath(path))
+    reader = _JournalReader(os.fspath(path))
     looks, horizon = 0, 0.0
     for step in reader.steps():
         looks, horizon = looks + 1, step.look.t
@@ -126,16 +140,16 @@ def read_journal(path: str | os.PathLike[str]) -> Journal:
     return Journal(reader.path, tuple(reader.headers), looks, horizon, tuple(reader.remarks))
 
 
-class _Reader:
+class _JournalReader:
     """Goes through a file once."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.headers: list[Header] = []
+        self.headers: list[JournalHeader] = []
         self.remarks: list[str] = []
 
-    def steps(self) -> Iterator[Step]:
-        picture, first, known = Picture(), True, frozenset[str]()
+    def steps(self) -> Iterator[JournalStep]:
+        picture, first, known = SnapshotBuilder(), True, frozenset[str]()
         offset, last = 0.0, -math.inf
         for number, data in self._lines():
             place = f"{shown_path(self.path)}, line {number}"
@@ -146,7 +160,7 @@ class _Reader:
                     offset = on_grid(self.headers[-1].started - self.headers[0].started)
                     offset = max(offset, 0.0)
                     known = frozenset(picture.tasks)
-                    picture, first = Picture(), True
+                    picture, first = SnapshotBuilder(), True
                     continue
                 for key in record:
                     if key not in _LOOK_KEYS:
@@ -159,11 +173,17 @@ class _Reader:
                     raise InputError("t", "must be later than at the line before", time)
                 last = offset + time
                 changed = picture.apply(record)
-                wanted = picture.wanted()
+                snapshot = picture.snapshot()
                 if first:  # after a restart everything is told again
                     changed = tuple(dict.fromkeys((*sorted(known - {*changed}), *changed)))
-                placed, limit = _read_placed(record, wanted)
-            yield Step(number, self.headers[-1], first, Look(last, wanted, placed, limit), changed)
+                placed, limit = _read_placed(record, snapshot)
+            yield JournalStep(
+                number,
+                self.headers[-1],
+                first,
+                JournalEntry(last, snapshot, placed, limit),
+                changed,
+            )
             first = False
 
     @staticmethod
@@ -226,7 +246,7 @@ def _placed_at(place: str) -> Iterator[None]:
 
 
 def _read_placed(
-    record: Mapping[str, Any], wanted: Wanted
+    record: Mapping[str, Any], snapshot: ClusterSnapshot
 ) -> tuple[tuple[tuple[str, str], ...] | None, int | None]:
     rows, limit = record.get("placed"), record.get("limit")
     if rows is None:
@@ -242,9 +262,9 @@ def _read_placed(
         if not isinstance(row, list) or len(row) != 2 or not all(isinstance(n, str) for n in row):
             raise InputError(f"placed[{position}]", "must be [task, server]", row)
         task, server = row
-        if task not in wanted.tasks:
+        if task not in snapshot.tasks:
             raise InputError(f"placed[{position}]", "must name a task that is there", task)
-        if server not in wanted.servers:
+        if server not in snapshot.servers:
             raise InputError(f"placed[{position}]", "must name a server that is there", server)
         placed.append((task, server))
     return tuple(placed), limit

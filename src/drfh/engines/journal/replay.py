@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from drfh.engines.cache import Mirror
+from drfh.engines.cache import SchedulerCache
 from drfh.engines.journal.reader import Journal
 from drfh.engines.journal.whatif import OBSERVED, WhatIf, comparison, horizon_of, what_if
-from drfh.engines.journal.workload import Recorded, workload_of
+from drfh.engines.journal.workload import RecordedWorkload, workload_of
 from drfh.errors import InputError
 from drfh.files.atomic import shown_path
 from drfh.model.resources import some
@@ -22,8 +22,8 @@ from drfh.policies import Policy
 
 __all__ = [
     "OBSERVED",
-    "Difference",
-    "Recorded",
+    "RecordedWorkload",
+    "ReplayDifference",
     "Replayed",
     "WhatIf",
     "comparison",
@@ -35,7 +35,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Difference:
+class ReplayDifference:
     """Where a replay first went another way.
 
     Attributes
@@ -77,7 +77,7 @@ class Replayed:
         the same position of the same look.
     starts : int
         How often a brain started afresh.
-    difference : Difference or None
+    difference : ReplayDifference or None
         The first one.
     """
 
@@ -89,7 +89,7 @@ class Replayed:
     replayed: int
     matching: int
     starts: int
-    difference: Difference | None = None
+    difference: ReplayDifference | None = None
 
     @property
     def same(self) -> bool:
@@ -151,31 +151,33 @@ def replay_same(
     --------
     >>> from tempfile import TemporaryDirectory
     >>> from drfh.engines.journal.reader import JournalWriter, read_journal
-    >>> from drfh.engines.snapshot import Wanted, WantedServer, WantedTask
-    >>> rooms = {name: WantedServer({"cpu": 4.0}, {"cpu": 4.0}) for name in ("n0", "n1")}
-    >>> wanted = Wanted(rooms, {"8": WantedTask("ann", {"cpu": 2.0}, (8, 0))})
-    >>> mirror = Mirror("best-fit-drfh")
-    >>> mirror.follow(wanted)
+    >>> from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
+    >>> rooms = {name: NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0}) for name in ("n0", "n1")}
+    >>> snapshot = ClusterSnapshot(rooms, {"8": TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))})
+    >>> cache = SchedulerCache("best-fit-drfh")
+    >>> cache.follow(snapshot)
     >>> with TemporaryDirectory() as folder:
     ...     header = {"policy": "best-fit-drfh", "started": 0}
     ...     with JournalWriter(f"{folder}/log", header) as writer:
-    ...         time = writer.look(0, wanted, mirror.place())
+    ...         time = writer.look(0, snapshot, cache.place())
     ...     print(replay_same(read_journal(f"{folder}/log")))
     reproduced: all 1 placement of best-fit-drfh, at 1 look
     """
-    mirror: Mirror | None = None
+    cache: SchedulerCache | None = None
     policies: dict[str, None] = {}
     looks = asked = recorded = replayed = matching = starts = 0
     controls, difference = False, None
     for step in journal.steps():
         header, look = step.header, step.look
         try:
-            if mirror is None or step.first:
-                starts += 0 if mirror is None else mirror.starts
-                mirror = Mirror(header.policy if policy is None else policy, seed=header.seed)
-                policies[mirror.policy.name] = None
-            mirror.follow(look.wanted)
-            placed = None if look.placed is None else mirror.place(look.limit)
+            if cache is None or step.first:
+                starts += 0 if cache is None else cache.starts
+                cache = SchedulerCache(
+                    header.policy if policy is None else policy, seed=header.seed
+                )
+                policies[cache.policy.name] = None
+            cache.follow(look.snapshot)
+            placed = None if look.placed is None else cache.place(look.limit)
         except InputError as error:
             error.place = error.place or f"{shown_path(journal.path)}, line {step.line}"
             raise
@@ -189,13 +191,13 @@ def replay_same(
         matching += sum(same)
         if difference is None and (not all(same) or len(now) != len(look.placed)):
             at = same.index(False) if False in same else len(same)
-            difference = Difference(
+            difference = ReplayDifference(
                 look.t,
                 step.line,
                 look.placed[at] if at < len(look.placed) else None,
                 now[at] if at < len(now) else None,
             )
-    starts += 0 if mirror is None else mirror.starts
+    starts += 0 if cache is None else cache.starts
     return Replayed(
         tuple(policies), controls, looks, asked, recorded, replayed, matching, starts, difference
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from drfh.engines.journal.history import SHIFT
 from drfh.engines.journal.reader import Journal
-from drfh.engines.journal.workload import Recorded, workload_of
+from drfh.engines.journal.workload import RecordedWorkload, workload_of
 from drfh.policies import Policy, find_policy
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class WhatIf:
 
     Attributes
     ----------
-    recorded : Recorded
+    recorded : RecordedWorkload
         The workload.
     names : tuple of str
         Of the policies.
@@ -38,7 +38,7 @@ class WhatIf:
         The comparison; see :func:`comparison`.
     """
 
-    recorded: Recorded
+    recorded: RecordedWorkload
     names: tuple[str, ...]
     results: tuple[Result, ...]
     table: Mapping[str, Any]
@@ -70,15 +70,16 @@ def what_if(
     --------
     >>> from tempfile import TemporaryDirectory
     >>> from drfh.engines.journal.reader import JournalWriter, read_journal
-    >>> from drfh.engines.snapshot import Wanted, WantedServer, WantedTask
+    >>> from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
     >>> from drfh.scheduler import Placed
-    >>> rooms = {"n0": WantedServer({"cpu": 4.0}, {"cpu": 4.0})}
-    >>> task = WantedTask("ann", {"cpu": 2.0}, (8, 0))
+    >>> rooms = {"n0": NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})}
+    >>> task = TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))
     >>> with TemporaryDirectory() as folder:
     ...     header = {"policy": "best-fit-drfh", "started": 0}
     ...     with JournalWriter(f"{folder}/log", header) as writer:
-    ...         times = [writer.look(0, Wanted(rooms, {"8": task}), [Placed("8", "ann", "n0")]),
-    ...                  writer.look(9, Wanted(rooms, {}), [])]
+    ...         first = ClusterSnapshot(rooms, {"8": task})
+    ...         times = [writer.look(0, first, [Placed("8", "ann", "n0")]),
+    ...                  writer.look(9, ClusterSnapshot(rooms, {}), [])]
     ...     found = what_if(read_journal(f"{folder}/log"), ["best-fit-drfh", "slots:1"])
     >>> [(row["run"], row["mean_turnaround"], row["as_recorded"]) for row in found.table["runs"]]
     [('observed', 9.0, 1), ('best-fit-drfh', 9.0, 1), ('slots:1', 9.0, 1)]
@@ -105,13 +106,13 @@ def what_if(
     return WhatIf(recorded, names, tuple(results), comparison(recorded, names, results))
 
 
-def horizon_of(recorded: Recorded, *, drain: bool | None = None) -> float | None:
+def horizon_of(recorded: RecordedWorkload, *, drain: bool | None = None) -> float | None:
     """Return until when to simulate: None to go on until nothing more happens."""
     return None if (recorded.finished if drain is None else drain) else recorded.horizon
 
 
 def comparison(
-    recorded: Recorded, names: Sequence[str], results: Sequence[Result]
+    recorded: RecordedWorkload, names: Sequence[str], results: Sequence[Result]
 ) -> dict[str, Any]:
     """Compare simulations of a recorded workload with what was observed, as plain data.
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from drfh.engines.cache import NOWHERE
 from drfh.engines.journal.format import on_grid
-from drfh.engines.journal.history import SHIFT, History, Life, follow
+from drfh.engines.journal.history import SHIFT, TaskHistory, TaskLife, follow
 from drfh.engines.journal.reader import Journal
-from drfh.engines.snapshot import WantedServer
+from drfh.engines.snapshot import NodeSnapshot
 from drfh.errors import InputError
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, Job, RemoveServers, ResizeServer, ServerEvent, Workload
@@ -22,15 +22,22 @@ from drfh.model.users import Restriction, User
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Recorded", "integrals", "placements", "rooms_over_time", "working", "workload_of"]
+__all__ = [
+    "RecordedWorkload",
+    "integrals",
+    "placements",
+    "rooms_over_time",
+    "working",
+    "workload_of",
+]
 
 
-def working(server: WantedServer | None) -> dict[str, float]:
+def working(server: NodeSnapshot | None) -> dict[str, float]:
     """Return what counts of a server: nothing if it is down or not there.
 
     Examples
     --------
-    >>> working(WantedServer({"cpu": 4.0, "gpu": 1.0}, {"cpu": 2.0, "gpu": 0.0}, "closing"))
+    >>> working(NodeSnapshot({"cpu": 4.0, "gpu": 1.0}, {"cpu": 2.0, "gpu": 0.0}, "closing"))
     {'cpu': 2.0}
     >>> working(None)
     {}
@@ -38,14 +45,14 @@ def working(server: WantedServer | None) -> dict[str, float]:
     return {name: amount for name, amount in server.room.items() if amount} if server else {}
 
 
-def rooms_over_time(history: History) -> list[tuple[float, Mapping[str, WantedServer]]]:
+def rooms_over_time(history: TaskHistory) -> list[tuple[float, Mapping[str, NodeSnapshot]]]:
     """Return the servers with times of the workload: what the first look shows is so from 0 on."""
     first, *later = history.servers
     return [(0.0, first[1]), *((time + SHIFT, servers) for time, servers in later)]
 
 
-def placements(lives: Sequence[Life]) -> polars.DataFrame:
-    """Return a row for each task, as :class:`~drfh.engines.journal.workload.Recorded` has it."""
+def placements(lives: Sequence[TaskLife]) -> polars.DataFrame:
+    """Return a row for each task, as :class:`RecordedWorkload` has it."""
     import polars as pl
 
     first, last = [life.first for life in lives], [life.last for life in lives]
@@ -63,7 +70,7 @@ def placements(lives: Sequence[Life]) -> polars.DataFrame:
 
 
 def integrals(
-    history: History, lives: Sequence[Life], users: Sequence[str], horizon: float
+    history: TaskHistory, lives: Sequence[TaskLife], users: Sequence[str], horizon: float
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return utilisation by resource and mean dominant share by user, from 0 to `horizon`."""
     resources = history.resources
@@ -140,7 +147,7 @@ _LEAST = 1.0  # seconds that a task beyond its limit goes on
 
 
 @dataclass(frozen=True, eq=False)
-class Recorded:
+class RecordedWorkload:
     """A journal, ready to be simulated. Times are those of the workload: the journal's + 1 s.
 
     Attributes
@@ -178,7 +185,7 @@ class Recorded:
     remarks: tuple[str, ...]
 
 
-def workload_of(journal: Journal) -> Recorded:
+def workload_of(journal: Journal) -> RecordedWorkload:
     """Turn a journal into a cluster and a workload.
 
     A task arrives when it was first seen to wait for nothing but room, and lasts from its start
@@ -197,14 +204,15 @@ def workload_of(journal: Journal) -> Recorded:
     >>> from tempfile import TemporaryDirectory
     >>> import drfh
     >>> from drfh.engines.journal.reader import JournalWriter, read_journal
-    >>> from drfh.engines.snapshot import Wanted, WantedTask
+    >>> from drfh.engines.snapshot import ClusterSnapshot, TaskSnapshot
     >>> from drfh.scheduler import Placed
-    >>> rooms = {"n0": WantedServer({"cpu": 4.0}, {"cpu": 4.0})}
-    >>> task = WantedTask("ann", {"cpu": 2.0}, (8, 0))
+    >>> rooms = {"n0": NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})}
+    >>> task = TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))
     >>> with TemporaryDirectory() as folder:
     ...     with JournalWriter(f"{folder}/log", {"policy": "fifo", "started": 0}) as writer:
-    ...         times = [writer.look(0, Wanted(rooms, {"8": task}), [Placed("8", "ann", "n0")]),
-    ...                  writer.look(9, Wanted(rooms, {}), [])]
+    ...         first = ClusterSnapshot(rooms, {"8": task})
+    ...         times = [writer.look(0, first, [Placed("8", "ann", "n0")]),
+    ...                  writer.look(9, ClusterSnapshot(rooms, {}), [])]
     ...     recorded = workload_of(read_journal(f"{folder}/log"))
     >>> recorded.workload
     Workload(1 user, 1 job, 1 task, arrivals at 1 s)
@@ -243,7 +251,7 @@ def workload_of(journal: Journal) -> Recorded:
     # As a simulation that stops when nothing more happens: a quiet time at the end is not idle.
     ends = [run.ends or 0.0 for life in lives for run in life.runs]
     used, shares = integrals(history, lives, names, max(ends) if finished else end + SHIFT)
-    return Recorded(
+    return RecordedWorkload(
         cluster=cluster,
         workload=Workload(users, jobs, events),
         placements=placements(lives),
@@ -255,7 +263,7 @@ def workload_of(journal: Journal) -> Recorded:
     )
 
 
-def _restriction(life: Life, everywhere: frozenset[str]) -> Restriction | None:
+def _restriction(life: TaskLife, everywhere: frozenset[str]) -> Restriction | None:
     if life.bound and life.last is not None:
         return life.last.server
     allowed = life.task.servers
@@ -268,7 +276,7 @@ def _restriction(life: Life, everywhere: frozenset[str]) -> Restriction | None:
 # Servers
 
 
-def _server_order(history: History) -> list[str]:
+def _server_order(history: TaskHistory) -> list[str]:
     """Return all servers that ever were, in an order that agrees with that of the looks."""
     order: list[str] = []
     known: set[str] = set()
@@ -286,8 +294,8 @@ def _server_order(history: History) -> list[str]:
     return order
 
 
-def _servers(history: History, order: Sequence[str]) -> tuple[Cluster, list[ServerEvent]]:
-    first: dict[str, WantedServer] = {}
+def _servers(history: TaskHistory, order: Sequence[str]) -> tuple[Cluster, list[ServerEvent]]:
+    first: dict[str, NodeSnapshot] = {}
     for _, servers in history.servers:
         for name, server in servers.items():
             first.setdefault(name, server)
@@ -322,7 +330,7 @@ def _servers(history: History, order: Sequence[str]) -> tuple[Cluster, list[Serv
 class _Durations:
     """How long tasks last, with a guess for those that the journal did not see to their end."""
 
-    def __init__(self, lives: Sequence[Life], end: float, started: float) -> None:
+    def __init__(self, lives: Sequence[TaskLife], end: float, started: float) -> None:
         self.limited = self.endless = self.by_limit = self.by_mean = self.unknown = 0
         self._end, self._started = end, started
         sums: dict[str, list[float]] = {}
@@ -334,12 +342,12 @@ class _Durations:
         self._mean = on_grid(sum(every) / len(every)) if every else math.inf
 
     @staticmethod
-    def _last(life: Life) -> float:
+    def _last(life: TaskLife) -> float:
         run = life.runs[-1]
         assert run.end is not None
         return run.end - run.start
 
-    def of(self, life: Life) -> float:
+    def of(self, life: TaskLife) -> float:
         """Return how long a task lasts, from when it starts in the simulation."""
         last = life.last
         if last is not None:
@@ -355,7 +363,7 @@ class _Durations:
         self.unknown += mean == math.inf
         return mean
 
-    def _still(self, life: Life) -> float:
+    def _still(self, life: TaskLife) -> float:
         run, limit = life.runs[-1], life.task.limit
         if limit is None:
             self.endless += 1
@@ -372,8 +380,8 @@ class _Durations:
 
 def _remarks(
     journal: Journal,
-    history: History,
-    kept: Sequence[Life],
+    history: TaskHistory,
+    kept: Sequence[TaskLife],
     order: Sequence[str],
     guess: _Durations,
 ) -> list[str]:
@@ -411,7 +419,7 @@ def _remarks(
     return [f"{some(number, thing)} {words}" for number, thing, words in told if number]
 
 
-def _turned(history: History, order: Sequence[str]) -> int:
+def _turned(history: TaskHistory, order: Sequence[str]) -> int:
     """Return how often servers came in an order that is not this one."""
     rank = {name: position for position, name in enumerate(order)}
     ranks = [[rank[name] for name in servers] for _, servers in history.servers]

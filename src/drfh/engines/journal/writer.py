@@ -12,7 +12,7 @@ from typing import Any, Self
 from drfh import __version__
 from drfh.engines.diff import changes, short
 from drfh.engines.journal.format import FORMAT, LONGEST_LINE, TICK, on_grid, parsed, read_header
-from drfh.engines.snapshot import Wanted
+from drfh.engines.snapshot import ClusterSnapshot
 from drfh.errors import DrfhError, InputError
 from drfh.files.atomic import shown_path
 from drfh.scheduler import Placed
@@ -40,13 +40,13 @@ class JournalWriter:
     --------
     >>> from tempfile import TemporaryDirectory
     >>> from drfh.engines.journal.reader import read_journal
-    >>> from drfh.engines.snapshot import WantedServer, WantedTask
-    >>> room = WantedServer({"cpu": 4.0}, {"cpu": 4.0})
-    >>> wanted = Wanted({"n0": room}, {"8": WantedTask("ann", {"cpu": 2.0}, (8, 0))})
+    >>> from drfh.engines.snapshot import NodeSnapshot, TaskSnapshot
+    >>> room = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
+    >>> snapshot = ClusterSnapshot({"n0": room}, {"8": TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))})
     >>> with TemporaryDirectory() as folder:
     ...     with JournalWriter(f"{folder}/log", {"policy": "fifo", "started": 0}) as writer:
-    ...         times = [writer.look(0.0, wanted, [Placed("8", "ann", "n0")]),
-    ...                  writer.look(0.7, wanted, []), writer.look(1.0, wanted, [])]
+    ...         times = [writer.look(0.0, snapshot, [Placed("8", "ann", "n0")]),
+    ...                  writer.look(0.7, snapshot, []), writer.look(1.0, snapshot, [])]
     ...     journal = read_journal(f"{folder}/log")
     ...     [(look.t, look.placed) for look in journal], times
     ([(0.0, (('8', 'n0'),)), (0.7001953125, ())], [0.0, 0.7001953125, None])
@@ -64,7 +64,7 @@ class JournalWriter:
         first = {"drfh": FORMAT, "version": __version__, **usual, **header}
         self.header = read_header(first)
         self.path = os.fspath(path)
-        self._wanted = Wanted({}, {})
+        self._snapshot = ClusterSnapshot({}, {})
         self._lists: dict[tuple[str, ...], int] = {}
         self._time = -TICK
         self._placed = False
@@ -79,7 +79,7 @@ class JournalWriter:
     def look(
         self,
         t: float,
-        wanted: Wanted,
+        snapshot: ClusterSnapshot,
         placed: Sequence[Placed] | None = None,
         limit: int | None = None,
     ) -> float | None:
@@ -89,7 +89,7 @@ class JournalWriter:
         ----------
         t
             Seconds since the start.
-        wanted
+        snapshot
             What the brain was told.
         placed, limit
             What it then placed, and at most how many it was to place; None if it was not asked.
@@ -100,7 +100,7 @@ class JournalWriter:
             The time that was written. None if there was nothing to write: it is not the first
             look, nothing has changed, nothing was placed, and nothing at the look before.
         """
-        line, lists = changes(self._wanted, wanted, self._lists)
+        line, lists = changes(self._snapshot, snapshot, self._lists)
         # The first look is news, and what became of placements, also if nothing did.
         if not line and not placed and not self._placed and self._time >= 0:
             return None
@@ -113,7 +113,9 @@ class JournalWriter:
         self._write(record)
         # Only what has been written counts: the next line tells the difference to it.
         # A copy, should the caller go on with the same mappings.
-        self._wanted = Wanted(dict(wanted.servers), dict(wanted.tasks), dict(wanted.weights))
+        self._snapshot = ClusterSnapshot(
+            dict(snapshot.servers), dict(snapshot.tasks), dict(snapshot.weights)
+        )
         self._lists, self._time, self._placed = lists, time, bool(placed)
         return time
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from drfh.engines.slurm.annotations import DAY, HELD_UNTIL, PARKED_UNTIL, Mark
+from drfh.engines.slurm.annotations import DAY, HELD_UNTIL, PARKED_UNTIL, Annotation
 from drfh.engines.slurm.state import SlurmJob
 
 __all__ = [
@@ -41,12 +41,12 @@ def pin(name: str, node: str, job: SlurmJob) -> str:
 
 
 def _pinned(job: SlurmJob, node: str) -> str:
-    old = job.mark or Mark()
+    old = job.mark or Annotation()
     if old.pin is not None and job.required == old.pin:
         nodes, most = old.nodes, old.most
     else:
         nodes, most = job.required, job.most_nodes
-    mark = Mark(pin=node, nodes=nodes, restarts=job.restarts, most=most)
+    mark = Annotation(pin=node, nodes=nodes, restarts=job.restarts, most=most)
     # Slurm would add a second node to the one that is named, if it may.
     one = " NumNodes=1-1" if job.most_nodes != 1 else ""
     return f"ReqNodeList={node} AdminComment={mark}{one}"
@@ -99,7 +99,7 @@ def grouped(names: Iterable[str]) -> Iterator[str]:
 def taken_back(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
     """Yield lines for jobs that are under the hold again, after they had a node."""
     for name, job in jobs.items():
-        mark = job.mark or Mark()
+        mark = job.mark or Annotation()
         if mark.held:
             begin = " StartTime=now" if job.begins >= HELD_UNTIL - DAY else ""
             yield f"update JobId={name} AdminComment={_plain(mark, held=False)}{begin}"
@@ -138,13 +138,13 @@ def together(jobs: Iterable[SlurmJob], known: Iterable[SlurmJob]) -> dict[str, S
 def hold(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
     """Yield lines that put new jobs under a hold which their owners cannot lift."""
     for name in jobs:
-        yield f"update JobId={name} Priority=0 AdminComment={Mark()}"
+        yield f"update JobId={name} Priority=0 AdminComment={Annotation()}"
 
 
 def park(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
     """Yield lines that give jobs a begin time far away; released then, they still wait."""
     for name, job in jobs.items():
-        old = job.mark or Mark()
+        old = job.mark or Annotation()
         held = job.begins >= HELD_UNTIL - DAY  # by its owner
         begin = old.begin if old.parked or held else int(job.begins)
         mark = _plain(old, parked=True, begin=begin, held=held)
@@ -160,7 +160,7 @@ def is_parked(job: SlurmJob) -> bool:
 def collected(jobs: Mapping[str, SlurmJob], now: float) -> Iterator[str]:
     """Yield lines for jobs under the hold again, which need not wait for another one any more."""
     for name, job in jobs.items():
-        old = job.mark or Mark()
+        old = job.mark or Annotation()
         held = job.begins >= HELD_UNTIL - DAY  # by its owner, meanwhile: that begin time stays
         begin = "" if held else f" StartTime={_begin(old, now)}"
         mark = _plain(old, parked=False, begin=0, held=held)
@@ -207,7 +207,7 @@ def give_back(
 
 def _restored(name: str, job: SlurmJob, now: float) -> Iterator[str]:
     """Yield lines that undo what we changed about a job, but for hold and mark."""
-    mark = job.mark or Mark()
+    mark = job.mark or Annotation()
     changes = []
     if mark.pin is not None and job.required == mark.pin:
         changes.append(f"ReqNodeList={mark.nodes}")
@@ -251,22 +251,22 @@ def keep(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
     """Yield lines that make a hold of ``scontrol requeuehold`` one that the owner can lift."""
     far = datetime.fromtimestamp(HELD_UNTIL).isoformat()
     for name, job in jobs.items():
-        mark = _plain(job.mark or Mark(), held=True, restarts=job.restarts)
+        mark = _plain(job.mark or Annotation(), held=True, restarts=job.restarts)
         yield f"update JobId={name} StartTime={far} AdminComment={mark}"
 
 
-def _plain(mark: Mark, **changes: Any) -> Mark:
+def _plain(mark: Annotation, **changes: Any) -> Annotation:
     """Return a changed mark without words, which may have blanks and are written again."""
     return replace(mark, refused="", **changes)
 
 
-def _begin(mark: Mark, now: float) -> str:
+def _begin(mark: Annotation, now: float) -> str:
     """Return the begin time that its owner asked for."""
     return datetime.fromtimestamp(mark.begin).isoformat() if mark.begin > now else "now"
 
 
 def notes(
-    marks: Mapping[str, Mark], known: Mapping[str, SlurmJob]
+    marks: Mapping[str, Annotation], known: Mapping[str, SlurmJob]
 ) -> tuple[list[str], list[tuple[str, ...]]]:
     """Return how to write marks: lines, and commands for those with blanks in their words.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["DAY", "HELD_UNTIL", "PARKED_UNTIL", "Mark", "read_mark"]
+__all__ = ["DAY", "HELD_UNTIL", "PARKED_UNTIL", "Annotation", "read_annotation"]
 
 #: Begin times that mean something: its owner holds it (2099); it waits for another job (2098).
 #: Slurm looks at dependencies only of jobs that are not held, so a begin time holds those.
@@ -21,7 +21,7 @@ _NAME = "drfh"
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Annotation:
     """What we must know of a job of ours.
 
     Parameters
@@ -45,10 +45,10 @@ class Mark:
 
     Examples
     --------
-    >>> mark = Mark(pin="n3", nodes="n[1-4]", restarts=1)
+    >>> mark = Annotation(pin="n3", nodes="n[1-4]", restarts=1)
     >>> str(mark)
     'drfh;pin=n3;nodes=n[1-4];restarts=1'
-    >>> read_mark(str(mark)) == mark
+    >>> read_annotation(str(mark)) == mark
     True
     """
 
@@ -73,12 +73,12 @@ class Mark:
         return ";".join(words)
 
 
-def read_mark(comment: Any) -> Mark | None:
+def read_annotation(comment: Any) -> Annotation | None:
     """Return the mark in an ``AdminComment``; None if it is not ours.
 
     Examples
     --------
-    >>> read_mark("drfh") == Mark(), read_mark("from the help desk")
+    >>> read_annotation("drfh") == Annotation(), read_annotation("from the help desk")
     (True, None)
     """
     if not isinstance(comment, str):
@@ -90,7 +90,7 @@ def read_mark(comment: Any) -> Mark | None:
     for word in words:
         name, _, value = word.partition("=")
         facts[name] = value
-    return Mark(
+    return Annotation(
         held="held" in facts,
         parked="parked" in facts,
         begin=_count(facts.get("begin")),

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from drfh.engines.cache import Mirror
+from drfh.engines.cache import SchedulerCache
 from drfh.engines.slurm.client import Slurm
-from drfh.engines.slurm.config import Site
-from drfh.engines.slurm.reconcile import View, view
-from drfh.engines.slurm.state import Picture, look
+from drfh.engines.slurm.config import SlurmConfig
+from drfh.engines.slurm.reconcile import Reconciliation, reconcile
+from drfh.engines.slurm.state import SlurmState, read_state
 from drfh.policies import Policy
 
-__all__ = ["Live", "observe", "understood"]
+__all__ = ["SlurmCluster", "observe", "understood"]
 
 
 @dataclass(frozen=True)
-class Live:
+class SlurmCluster:
     """A moment of a cluster.
 
     Parameters
@@ -29,19 +29,19 @@ class Live:
         What Slurm says.
     view
         What that means to us.
-    mirror
+    cache
         A brain that knows it.
     """
 
-    site: Site
-    picture: Picture
-    view: View
-    mirror: Mirror
+    site: SlurmConfig
+    picture: SlurmState
+    view: Reconciliation
+    cache: SchedulerCache
 
 
 def observe(
-    slurm: Slurm, site: Site, policy: str | Policy | Mapping[str, Any] = "best-fit-drfh"
-) -> Live:
+    slurm: Slurm, site: SlurmConfig, policy: str | Policy | Mapping[str, Any] = "best-fit-drfh"
+) -> SlurmCluster:
     """Look at a cluster once.
 
     Parameters
@@ -54,13 +54,15 @@ def observe(
         By which the brain would decide.
     """
     nodes, jobs = slurm.nodes(), slurm.jobs()
-    picture = look(nodes, jobs, time.time(), memory=site.memory, linear=site.linear)
+    picture = read_state(nodes, jobs, time.time(), memory=site.memory, linear=site.linear)
     return understood(picture, site, policy)
 
 
 def understood(
-    picture: Picture, site: Site, policy: str | Policy | Mapping[str, Any] = "best-fit-drfh"
-) -> Live:
+    picture: SlurmState,
+    site: SlurmConfig,
+    policy: str | Policy | Mapping[str, Any] = "best-fit-drfh",
+) -> SlurmCluster:
     """Return what a look at a cluster means.
 
     Parameters
@@ -73,10 +75,10 @@ def understood(
     Examples
     --------
     >>> node = {"name": "n0", "cpus": 4, "real_memory": 1024, "state": "idle", "partitions": ["a"]}
-    >>> understood(look([node], [], 0.0), Site()).mirror.scheduler.servers
+    >>> understood(read_state([node], [], 0.0), SlurmConfig()).cache.scheduler.servers
     ('n0',)
     """
-    seen = view(picture, site)
-    mirror = Mirror(policy)
-    mirror.follow(seen.wanted)
-    return Live(site, picture, seen, mirror)
+    seen = reconcile(picture, site)
+    cache = SchedulerCache(policy)
+    cache.follow(seen.snapshot)
+    return SlurmCluster(site, picture, seen, cache)

@@ -13,14 +13,14 @@ from drfh.files.yaml import parse, plain
 from drfh.model.cluster import check_name
 from drfh.scheduler.groups import read_weight
 
-__all__ = ["LOCK_NAME", "Site", "lock_path", "read_weights", "site_of"]
+__all__ = ["LOCK_NAME", "SlurmConfig", "config_of", "lock_path", "read_weights"]
 
 #: The file beside Slurm's own state that the one controller of a cluster has locked.
 LOCK_NAME = "drfh.lock"
 
 
 @dataclass(frozen=True)
-class Site:
+class SlurmConfig:
     """How a site wants it.
 
     Parameters
@@ -38,7 +38,7 @@ class Site:
 
     Examples
     --------
-    >>> Site(weights={"physics": 2.0}, user_by="account").weights
+    >>> SlurmConfig(weights={"physics": 2.0}, user_by="account").weights
     {'physics': 2.0}
     """
 
@@ -84,14 +84,14 @@ def read_weights(path: Path) -> dict[str, float]:
     return weights
 
 
-def site_of(
+def config_of(
     configuration: Mapping[str, str],
     *,
     user_by: str = "user",
     weights: Mapping[str, float] | None = None,
     partitions: tuple[str, ...] = (),
     hold_by: str = "plugin",
-) -> Site:
+) -> SlurmConfig:
     """Return what a site wants, on a Slurm with this configuration.
 
     Parameters
@@ -99,16 +99,16 @@ def site_of(
     configuration
         What ``scontrol show config`` says.
     user_by, weights, partitions, hold_by
-        As in :class:`Site`.
+        As in :class:`SlurmConfig`.
 
     Examples
     --------
-    >>> site_of({"SelectType": "select/cons_tres", "SelectTypeParameters": "CR_CPU"}).memory
+    >>> config_of({"SelectType": "select/cons_tres", "SelectTypeParameters": "CR_CPU"}).memory
     False
     """
     select = configuration.get("SelectType", "")
     how = configuration.get("SelectTypeParameters", "").upper()
-    return Site(
+    return SlurmConfig(
         user_by=user_by,
         weights=dict(weights or {}),
         partitions=partitions,

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from drfh.engines.cache import Mirror
+from drfh.engines.cache import SchedulerCache
 from drfh.engines.slurm import actions as orders
 from drfh.engines.slurm.client import Slurm, SlurmError
-from drfh.engines.slurm.config import Site
-from drfh.engines.slurm.reconcile import View, view
-from drfh.engines.slurm.state import Picture, SlurmJob, look
-from drfh.engines.snapshot import Wanted
+from drfh.engines.slurm.config import SlurmConfig
+from drfh.engines.slurm.reconcile import Reconciliation, reconcile
+from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
+from drfh.engines.snapshot import ClusterSnapshot
 from drfh.scheduler import Placed
 
 __all__ = ["Controller", "Cycle"]
@@ -54,8 +54,8 @@ class Cycle:
     """
 
     time: float
-    picture: Picture
-    view: View
+    picture: SlurmState
+    view: Reconciliation
     placed: list[Placed] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
     taken_back: dict[str, str] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Controller:
         Its commands.
     site
         How the site wants it.
-    mirror
+    cache
         The brain.
     patience
         Seconds that a released job may wait for its node before it is taken back.
@@ -103,7 +103,7 @@ class Controller:
         Most jobs that are placed in one round.
     noted
         Called in each round after the decision and before anything is done about it, with the
-        time, what was wanted and what was placed: the journal.
+        time, what was snapshot and what was placed: the journal.
     clock
         Seconds since 1970.
     """
@@ -111,15 +111,15 @@ class Controller:
     def __init__(
         self,
         slurm: Slurm,
-        site: Site,
-        mirror: Mirror,
+        site: SlurmConfig,
+        cache: SchedulerCache,
         *,
         patience: float = 60.0,
         batch: int = 200,
-        noted: Callable[[float, Wanted, list[Placed]], None] | None = None,
+        noted: Callable[[float, ClusterSnapshot, list[Placed]], None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.slurm, self.site, self.mirror = slurm, site, mirror
+        self.slurm, self.site, self.cache = slurm, site, cache
         self.patience, self.batch, self.noted, self.clock = patience, batch, noted, clock
         self._waiting_since: dict[str, float] = {}
         self._refusals: dict[str, _Refusals] = {}
@@ -127,30 +127,32 @@ class Controller:
 
     def forget(self) -> None:
         """Drop everything that was remembered, as after a restart."""
-        self.mirror = Mirror(self.mirror.policy, seed=self.mirror.seed)
+        self.cache = SchedulerCache(self.cache.policy, seed=self.cache.seed)
         self._waiting_since.clear()
         self._refusals.clear()
         self._hoped.clear()
 
-    def look(self) -> Picture:
+    def read_state(self) -> SlurmState:
         """Read nodes and jobs."""
         nodes, jobs = self.slurm.nodes(), self.slurm.jobs()
-        return look(nodes, jobs, self.clock(), memory=self.site.memory, linear=self.site.linear)
+        return read_state(
+            nodes, jobs, self.clock(), memory=self.site.memory, linear=self.site.linear
+        )
 
     def cycle(self) -> Cycle:
         """Go round once; raise :class:`SlurmError` if Slurm cannot be read."""
         started = time.perf_counter()
-        picture = self.look()
+        picture = self.read_state()
         seen = self._view(picture)
         if self._learn(seen, picture.time):
             seen = self._view(picture)
-        before, starts = time.perf_counter(), self.mirror.starts
-        self.mirror.follow(seen.wanted)
-        placed = self.mirror.place(self.batch)
-        done = Cycle(picture.time, picture, seen, placed, fresh=self.mirror.starts > starts)
+        before, starts = time.perf_counter(), self.cache.starts
+        self.cache.follow(seen.snapshot)
+        placed = self.cache.place(self.batch)
+        done = Cycle(picture.time, picture, seen, placed, fresh=self.cache.starts > starts)
         done.decision_seconds = time.perf_counter() - before
         if self.noted is not None:
-            self.noted(picture.time, seen.wanted, placed)
+            self.noted(picture.time, seen.snapshot, placed)
         self._put_in_order(done)
         self._carry_out(done)
         done.seconds = time.perf_counter() - started
@@ -158,13 +160,13 @@ class Controller:
 
     # What was learned from the look
 
-    def _view(self, picture: Picture) -> View:
+    def _view(self, picture: SlurmState) -> Reconciliation:
         now = picture.time
         avoided = {
             name: frozenset(node for node, until in known.nodes.items() if until > now)
             for name, known in self._refusals.items()
         }
-        return view(picture, self.site, self._back_off(now), avoided)
+        return reconcile(picture, self.site, self._back_off(now), avoided)
 
     def _back_off(self, now: float) -> dict[str, str]:
         return {
@@ -173,7 +175,7 @@ class Controller:
             if known.until > now
         }
 
-    def _learn(self, seen: View, now: float) -> bool:
+    def _learn(self, seen: Reconciliation, now: float) -> bool:
         """Note what became of what we released; return whether a job is to be left alone now."""
         news = False
         for name in list(self._refusals):
@@ -181,7 +183,7 @@ class Controller:
             if job is None or job.on:
                 del self._refusals[name]
         for name, why in self._hoped.items():
-            task = seen.wanted.tasks.get(name)
+            task = seen.snapshot.tasks.get(name)
             if task is not None and task.on is None and not task.aside:
                 self._refuse(name, why, now)
                 news = True
@@ -292,7 +294,7 @@ class Controller:
         one that cannot be pinned, and says it so, must not keep all others from starting.
         """
         try:
-            jobs = self.look().jobs
+            jobs = self.read_state().jobs
         except SlurmError as error:
             done.failed[""] = str(error)
             return []

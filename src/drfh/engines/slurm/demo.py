@@ -20,16 +20,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from drfh.engines.lifecycle import Stopping
+from drfh.engines.lifecycle import Stoppable
 from drfh.engines.slurm.client import Slurm, SlurmError
 from drfh.engines.slurm.cluster import observe
-from drfh.engines.slurm.config import Site, site_of
+from drfh.engines.slurm.config import SlurmConfig, config_of
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode
 from drfh.engines.slurm.status import Status, status_of
 from drfh.engines.slurm.submit_plugin import submit_script
 from drfh.errors import DrfhError, InputError
 
-__all__ = ["PARTITION", "VISITORS", "Demo", "Moment", "Visitor", "demo_nodes", "open_directory"]
+__all__ = ["PARTITION", "VISITORS", "Demo", "DemoMoment", "Visitor", "demo_nodes", "open_directory"]
 
 #: The partition that drfh manages.
 PARTITION = "main"
@@ -69,7 +69,7 @@ VISITORS = (
 
 
 @dataclass(frozen=True)
-class Moment:
+class DemoMoment:
     """A look at the cluster, so many seconds after the start; `news` says who joined or left."""
 
     seconds: float
@@ -107,7 +107,7 @@ def open_directory() -> str:
 
 
 @dataclass
-class Demo(Stopping):
+class Demo(Stoppable):
     """Starts everything, lets the visitors come and go, and stops everything.
 
     Parameters
@@ -129,7 +129,7 @@ class Demo(Stopping):
 
     Attributes
     ----------
-    moments : list of Moment
+    moments : list of DemoMoment
         What was seen so far.
     """
 
@@ -140,7 +140,7 @@ class Demo(Stopping):
     log: Path | None = None
     visitors: Sequence[Visitor] = VISITORS
     web_port: int | None = None
-    moments: list[Moment] = field(default_factory=list)
+    moments: list[DemoMoment] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -243,25 +243,25 @@ class Demo(Stopping):
 
     # What happens
 
-    def run(self, show: Callable[[Moment], None], every: float = 1.0) -> None:
+    def run(self, show: Callable[[DemoMoment], None], every: float = 1.0) -> None:
         """Go through it all, and show every look; return at the end, or when told to stop."""
         slurm = Slurm(self.sandbox.environment)
         try:
-            site = site_of(slurm.configuration(), user_by="account", partitions=(PARTITION,))
+            site = config_of(slurm.configuration(), user_by="account", partitions=(PARTITION,))
             self._go_through(slurm, site, show, every)
         except (SlurmError, DrfhError):
             if not self.stopping.is_set():  # Ctrl-C ends the commands that run, too
                 raise
 
     def _go_through(
-        self, slurm: Slurm, site: Site, show: Callable[[Moment], None], every: float
+        self, slurm: Slurm, site: SlurmConfig, show: Callable[[DemoMoment], None], every: float
     ) -> None:
         started = time.monotonic()
         while not self.stopping.is_set():
             passed = time.monotonic() - started
             news = (*self._join(passed), *self._leave(passed))
             self._controls()
-            moment = Moment(passed, status_of(observe(slurm, site, self.policy)), tuple(news))
+            moment = DemoMoment(passed, status_of(observe(slurm, site, self.policy)), tuple(news))
             self.moments.append(moment)
             show(moment)
             passed = time.monotonic() - started

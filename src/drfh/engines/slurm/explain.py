@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from drfh.engines.slurm.cluster import Live
+from drfh.engines.slurm.cluster import SlurmCluster
 from drfh.engines.slurm.state import SlurmJob
-from drfh.engines.slurm.unmanaged import outside_reason
+from drfh.engines.slurm.unmanaged import unmanaged_reason
 from drfh.errors import InputError
 from drfh.model.resources import some
 from drfh.scheduler.diagnostics import Why
@@ -85,7 +85,7 @@ class JobWhy:
         return data
 
 
-def why_job(live: Live, name: str) -> JobWhy:
+def why_job(live: SlurmCluster, name: str) -> JobWhy:
     """Say why a job waits, or where it runs.
 
     Parameters
@@ -98,13 +98,13 @@ def why_job(live: Live, name: str) -> JobWhy:
     Examples
     --------
     >>> from drfh.engines.slurm.cluster import understood
-    >>> from drfh.engines.slurm.state import look
-    >>> from drfh.engines.slurm.config import Site
+    >>> from drfh.engines.slurm.state import read_state
+    >>> from drfh.engines.slurm.config import SlurmConfig
     >>> node = {"name": "n0", "cpus": 4, "real_memory": 1024, "state": "idle", "partitions": ["a"]}
     >>> job = {"job_id": 7, "job_state": "PENDING", "user_name": "ann", "partition": "a",
     ...        "tres_req_str": "cpu=6,mem=100M,node=1", "memory_per_node": 100, "priority": 0,
     ...        "state_reason": "JobHeldUser", "admin_comment": "drfh"}
-    >>> live = understood(look([node], [job], 0.0), Site())
+    >>> live = understood(read_state([node], [job], 0.0), SlurmConfig())
     >>> print(why_job(live, "7").text)
     job 7 of ann never runs: it needs 6 cpu, and no server has more than 4 cpu.
     >>> print(why_job(live, "8").text)
@@ -143,7 +143,7 @@ got 'all'
     return str(int(found[1])), str(int(task))
 
 
-def _of_one(live: Live, name: str) -> JobWhy:
+def _of_one(live: SlurmCluster, name: str) -> JobWhy:
     job = live.picture.jobs.get(name)
     if job is None:
         text = f"job {name} is not in Slurm's queue: it has ended, or there was never one."
@@ -154,14 +154,16 @@ def _of_one(live: Live, name: str) -> JobWhy:
     return JobWhy(name, user, state, text, nodes, slurm, why)
 
 
-def _told(live: Live, job: SlurmJob, who: str) -> tuple[str, str, tuple[str, ...], Why | None]:
+def _told(
+    live: SlurmCluster, job: SlurmJob, who: str
+) -> tuple[str, str, tuple[str, ...], Why | None]:
     """Return the state of a job, the answer, its nodes and what the brain says."""
     if job.on:
         text = f"{who} runs on {_listed(list(job.on))}{_times(live, job)}."
         return "running", text, tuple(job.on), None
-    task = live.view.wanted.tasks.get(job.name)
+    task = live.view.snapshot.tasks.get(job.name)
     if task is None:
-        text = f"{who} is left to Slurm's own scheduler: {outside_reason(live, job)}"
+        text = f"{who} is left to Slurm's own scheduler: {unmanaged_reason(live, job)}"
         return "outside", f"{text}{_slurm_says(job)}.", (), None
     if task.on is not None:
         text = f"{who} is released to {task.on}, Slurm starts it{_slurm_says(job)}."
@@ -170,12 +172,12 @@ def _told(live: Live, job: SlurmJob, who: str) -> tuple[str, str, tuple[str, ...
         joint = " " if task.aside.startswith(_VERBS) else " waits: "
         says = "" if job.reason in task.aside else _slurm_says(job)
         return "aside", f"{who}{joint}{task.aside}{says}.", (), None
-    why = live.mirror.scheduler.why(job.name)
+    why = live.cache.scheduler.why(job.name)
     text = f"job {why.text}" if why.text.startswith(job.name) else why.text
     return why.state, text, (), why
 
 
-def _of_array(live: Live, number: str, members: Sequence[SlurmJob]) -> JobWhy:
+def _of_array(live: SlurmCluster, number: str, members: Sequence[SlurmJob]) -> JobWhy:
     user = members[0].owner[live.site.user_by]
     states = {job.name: _state(live, job) for job in members}
     counts = Counter(states.values())
@@ -191,21 +193,21 @@ def _of_array(live: Live, number: str, members: Sequence[SlurmJob]) -> JobWhy:
     return JobWhy(number, user, "array", text, tasks=tasks, first=first)
 
 
-def _state(live: Live, job: SlurmJob) -> str:
+def _state(live: SlurmCluster, job: SlurmJob) -> str:
     """Return the state alone: an array may have many thousands of tasks."""
     if job.on:
         return "running"
-    task = live.view.wanted.tasks.get(job.name)
+    task = live.view.snapshot.tasks.get(job.name)
     if task is None:
         return "outside"
     if task.on is not None:
         return "starting"
     if task.aside:
         return "aside"
-    return "never" if live.mirror.scheduler.state(job.name) == "never" else "waiting"
+    return "never" if live.cache.scheduler.state(job.name) == "never" else "waiting"
 
 
-def _times(live: Live, job: SlurmJob) -> str:
+def _times(live: SlurmCluster, job: SlurmJob) -> str:
     if not job.since:
         return ""
     started = datetime.fromtimestamp(job.since).isoformat(" ", "seconds")

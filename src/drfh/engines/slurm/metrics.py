@@ -6,7 +6,7 @@ import time
 from collections import Counter
 
 from drfh.engines.metrics import Metrics
-from drfh.engines.slurm.cluster import Live
+from drfh.engines.slurm.cluster import SlurmCluster
 from drfh.engines.slurm.controller import Controller, Cycle
 from drfh.engines.slurm.status import Status, status_of
 
@@ -50,7 +50,7 @@ class Gauges:
         metrics.observe("drfh_cycle_seconds", done.seconds)
         metrics.set("drfh_last_cycle_timestamp_seconds", time.time())
         if time.monotonic() >= self._next:
-            live = Live(controller.site, done.picture, done.view, controller.mirror)
+            live = SlurmCluster(controller.site, done.picture, done.view, controller.cache)
             self.cluster(status_of(live))
             self._next = time.monotonic() + _BETWEEN
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from drfh.engines.slurm.annotations import DAY, HELD_UNTIL, PARKED_UNTIL, Mark
-from drfh.engines.slurm.config import Site
-from drfh.engines.slurm.state import Picture, SlurmJob
-from drfh.engines.snapshot import Wanted, WantedServer, WantedTask
+from drfh.engines.slurm.annotations import DAY, HELD_UNTIL, PARKED_UNTIL, Annotation
+from drfh.engines.slurm.config import SlurmConfig
+from drfh.engines.slurm.state import SlurmJob, SlurmState
+from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
 from drfh.wire.slurm import Node
 
-__all__ = ["View", "view"]
+__all__ = ["Reconciliation", "reconcile"]
 
 _OWNER = "held by its owner"
 # Seconds after a requeue. Slurm itself waits for two minutes: a node that was told to end a job
@@ -26,12 +26,12 @@ _SEVERAL_NODES = (
 
 
 @dataclass(frozen=True)
-class View:
+class Reconciliation:
     """What the brain should know, and what is to be done in Slurm besides placing.
 
     Parameters
     ----------
-    wanted
+    snapshot
         For the brain.
     jobs
         The job of each task.
@@ -55,7 +55,7 @@ class View:
         Jobs whose mark should say something else.
     """
 
-    wanted: Wanted
+    snapshot: ClusterSnapshot
     jobs: Mapping[str, SlurmJob]
     known: Mapping[str, SlurmJob]
     released: Mapping[str, str]
@@ -65,15 +65,15 @@ class View:
     to_park: tuple[SlurmJob, ...]
     to_collect: tuple[SlurmJob, ...]
     to_keep: tuple[SlurmJob, ...]
-    to_note: Mapping[str, Mark]
+    to_note: Mapping[str, Annotation]
 
 
-def view(
-    picture: Picture,
-    site: Site,
+def reconcile(
+    picture: SlurmState,
+    site: SlurmConfig,
     back_off: Mapping[str, str] | None = None,
     avoided: Mapping[str, frozenset[str]] | None = None,
-) -> View:
+) -> Reconciliation:
     """Return what a look means.
 
     Parameters
@@ -92,8 +92,8 @@ def view(
         sorter.sort(job)
     servers = _servers(picture, sorter.tasks)
     weights = dict(site.weights)
-    return View(
-        Wanted(servers, sorter.tasks, weights),
+    return Reconciliation(
+        ClusterSnapshot(servers, sorter.tasks, weights),
         sorter.jobs,
         picture.jobs,
         sorter.released,
@@ -112,13 +112,13 @@ class _Sorter:
 
     def __init__(
         self,
-        picture: Picture,
-        site: Site,
+        picture: SlurmState,
+        site: SlurmConfig,
         back_off: Mapping[str, str],
         avoided: Mapping[str, frozenset[str]],
     ) -> None:
         self.picture, self.site, self.back_off, self.avoided = picture, site, back_off, avoided
-        self.tasks: dict[str, WantedTask] = {}
+        self.tasks: dict[str, TaskSnapshot] = {}
         self.jobs: dict[str, SlurmJob] = {}
         self.released: dict[str, str] = {}
         self.to_hold: list[SlurmJob] = []
@@ -127,7 +127,7 @@ class _Sorter:
         self.to_park: list[SlurmJob] = []
         self.to_collect: list[SlurmJob] = []
         self.to_keep: list[SlurmJob] = []
-        self.to_note: dict[str, Mark] = {}
+        self.to_note: dict[str, Annotation] = {}
         self._names = {name: position for position, name in enumerate(_useful(picture))}
         self._lists: dict[frozenset[str], tuple[str, ...]] = {}
         # Tasks of an array that run or may start: its owner may have set a limit.
@@ -161,7 +161,7 @@ class _Sorter:
                 name = job.name if len(job.on) == 1 else f"{job.name}@{node}"
                 self._add(job, name, self._task(job, demand, on=node))
 
-    def _depends(self, job: SlurmJob, mark: Mark) -> None:
+    def _depends(self, job: SlurmJob, mark: Annotation) -> None:
         """Sort in a job that waits for another one, or did until now."""
         by_others = self._held_by_others(job)
         if by_others:
@@ -198,7 +198,7 @@ class _Sorter:
         when = datetime.fromtimestamp(job.begins).isoformat(" ", "minutes")
         return f"must not start before {when}"
 
-    def _released(self, job: SlurmJob, mark: Mark) -> None:
+    def _released(self, job: SlurmJob, mark: Annotation) -> None:
         """Sort in a job that Slurm may start."""
         node = None if mark.pin is None else self.picture.nodes.get(mark.pin)
         if mark.pin is None and self.site.hold_by == "plugin" and not mark.held:
@@ -227,7 +227,7 @@ class _Sorter:
             demand = _taken(job, node)
             self._add(job, job.name, self._task(job, demand, on=mark.pin))
 
-    def _waits(self, job: SlurmJob, mark: Mark) -> None:
+    def _waits(self, job: SlurmJob, mark: Annotation) -> None:
         """Sort in a job that is under a hold."""
         if self.avoided.get(job.name):
             names = frozenset(self._names) if job.allowed is None else job.allowed
@@ -253,7 +253,7 @@ class _Sorter:
             task = self._of_whole_node(job, task)
         self._add(job, job.name, task)
 
-    def _add(self, job: SlurmJob, name: str, task: WantedTask) -> None:
+    def _add(self, job: SlurmJob, name: str, task: TaskSnapshot) -> None:
         if task.demand:
             self.tasks[name] = task
             self.jobs[name] = job
@@ -266,8 +266,8 @@ class _Sorter:
         on: str | None = None,
         aside: str = "",
         returned: bool = False,
-    ) -> WantedTask:
-        return WantedTask(
+    ) -> TaskSnapshot:
+        return TaskSnapshot(
             job.owner[self.site.user_by], demand, job.order, self._list(job.allowed),
             on=on, aside=aside, returned=returned, since=job.since, limit=job.limit,
         )  # fmt: skip
@@ -280,7 +280,7 @@ class _Sorter:
             self._lists[allowed] = tuple(sorted(known, key=self._names.__getitem__))
         return self._lists[allowed]
 
-    def _of_whole_node(self, job: SlurmJob, task: WantedTask) -> WantedTask:
+    def _of_whole_node(self, job: SlurmJob, task: TaskSnapshot) -> TaskSnapshot:
         """Return a task that takes a whole node, or all memory of one: of the smallest that do."""
         kinds: dict[tuple[tuple[str, float], ...], list[str]] = {}
         for name in task.servers if task.servers is not None else self._names:
@@ -324,7 +324,7 @@ def _bulk(size: Mapping[str, float]) -> tuple[float, ...]:
     return (generic, size.get("cpu", 0.0), size.get("memory", 0.0))
 
 
-def _servers(picture: Picture, tasks: Mapping[str, WantedTask]) -> dict[str, WantedServer]:
+def _servers(picture: SlurmState, tasks: Mapping[str, TaskSnapshot]) -> dict[str, NodeSnapshot]:
     used: dict[str, dict[str, float]] = {}
     for task in tasks.values():
         if task.on is not None:
@@ -334,13 +334,13 @@ def _servers(picture: Picture, tasks: Mapping[str, WantedTask]) -> dict[str, Wan
     return {name: _server(picture.nodes[name], used.get(name, {})) for name in _useful(picture)}
 
 
-def _useful(picture: Picture) -> list[str]:
+def _useful(picture: SlurmState) -> list[str]:
     """Return the nodes that have something to share."""
     return [name for name, node in picture.nodes.items() if any(node.machine.amounts.values())]
 
 
-def _server(node: Node, used: Mapping[str, float]) -> WantedServer:
+def _server(node: Node, used: Mapping[str, float]) -> NodeSnapshot:
     machine = node.labelled()
     size = {r: a for r, a in machine.amounts.items() if a > 0}
     room = size if machine.state == "up" else dict(used)
-    return WantedServer(size, room, machine.state, machine.labels)
+    return NodeSnapshot(size, room, machine.state, machine.labels)

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from drfh.engines.lifecycle import Stopping
+from drfh.engines.lifecycle import Stoppable
 from drfh.engines.slurm.client import Slurm, SlurmError
-from drfh.engines.slurm.config import Site
-from drfh.engines.slurm.reconcile import view
-from drfh.engines.slurm.state import Picture, SlurmJob, look
-from drfh.engines.snapshot import Wanted
+from drfh.engines.slurm.config import SlurmConfig
+from drfh.engines.slurm.reconcile import reconcile
+from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
+from drfh.engines.snapshot import ClusterSnapshot
 from drfh.scheduler import Placed
 
 __all__ = ["Recorder"]
@@ -19,7 +19,7 @@ __all__ = ["Recorder"]
 _LONGEST_PAUSE = 30.0
 
 
-class Recorder(Stopping):
+class Recorder(Stoppable):
     """Looks at a cluster again and again, and touches nothing.
 
     Parameters
@@ -37,8 +37,8 @@ class Recorder(Stopping):
     def __init__(
         self,
         slurm: Slurm,
-        site: Site,
-        note: Callable[[float, Wanted, list[Placed]], None],
+        site: SlurmConfig,
+        note: Callable[[float, ClusterSnapshot, list[Placed]], None],
         *,
         say: Callable[[str], None] | None = None,
     ) -> None:
@@ -70,14 +70,14 @@ class Recorder(Stopping):
         """Look once."""
         nodes, jobs = self.slurm.nodes(), self.slurm.jobs()
         now = time.time()
-        picture = look(nodes, jobs, now, memory=self.site.memory, linear=self.site.linear)
-        wanted = view(as_ours(picture, self.site), self.site).wanted
-        self.note(now, wanted, [])
+        picture = read_state(nodes, jobs, now, memory=self.site.memory, linear=self.site.linear)
+        snapshot = reconcile(as_ours(picture, self.site), self.site).snapshot
+        self.note(now, snapshot, [])
         self.looks += 1
-        self.jobs.update(wanted.tasks)
+        self.jobs.update(snapshot.tasks)
 
 
-def as_ours(picture: Picture, site: Site) -> Picture:
+def as_ours(picture: SlurmState, site: SlurmConfig) -> SlurmState:
     """Return a picture in which the jobs that Slurm's own scheduler would start are ours.
 
     So the log tells who waited for a node, and what another policy could have done.
@@ -89,13 +89,13 @@ def as_ours(picture: Picture, site: Site) -> Picture:
     site
         Which partitions count.
     """
-    from drfh.engines.slurm.annotations import Mark
+    from drfh.engines.slurm.annotations import Annotation
 
     def ours(job: SlurmJob) -> SlurmJob:
         if job.on or job.mark is not None or not site.manages(job):
             return job
         if job.hold != "no":
-            return replace(job, mark=Mark(), hold="admin")
-        return replace(job, mark=Mark(), hold="user")
+            return replace(job, mark=Annotation(), hold="admin")
+        return replace(job, mark=Annotation(), hold="user")
 
     return replace(picture, jobs={name: ours(job) for name, job in picture.jobs.items()})

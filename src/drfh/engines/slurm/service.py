@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from drfh.engines.lifecycle import Stopping
+from drfh.engines.lifecycle import Stoppable
 from drfh.engines.slurm import actions as orders
 from drfh.engines.slurm.client import Slurm, SlurmError
-from drfh.engines.slurm.config import Site
+from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.controller import Controller, Cycle
 from drfh.engines.slurm.metrics import Gauges
-from drfh.engines.slurm.state import look
+from drfh.engines.slurm.state import read_state
 from drfh.errors import DrfhError, InputError
 
 __all__ = ["Service", "check_plugin", "check_rights", "release_all"]
@@ -25,7 +25,7 @@ _LONGEST_PAUSE = 30.0
 _ENDED = re.compile("already finished|invalid job id", re.IGNORECASE)
 
 
-class Service(Stopping):
+class Service(Stoppable):
     """Runs a controller.
 
     Parameters
@@ -158,7 +158,7 @@ def check_plugin(configuration: Mapping[str, str]) -> None:
         raise InputError("JobSubmitPlugins of slurm.conf", rule, plugins or "(null)")
 
 
-def release_all(slurm: Slurm, site: Site) -> tuple[list[str], dict[str, str]]:
+def release_all(slurm: Slurm, site: SlurmConfig) -> tuple[list[str], dict[str, str]]:
     """Give all waiting jobs of ours back to Slurm's own scheduler.
 
     Parameters
@@ -173,7 +173,7 @@ def release_all(slurm: Slurm, site: Site) -> tuple[list[str], dict[str, str]]:
     tuple
         Jobs that were given back, and what failed: job → words.
     """
-    picture = look(slurm.nodes(), slurm.jobs(), time.time())
+    picture = read_state(slurm.nodes(), slurm.jobs(), time.time())
     ours = [job for job in picture.jobs.values() if job.mark is not None and not job.on]
     meant = orders.together(ours, picture.jobs.values())
     failed: dict[str, str] = {}

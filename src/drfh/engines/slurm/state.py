@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from drfh.engines.slurm.annotations import Mark, read_mark
+from drfh.engines.slurm.annotations import Annotation, read_annotation
 from drfh.errors import InputError
 from drfh.files.ledger import Ledger
 from drfh.wire.documents import mapping
@@ -14,8 +14,8 @@ from drfh.wire.slurm import (
     ENDED,
     HOLDING,
     WAITING,
-    Jobs,
     Node,
+    SlurmJobs,
     array_indices,
     array_of,
     by_node,
@@ -27,7 +27,7 @@ from drfh.wire.slurm import (
     words,
 )
 
-__all__ = ["Picture", "SlurmJob", "look"]
+__all__ = ["SlurmJob", "SlurmState", "read_state"]
 
 _REQUEUED = "job requeued in held state"  # of scontrol requeuehold
 _FAILED_HOLDS = {"JobHoldMaxRequeue", "launch_failed_requeued_held", "RequeueHold"}
@@ -102,7 +102,7 @@ class SlurmJob:
     reserved: bool
     array: str | None
     array_most: int
-    mark: Mark | None
+    mark: Annotation | None
     restarts: int
     since: float
     limit: float | None
@@ -110,7 +110,7 @@ class SlurmJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class SlurmState:
     """All nodes in Slurm's order, and jobs by name.
 
     `broken` has a line for each entry that could not be read.
@@ -123,10 +123,10 @@ class Picture:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _StateReader:
     """Reads jobs one by one."""
 
-    rules: Jobs
+    rules: SlurmJobs
     memory: bool
     linear: bool
 
@@ -157,7 +157,7 @@ class _Reader:
         if array is not None:
             name = f"{array}_{index:.0f}" if index is not None else array
             order = (int(array), int(index or 0))
-        mark = read_mark(job.get("admin_comment"))
+        mark = read_annotation(job.get("admin_comment"))
         required = str(job.get("required_nodes") or "")
         if mark is not None and mark.pin is not None and required == mark.pin:
             job = {**job, "required_nodes": mark.nodes}  # what its owner asked for
@@ -214,14 +214,14 @@ class _Reader:
         return "memory" if self.memory and not any(each) else ""
 
 
-def look(
+def read_state(
     nodes: Iterable[Any],
     jobs: Iterable[Any],
     now: float,
     *,
     memory: bool = True,
     linear: bool = False,
-) -> Picture:
+) -> SlurmState:
     """Return what the entries of ``sinfo --json`` and ``squeue --json`` say.
 
     Parameters
@@ -241,7 +241,7 @@ def look(
     >>> job = {"job_id": 7, "job_state": "PENDING", "user_name": "ann", "partition": "a",
     ...        "tres_req_str": "cpu=1,mem=100M,node=1", "memory_per_node": 100, "priority": 0,
     ...        "state_reason": "JobHeldUser", "admin_comment": "drfh"}
-    >>> picture = look([node], [job], 0.0)
+    >>> picture = read_state([node], [job], 0.0)
     >>> picture.jobs["7"].demand, picture.jobs["7"].hold
     ({'cpu': 1.0, 'memory': 104857600.0}, 'user')
     """
@@ -257,9 +257,9 @@ def look(
     for name, node in found.items():
         for partition in node.partitions:
             partitions.setdefault(partition, set()).add(name)
-    rules = Jobs({"user_by": "user", "held": "keep"}, ledger, partitions,
+    rules = SlurmJobs({"user_by": "user", "held": "keep"}, ledger, partitions,
                  {name: node.features for name, node in found.items()})  # fmt: skip
-    reader = _Reader(rules, memory, linear)
+    reader = _StateReader(rules, memory, linear)
     kept: dict[str, SlurmJob] = {}
     broken: list[str] = []
     for position, entry in enumerate(jobs):
@@ -272,7 +272,7 @@ def look(
         except Exception as error:  # one strange job must not hide all the others
             broken.append(f"{_place(entry, position)}: {type(error).__name__}: {error}")
     broken += [str(oddity.first) for oddity in ledger.oddities]
-    return Picture(now, found, kept, tuple(broken))
+    return SlurmState(now, found, kept, tuple(broken))
 
 
 def _place(entry: Any, position: int) -> str:
@@ -294,7 +294,7 @@ def _cleaned(name: Any) -> str:
     return str(name or "").encode(errors="replace").decode().strip()
 
 
-def _hold(job: Mapping[str, Any], mark: Mark | None) -> str:
+def _hold(job: Mapping[str, Any], mark: Annotation | None) -> str:
     reason = str(job.get("state_reason") or "")
     if reason in _FAILED_HOLDS:
         return "failed"

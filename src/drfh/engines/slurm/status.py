@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from drfh.engines.fair_share import ideal_of
-from drfh.engines.slurm.cluster import Live
-from drfh.engines.slurm.unmanaged import waits_outside
-from drfh.engines.snapshot import Wanted
+from drfh.engines.slurm.cluster import SlurmCluster
+from drfh.engines.slurm.unmanaged import waiting_unmanaged
+from drfh.engines.snapshot import ClusterSnapshot
 from drfh.model.resources import TOLERANCE
 from drfh.simulation.fairness import distances
 
@@ -156,7 +156,7 @@ class Status:
         return {key: list(v) if isinstance(v, tuple) else v for key, v in data.items()}
 
 
-def status_of(live: Live) -> Status:
+def status_of(live: SlurmCluster) -> Status:
     """Return the state of a live cluster in numbers.
 
     Parameters
@@ -167,28 +167,28 @@ def status_of(live: Live) -> Status:
     Examples
     --------
     >>> from drfh.engines.slurm.cluster import understood
-    >>> from drfh.engines.slurm.state import look
-    >>> from drfh.engines.slurm.config import Site
+    >>> from drfh.engines.slurm.state import read_state
+    >>> from drfh.engines.slurm.config import SlurmConfig
     >>> node = {"name": "n0", "cpus": 4, "real_memory": 1024, "state": "idle", "partitions": ["a"]}
     >>> job = {"job_id": 7, "job_state": "PENDING", "user_name": "ann", "partition": "a",
     ...        "tres_req_str": "cpu=2,mem=100M,node=1", "memory_per_node": 100, "priority": 0,
     ...        "state_reason": "JobHeldUser", "admin_comment": "drfh"}
-    >>> status = status_of(understood(look([node], [job], 0.0), Site()))
+    >>> status = status_of(understood(read_state([node], [job], 0.0), SlurmConfig()))
     >>> [(user.name, user.waiting, user.share, user.ideal) for user in status.users]
     [('ann', 1, 0.0, 0.5)]
     >>> status.distance, status.worst
     (1.0, 'ann')
     """
-    wanted = live.view.wanted
+    snapshot = live.view.snapshot
     users = _users(live)
     distance, worst = _distance(users)
-    nodes = _nodes(wanted)
-    outside = Counter(waits_outside(live).values())
+    nodes = _nodes(snapshot)
+    outside = Counter(waiting_unmanaged(live).values())
     return Status(
         time=live.picture.time,
-        policy=live.mirror.policy.name,
+        policy=live.cache.policy.name,
         users=users,
-        totals=_totals(wanted, nodes),
+        totals=_totals(snapshot, nodes),
         nodes=nodes,
         distance=distance,
         worst=worst,
@@ -198,12 +198,12 @@ def status_of(live: Live) -> Status:
     )
 
 
-def _users(live: Live) -> tuple[UserStatus, ...]:
-    wanted, brain = live.view.wanted, live.mirror.scheduler
-    counts: dict[str, Counter[str]] = {name: Counter() for name in wanted.users}
-    aside: dict[str, Counter[str]] = {name: Counter() for name in wanted.users}
+def _users(live: SlurmCluster) -> tuple[UserStatus, ...]:
+    snapshot, brain = live.view.snapshot, live.cache.scheduler
+    counts: dict[str, Counter[str]] = {name: Counter() for name in snapshot.users}
+    aside: dict[str, Counter[str]] = {name: Counter() for name in snapshot.users}
     seen: set[str] = set()
-    for name, task in wanted.tasks.items():
+    for name, task in snapshot.tasks.items():
         job = live.view.jobs[name].name
         if job in seen:  # on another node, too
             continue
@@ -215,15 +215,15 @@ def _users(live: Live) -> tuple[UserStatus, ...]:
         else:
             never = brain.state(name) == "never"
             counts[task.user]["never" if never else "waiting"] += 1
-    ideal = ideal_of(wanted)
+    ideal = ideal_of(snapshot)
     found = brain.status()["users"]
     return tuple(
         UserStatus(
             name=name,
-            weight=wanted.weight(name),
+            weight=snapshot.weight(name),
             share=found[name]["dominant_share"],
             resource=found[name]["dominant_resource"],
-            level=found[name]["dominant_share"] / wanted.weight(name),
+            level=found[name]["dominant_share"] / snapshot.weight(name),
             ideal=ideal.shares.get(name),
             uneven=name in ideal.uneven,
             running=counts[name]["running"],
@@ -232,7 +232,7 @@ def _users(live: Live) -> tuple[UserStatus, ...]:
             never=counts[name]["never"],
             aside=dict(aside[name].most_common()),
         )
-        for name in wanted.users
+        for name in snapshot.users
     )
 
 
@@ -249,23 +249,23 @@ def _distance(users: Iterable[UserStatus]) -> tuple[float, str | None]:
     return float(far[0]), active[worst[0]].name
 
 
-def _nodes(wanted: Wanted) -> tuple[NodeStatus, ...]:
-    used: dict[str, dict[str, float]] = {name: {} for name in wanted.servers}
+def _nodes(snapshot: ClusterSnapshot) -> tuple[NodeStatus, ...]:
+    used: dict[str, dict[str, float]] = {name: {} for name in snapshot.servers}
     jobs: Counter[str] = Counter()
-    for task in wanted.tasks.values():
+    for task in snapshot.tasks.values():
         if task.on is not None:
             jobs[task.on] += 1
             _add(used[task.on], task.demand)
     return tuple(
         NodeStatus(name, server.state, dict(server.size), used[name], jobs[name])
-        for name, server in wanted.servers.items()
+        for name, server in snapshot.servers.items()
     )
 
 
-def _totals(wanted: Wanted, nodes: Iterable[NodeStatus]) -> dict[str, Total]:
+def _totals(snapshot: ClusterSnapshot, nodes: Iterable[NodeStatus]) -> dict[str, Total]:
     capacity: dict[str, float] = {}
     used: dict[str, float] = {}
-    for server in wanted.servers.values():
+    for server in snapshot.servers.values():
         _add(capacity, dict.fromkeys(server.size, 0.0) | dict(server.room))
     for node in nodes:
         _add(used, node.used)
@@ -277,7 +277,7 @@ def _add(total: dict[str, float], amounts: Mapping[str, float]) -> None:
         total[resource] = total.get(resource, 0.0) + amount
 
 
-def _notes(live: Live) -> list[str]:
+def _notes(live: SlurmCluster) -> list[str]:
     known = {name for node in live.picture.nodes.values() for name in node.partitions}
     strange = [name for name in live.site.partitions if name not in known]
     return [f"no node is in the managed partition {name}" for name in strange]

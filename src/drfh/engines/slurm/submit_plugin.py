@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from string import Template
 
-from drfh.engines.slurm.annotations import HELD_UNTIL, PARKED_UNTIL, Mark
+from drfh.engines.slurm.annotations import HELD_UNTIL, PARKED_UNTIL, Annotation
 from drfh.errors import InputError
 
 __all__ = ["installation", "submit_script", "trusted_uids"]
@@ -57,9 +57,9 @@ def submit_script(
         what="jobs of " + ", ".join(dict.fromkeys(partitions)) if partitions else "all jobs",
         partitions="{" + ", ".join(names) + "}" if names else "nil",
         trusted="{" + ", ".join(f"[{uid}] = true" for uid in dict.fromkeys(trusted)) + "}",
-        mark=_quoted(str(Mark())),
-        held=_quoted(str(Mark(held=True)).removeprefix(str(Mark()))),
-        parked=_quoted(str(Mark(parked=True)).removeprefix(str(Mark()))),
+        mark=_quoted(str(Annotation())),
+        held=_quoted(str(Annotation(held=True)).removeprefix(str(Annotation()))),
+        parked=_quoted(str(Annotation(parked=True)).removeprefix(str(Annotation()))),
         held_until=HELD_UNTIL,
         parked_until=PARKED_UNTIL,
         path=f"{directory.rstrip('/')}/job_submit.lua",

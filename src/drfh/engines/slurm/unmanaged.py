@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from drfh.engines.slurm.cluster import Live
+from drfh.engines.slurm.cluster import SlurmCluster
 from drfh.engines.slurm.state import SlurmJob
 
-__all__ = ["outside_reason", "waits_outside"]
+__all__ = ["unmanaged_reason", "waiting_unmanaged"]
 
 
-def waits_outside(live: Live) -> dict[str, str]:
+def waiting_unmanaged(live: SlurmCluster) -> dict[str, str]:
     """Return the jobs that wait, and not for drfh: job → why, in words.
 
     Parameters
@@ -17,13 +17,13 @@ def waits_outside(live: Live) -> dict[str, str]:
         The cluster.
     """
     return {
-        name: outside_reason(live, job)
+        name: unmanaged_reason(live, job)
         for name, job in live.picture.jobs.items()
         if not job.on and name not in live.view.jobs
     }
 
 
-def outside_reason(live: Live, job: SlurmJob) -> str:
+def unmanaged_reason(live: SlurmCluster, job: SlurmJob) -> str:
     """Return why a job that waits is not drfh's to place.
 
     Parameters

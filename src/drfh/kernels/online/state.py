@@ -21,7 +21,7 @@ from drfh.kernels.online.views import bare, view1, view2
 
 __all__ = [
     "Brain",
-    "Header",
+    "StateHeader",
     "flags1",
     "flags2",
     "floats1",
@@ -190,7 +190,7 @@ def words1(b: Ints, at: int) -> NDArray[np.uint64]:
     return view1(bare(b), at, np.uint64(0))
 
 
-class Header:
+class StateHeader:
     """Arrays by name, and the integers that lead to them.
 
     Parameters
@@ -222,7 +222,7 @@ class Header:
         self.head[at + 2] = array.shape[1] if array.ndim > 1 else 1
 
 
-class Brain(Header):
+class Brain(StateHeader):
     """All of the indexed brain. Rows beyond the counters are room to grow."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 from drfh.allocation.problem import Problem
 from drfh.errors import InputError, UnknownNameError
 
-__all__ = ["ASSUMPTIONS", "Card", "Claim", "card_of"]
+__all__ = ["ASSUMPTIONS", "Card", "PropertyClaim", "card_of"]
 
 
 def _divisible(problem: Problem, whole: bool) -> bool:
@@ -34,7 +34,9 @@ def _divisible(problem: Problem, whole: bool) -> bool:
 
 #: What a claim may assume, and how to see whether a problem fulfils it.
 ASSUMPTIONS: dict[str, Callable[[Problem, bool], bool]] = {
-    "default parameters": lambda problem, _: True,  # seen by the parameters, see Claim.unmet
+    "default parameters": lambda problem, _: (
+        True
+    ),  # seen by the parameters, see PropertyClaim.unmet
     "divisible tasks": _divisible,
     "endless tasks": lambda problem, _: bool(np.isinf(problem.limit).all()),
     "equal weights": lambda problem, _: bool(np.ptp(problem.weight) == 0),
@@ -52,7 +54,7 @@ _HEADS = ("Definition", "Paper", "Properties")
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PropertyClaim:
     """One line of a card: a property holds or not, under assumptions, and why.
 
     Attributes
@@ -96,14 +98,14 @@ class Card:
     summary: str
     definition: str
     paper: str
-    claims: dict[str, Claim]
+    claims: dict[str, PropertyClaim]
 
 
 @cache
 def _parsed(text: str, name: str) -> Card:
     summary = text.partition("\n\n")[0].replace("\n", " ").strip()
     blocks = {head: _block(text, head) for head in _HEADS}
-    claims: dict[str, Claim] = {}
+    claims: dict[str, PropertyClaim] = {}
     for line in _joined(blocks["Properties"]):
         found = _LINE.fullmatch(line)
         if found is None:
@@ -114,7 +116,7 @@ def _parsed(text: str, name: str) -> Card:
             if assumption not in ASSUMPTIONS:
                 raise UnknownNameError(f"assumption of {name}", assumption, ASSUMPTIONS)
         # Whatever a card says of divisible tasks says nothing of whole ones.
-        claims[found[1]] = Claim(found[2] == "yes", assumes, found[4])
+        claims[found[1]] = PropertyClaim(found[2] == "yes", assumes, found[4])
     words = {head: " ".join(" ".join(blocks[head]).split()) for head in ("Definition", "Paper")}
     return Card(summary, words["Definition"], words["Paper"], claims)
 

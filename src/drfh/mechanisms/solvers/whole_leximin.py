@@ -59,7 +59,7 @@ def whole_leximin(problem: Problem) -> Ints:
                 found.append(pattern)
         patterns.append(np.array(found, dtype=np.int64))
     step = problem.task_share / problem.weight
-    model = _Model(patterns, blocks.count, step, problem.limit)
+    model = _IntegerModel(patterns, blocks.count, step, problem.limit)
     for rank in range(users):
         model.raise_level(rank)
     return model.tasks()
@@ -85,7 +85,7 @@ def _fillings(demand: Floats, room: Floats, may: Bools) -> Iterator[tuple[tuple[
     yield from fill(0, room, ())
 
 
-class _Model:
+class _IntegerModel:
     """Counts of patterns; tasks of users follow. Levels are raised one rank after the other."""
 
     def __init__(self, patterns: list[Ints], count: Ints, step: Floats, limit: Floats) -> None:

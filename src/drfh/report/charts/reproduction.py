@@ -11,7 +11,7 @@ import polars as pl
 from drfh.model.resources import some
 from drfh.report.charts.base import WIDTH, colour_of, legend_above, time_unit
 from drfh.report.charts.lines import MOST_POINTS, on_grid, spread_lines, time_lines
-from drfh.report.figures import Chart, Key, Plot, dot_keys, line_keys
+from drfh.report.figures import Chart, FigureKey, Plot, dot_keys, line_keys
 from drfh.report.html import part_text, seconds
 from drfh.report.style import PALETTE
 
@@ -156,7 +156,7 @@ def dynamic_plots(tables: Tables) -> list[Plot]:
     frame = tables["dynamic"]
     users = frame["user"].unique(maintain_order=True).to_list()
     widths = [_WIDTHS[min(i, len(_WIDTHS) - 1)] for i in range(len(users))]
-    keys = [Key(name, PALETTE[i % len(PALETTE)]) for i, name in enumerate(users)]
+    keys = [FigureKey(name, PALETTE[i % len(PALETTE)]) for i, name in enumerate(users)]
     # Without the time before the first task of a user and after its last.
     held = pl.col("dominant")
     beside_it = held.shift(1).over("user").fill_null(0) + held.shift(-1).over("user").fill_null(0)
@@ -181,8 +181,8 @@ def dynamic_plots(tables: Tables) -> list[Plot]:
         pl.col("optimum").replace({"exact": "exact, divisible", "whole": "exact, whole tasks"})
     )
     optimum_keys = [
-        Key("exact, divisible", NEUTRAL, dash=(7, 3)),
-        Key("exact, whole tasks", NEUTRAL, dash=(1, 2)),
+        FigureKey("exact, divisible", NEUTRAL, dash=(7, 3)),
+        FigureKey("exact, whole tasks", NEUTRAL, dash=(1, 2)),
     ]
     optima = (
         altair.Chart(beside)
@@ -242,7 +242,7 @@ def slots_plot(tables: Tables) -> Plot:
         pl.when(pl.col("source") == "paper").then(pl.lit("the paper")).otherwise(rule).alias("row")
     )
     names = [name for name in named["row"].unique(maintain_order=True) if name != "the paper"]
-    keys = [Key("the paper", NEUTRAL, shape="cross"), *dot_keys(names)]
+    keys = [FigureKey("the paper", NEUTRAL, shape="cross"), *dot_keys(names)]
     domain = [key.name for key in keys]
     colours = altair.Scale(domain=domain, range=[key.colour for key in keys])
     shapes = altair.Scale(domain=domain, range=[key.shape for key in keys])

@@ -12,7 +12,7 @@ import polars as pl
 from drfh.report.charts.base import WIDTH, legend_above, time_unit
 from drfh.report.charts.lines import on_grid, time_lines
 from drfh.report.charts.reproduction import NEUTRAL, Tables, mean_and_spread, one_name_for_slots
-from drfh.report.figures import Chart, Key, Plot
+from drfh.report.figures import Chart, FigureKey, Plot
 from drfh.report.html import part_text, seconds
 from drfh.report.style import PALETTE
 
@@ -24,15 +24,17 @@ _TALL = 340
 _SMALL_LINES = 120  # points of a line in a small panel
 
 
-def _sides(more: str, less: str) -> list[Key]:
+def _sides(more: str, less: str) -> list[FigureKey]:
     return [
-        Key(more, _BETTER, shape="circle"),
-        Key("the same", NEUTRAL, shape="circle"),
-        Key(less, _WORSE, shape="circle"),
+        FigureKey(more, _BETTER, shape="circle"),
+        FigureKey("the same", NEUTRAL, shape="circle"),
+        FigureKey(less, _WORSE, shape="circle"),
     ]
 
 
-def _compared(frame: pl.DataFrame, ours: str, theirs: str, keys: Sequence[Key]) -> pl.DataFrame:
+def _compared(
+    frame: pl.DataFrame, ours: str, theirs: str, keys: Sequence[FigureKey]
+) -> pl.DataFrame:
     """Return who has more where, and bubbles whose radius grows with the logarithm of the tasks."""
     apart = pl.col(ours) - pl.col(theirs)
     side = (
@@ -52,7 +54,7 @@ def _compared(frame: pl.DataFrame, ours: str, theirs: str, keys: Sequence[Key]) 
 
 
 def _bubbles(
-    frame: pl.DataFrame, x: str, y: str, x_title: str, y_title: str, keys: Sequence[Key]
+    frame: pl.DataFrame, x: str, y: str, x_title: str, y_title: str, keys: Sequence[FigureKey]
 ) -> altair.LayerChart:
     """Return a bubble for each user, and the line on which both are the same."""
     part = altair.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1])
@@ -186,7 +188,7 @@ def _starved(frame: pl.DataFrame, blocked: str) -> str:
     return f"{blocked} {100 * mean:+.3g} points" if mean is not None else f"{blocked}: nobody"
 
 
-def _by_size(frame: pl.DataFrame, keys: Sequence[Key]) -> altair.LayerChart:
+def _by_size(frame: pl.DataFrame, keys: Sequence[FigureKey]) -> altair.LayerChart:
     names = [key.name for key in keys]
     drawn = frame.select(
         "user", "tasks", "side", "area", pl.col("largest_task").round(4),

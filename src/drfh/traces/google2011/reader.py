@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from drfh.errors import InputError
 from drfh.files.ledger import Ledger, Progress
-from drfh.traces.base import SAMPLING, WINDOW, Format, Option, Reading
+from drfh.traces.base import SAMPLING, WINDOW, Format, Option, TraceReading
 from drfh.traces.build import build, keep_sample
 from drfh.traces.google2011.machines import drawn_servers, read_machines
 from drfh.traces.google2011.parts import (
@@ -30,7 +30,7 @@ from drfh.traces.google2011.parts import (
     read_task_events,
 )
 from drfh.traces.google2011.rows import INDEX_BITS
-from drfh.traces.google2011.runs import OPEN, Runs, find_runs
+from drfh.traces.google2011.runs import OPEN, TaskRuns, find_runs
 
 __all__ = ["FORMAT", "PRESETS", "tasks_of"]
 
@@ -140,7 +140,7 @@ def _requests(
     return asked
 
 
-def _of_others(runs: Runs, form: Ints, forms: pl.DataFrame, kept: Flags) -> Flags:
+def _of_others(runs: TaskRuns, form: Ints, forms: pl.DataFrame, kept: Flags) -> Flags:
     """Return which tasks are not of the user of their job: of its kept task of lowest index."""
     user = forms["user"].to_physical().to_numpy()[form]
     chosen = np.flatnonzero(kept)
@@ -242,7 +242,7 @@ def _recognises(paths: tuple[Path, ...]) -> bool:
 
 def _read(
     paths: tuple[Path, ...], given: Mapping[str, Any], ledger: Ledger, tell: Progress | None
-) -> Reading:
+) -> TraceReading:
     options = dict(given)
     for name, choice in PRESETS[options["preset"]].items():
         options[name] = options[name] or choice
@@ -269,7 +269,7 @@ def _read(
     ledger.remark("amounts are parts of the largest machine's; disk requests are in the details")
     if details["at_start"].any():
         ledger.remark("run times of tasks that were there at the start are truncated on the left")
-    return Reading(cluster, workload, details, window=(end - begin) / 1e6, options=options)
+    return TraceReading(cluster, workload, details, window=(end - begin) / 1e6, options=options)
 
 
 def _window(first: int, last: int, options: Mapping[str, Any]) -> tuple[int, int]:

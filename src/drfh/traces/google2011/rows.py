@@ -160,7 +160,7 @@ def compiled_part(path: Path) -> Part | None:
     path
         The file.
     """
-    reader = _Reader()
+    reader = _PartReader()
     rest = b""
     try:
         for piece in pieces(path):
@@ -180,7 +180,7 @@ def compiled_part(path: Path) -> Part | None:
     return reader.part()
 
 
-class _Reader:
+class _PartReader:
     """The arrays of the kernel, which grow as rows come."""
 
     def __init__(self) -> None:

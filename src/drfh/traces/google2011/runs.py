@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["OPEN", "Runs", "Steps", "find_runs", "plain_runs"]
+__all__ = ["OPEN", "Steps", "TaskRuns", "find_runs", "plain_runs"]
 
 #: The event of a run that has not ended when the window does.
 OPEN = -1
@@ -38,7 +38,7 @@ class Steps(NamedTuple):
         return Steps(self.task[chosen], self.time[chosen], self.event[chosen])
 
 
-class Runs(NamedTuple):
+class TaskRuns(NamedTuple):
     """One entry for each task, in the order of their SUBMITs.
 
     Parameters
@@ -71,13 +71,13 @@ class Runs(NamedTuple):
     still_open: int
     tasks: int
 
-    def chosen(self, which: Ints) -> Runs:
+    def chosen(self, which: Ints) -> TaskRuns:
         """Return some of the tasks."""
         columns = {name: getattr(self, name)[which] for name in self._fields[:6]}
         return self._replace(**columns)
 
 
-def find_runs(steps: Sequence[Steps], until: int, *, each: bool) -> Runs:
+def find_runs(steps: Sequence[Steps], until: int, *, each: bool) -> TaskRuns:
     """Find the run of every task (or of every SUBMIT); what is after `until` is not looked at.
 
     Parameters
@@ -99,7 +99,7 @@ def find_runs(steps: Sequence[Steps], until: int, *, each: bool) -> Runs:
     return plain_runs(inside, outside, each=each)
 
 
-def plain_runs(inside: Sequence[Steps], outside: Sequence[Steps], *, each: bool) -> Runs:
+def plain_runs(inside: Sequence[Steps], outside: Sequence[Steps], *, each: bool) -> TaskRuns:
     """Find the runs by sorting: what :func:`find_runs` means.
 
     Examples
@@ -143,7 +143,7 @@ def plain_runs(inside: Sequence[Steps], outside: Sequence[Steps], *, each: bool)
     stop = np.zeros_like(at)
     stop[ended] = closing[run[ended]]
     rank = np.argsort(submit)
-    return Runs(
+    return TaskRuns(
         task=task[asks][rank],
         time=time[asks][rank],
         submit=submit[rank],
@@ -165,7 +165,7 @@ def _next(these: Ints, after: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     return found, there
 
 
-def _compiled_runs(inside: Sequence[Steps], outside: Sequence[Steps], *, each: bool) -> Runs:
+def _compiled_runs(inside: Sequence[Steps], outside: Sequence[Steps], *, each: bool) -> TaskRuns:
     """Find the runs in one pass, by the compiled kernel."""
     from drfh.kernels import trace_runs as kernel
 
@@ -182,7 +182,7 @@ def _compiled_runs(inside: Sequence[Steps], outside: Sequence[Steps], *, each: b
         columns = columns.copy()
         for piece in outside:  # only to count tasks
             pass_.follow(piece)
-    return Runs(
+    return TaskRuns(
         task=columns[kernel.ROW_TASK],
         time=columns[kernel.ROW_TIME],
         submit=columns[kernel.ROW_SUBMIT],

@@ -20,7 +20,7 @@ from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, RemoveServers, ResizeServer, ServerEvent
 from drfh.model.resources import parse_quantity
 from drfh.model.users import User, parse_restriction
-from drfh.traces.base import SAMPLING, WINDOW, Format, Reading
+from drfh.traces.base import SAMPLING, WINDOW, Format, TraceReading
 from drfh.traces.build import build, keep_sample, keep_window
 from drfh.traces.rows import LINE, header_of, parse_rows, refuse
 from drfh.traces.tables.layout import ABOUT, COLUMNS, KINDS, LABEL, NOTE
@@ -166,7 +166,7 @@ def _recognises(paths: tuple[Path, ...]) -> bool:
 
 def _read(
     paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, tell: Progress | None
-) -> Reading:
+) -> TraceReading:
     if len(paths) != 1 or not paths[0].is_dir():
         rule = "must be one directory, with servers and jobs in it (CSV or Parquet)"
         raise InputError("path", rule, ", ".join(map(str, paths)))
@@ -193,7 +193,7 @@ def _read(
         events=[_moved(event, begin) for event in events] if begin else events,
     )
     details = _typed(details.rename(lambda name: name.removeprefix(NOTE)), about.get("notes"))
-    return Reading(cluster, workload, details, window=_window(about.get("window"), options))
+    return TraceReading(cluster, workload, details, window=_window(about.get("window"), options))
 
 
 def _window(said: Any, options: Mapping[str, Any]) -> float | None:

@@ -14,7 +14,7 @@ from nicegui import background_tasks, ui
 
 from drfh.errors import DrfhError, InputError
 
-__all__ = ["Jobs"]
+__all__ = ["BackgroundJobs"]
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class _Job:
         self.note: ui.element | None = None
 
 
-class Jobs:
+class BackgroundJobs:
     """What a page has under way.
 
     Parameters

@@ -9,7 +9,7 @@ from typing import Any
 
 from nicegui import ui
 
-from drfh.web.session.table_rows import Column
+from drfh.web.session.table_rows import TableColumn
 
 __all__ = ["Grid"]
 
@@ -93,14 +93,14 @@ class Grid:
         self,
         label: str,
         testid: str,
-        edited: Callable[[str, Column, str], None] | None = None,
+        edited: Callable[[str, TableColumn, str], None] | None = None,
         *,
         tallest: int = 12,
     ) -> None:
         self.label, self.testid, self._edited, self._tallest = label, testid, edited, tallest
         self._numbers = count()
         self._keys: dict[str, str] = {}
-        self._columns: list[Column] = []
+        self._columns: list[TableColumn] = []
         self._rows: list[dict[str, Any]] = []
         self._bad: dict[tuple[str, str], tuple[str, str]] = {}
         self._grid: ui.aggrid | None = None
@@ -109,7 +109,7 @@ class Grid:
 
     # What is shown
 
-    def show(self, columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> None:
+    def show(self, columns: Sequence[TableColumn], rows: Sequence[dict[str, Any]]) -> None:
         """Show rows: only what is new goes to the browser.
 
         Parameters
@@ -151,7 +151,7 @@ class Grid:
             self._sent += 1
             ui.run_javascript(_PATCH % (self._grid.id, json.dumps(changes)))
 
-    def mark(self, name: str, column: Column, text: str, rule: str) -> None:
+    def mark(self, name: str, column: TableColumn, text: str, rule: str) -> None:
         """Mark a cell that was refused: what was typed stays, with the rule that it breaks."""
         self._bad[name, column.field] = text, rule
         self._renew(name)
@@ -161,7 +161,7 @@ class Grid:
         """Whether a cell is marked."""
         return bool(self._bad)
 
-    def unmark(self, name: str, column: Column) -> None:
+    def unmark(self, name: str, column: TableColumn) -> None:
         """Take the mark of a cell away."""
         self._bad.pop((name, column.field), None)
 
@@ -221,7 +221,7 @@ class Grid:
     def _definitions(self) -> list[dict[str, Any]]:
         return [self._definition(column) for column in self._columns]
 
-    def _definition(self, column: Column) -> dict[str, Any]:
+    def _definition(self, column: TableColumn) -> dict[str, Any]:
         made: dict[str, Any] = {
             "field": column.field,
             "headerName": column.title,

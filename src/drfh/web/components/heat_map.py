@@ -15,10 +15,10 @@ from nicegui.events import GenericEventArguments
 from drfh.report.style import PALETTE
 from drfh.web.components.heat_map_data import Cells, CellWords, change_between
 
-__all__ = ["Heat"]
+__all__ = ["HeatMap"]
 
 
-class Heat(Element, component="../assets/heat_map.js"):
+class HeatMap(Element, component="../assets/heat_map.js"):
     """The heat map.
 
     Parameters

@@ -20,9 +20,9 @@ from drfh.model.resources import TOLERANCE, some
 __all__ = [
     "FULL",
     "STATES",
+    "CellChange",
     "CellWords",
     "Cells",
-    "Change",
     "change_between",
     "levels_by_resource",
     "levels_of",
@@ -184,7 +184,7 @@ class Cells:
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
+class CellChange:
     """Cells that have changed.
 
     Parameters
@@ -212,7 +212,7 @@ class Change:
         }
 
 
-def change_between(before: Cells, after: Cells) -> Change | None:
+def change_between(before: Cells, after: Cells) -> CellChange | None:
     """Return what must be sent to turn one map into another; None if the blocks differ.
 
     Examples
@@ -229,7 +229,7 @@ def change_between(before: Cells, after: Cells) -> Change | None:
         return None
     differ = (before.levels != after.levels).any(axis=0) | (before.states != after.states)
     at = np.flatnonzero(differ)
-    return Change(at.astype(np.uint32), after.levels[:, at], after.states[at], after.summary)
+    return CellChange(at.astype(np.uint32), after.levels[:, at], after.states[at], after.summary)
 
 
 def levels_by_resource(

@@ -1,4 +1,4 @@
-"""Lines over time in the browser, which grow: all points go over once, then only the new ones."""
+"""A line chart over time in the browser; new points are appended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nicegui.elements import echart  # noqa: F401 - it makes its library known t
 from nicegui.events import GenericEventArguments
 from numpy.typing import NDArray
 
-__all__ = ["Line", "Lines"]
+__all__ = ["Line", "LineChart"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Line:
     filled: bool = False
 
 
-class Lines(Element, component="../assets/lines.js"):
+class LineChart(Element, component="../assets/lines.js"):
     """A chart of lines over time.
 
     Parameters

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
-__all__ = ["Slide"]
+__all__ = ["Slider"]
 
 
-class Slide(Element, component="../assets/slider.js"):
+class Slider(Element, component="../assets/slider.js"):
     """A slider in the browser: the mouse, arrow keys, Home and End move it.
 
     Parameters

@@ -15,7 +15,7 @@ from drfh.web.session.solver import solved_words
 if TYPE_CHECKING:
     from drfh.web.explorer.page import Explorer
 
-__all__ = ["FIRST", "Examples", "Header"]
+__all__ = ["FIRST", "Examples", "HeaderBar"]
 
 #: What greets a newcomer.
 FIRST = "paper-two-servers"
@@ -41,7 +41,7 @@ def icon_button(icon: str, label: str, testid: str, clicked: Any) -> ui.button:
     return button
 
 
-class Header:
+class HeaderBar:
     """The bar at the top.
 
     Parameters

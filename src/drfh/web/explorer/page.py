@@ -16,14 +16,14 @@ from nicegui import ui
 
 from drfh.errors import DrfhError
 from drfh.model.scenario import Scenario
-from drfh.web.components.background import Jobs
+from drfh.web.components.background import BackgroundJobs
 from drfh.web.components.panel import Panel
-from drfh.web.explorer.header import FIRST, Examples, Header
+from drfh.web.explorer.header import FIRST, Examples, HeaderBar
 from drfh.web.explorer.style import EXPLORER_SCRIPT, EXPLORER_STYLE
 from drfh.web.explorer.transfer import Files, ShareDialog
 from drfh.web.session.answers import Answer, answer_of, own_mechanism
 from drfh.web.session.open_file import is_quick_to_open, open_named
-from drfh.web.session.session import Desk
+from drfh.web.session.session import Session
 from drfh.web.session.share_links import book_of, link_of
 from drfh.web.session.workbook import Workbook, base_of
 
@@ -98,7 +98,7 @@ def explorer_page(start: Start) -> Callable[..., None]:
     return page
 
 
-class Explorer(Desk):
+class Explorer(Session):
     """One page: what it shows is its own.
 
     See :class:`drfh.web.components.panel.Page` for what panels ask.
@@ -144,12 +144,12 @@ class Explorer(Desk):
         ui.add_body_html(f"<script>{EXPLORER_SCRIPT}</script>")
         self._build_scheme()
         self.files = Files(self)
-        self._header = Header(self)
+        self._header = HeaderBar(self)
         with ui.element("div").classes("explorer") as main:  # inside <main>, which is Quasar's
             self._examples = Examples(self)
             self._trouble = ui.element("div").classes("trouble").props("role=alert")
             self._trouble.props("data-testid=trouble").set_visibility(False)
-            self._jobs = Jobs(self.say, self.stopped)
+            self._jobs = BackgroundJobs(self.say, self.stopped)
             with ui.element("h1").props("data-testid=title"):
                 self._title = ui.label()
             self._about = ui.label().classes("about")

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from drfh.model.resources import some
 
 if TYPE_CHECKING:
-    from drfh.engines.slurm.cluster import Live
+    from drfh.engines.slurm.cluster import SlurmCluster
     from drfh.engines.slurm.controller import Cycle
     from drfh.engines.slurm.status import Status
-    from drfh.engines.snapshot import Wanted
+    from drfh.engines.snapshot import ClusterSnapshot
 
-__all__ = ["KINDS", "Event", "changes", "done_in", "remarks"]
+__all__ = ["KINDS", "LiveEvent", "changes", "done_in", "remarks"]
 
 #: What each kind of event is called.
 KINDS: Mapping[str, str] = {
@@ -33,7 +33,7 @@ _STATES = {"up": "is up", "closing": "takes nothing new", "down": "is down"}
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class LiveEvent:
     """Something that happened.
 
     Parameters
@@ -51,7 +51,7 @@ class Event:
     text: str
 
 
-def done_in(done: Cycle) -> list[Event]:
+def done_in(done: Cycle) -> list[LiveEvent]:
     """Return what a round of the controller did."""
     time = done.time
     placed = [(f"job {one.task} of {one.user} on {one.server}", one.user) for one in done.placed]
@@ -64,7 +64,9 @@ def done_in(done: Cycle) -> list[Event]:
     ]
 
 
-def changes(before: Live | None, after: Live, *, starts: bool = False) -> list[Event]:
+def changes(
+    before: SlurmCluster | None, after: SlurmCluster, *, starts: bool = False
+) -> list[LiveEvent]:
     """Return what happened between two looks: jobs that ended, nodes that changed.
 
     Parameters
@@ -76,7 +78,7 @@ def changes(before: Live | None, after: Live, *, starts: bool = False) -> list[E
     """
     if before is None:
         return []
-    time, old, new = after.picture.time, before.view.wanted, after.view.wanted
+    time, old, new = after.picture.time, before.view.snapshot, after.view.snapshot
     nodes = []
     for name, server in new.servers.items():
         known = old.servers.get(name)
@@ -95,7 +97,9 @@ def changes(before: Live | None, after: Live, *, starts: bool = False) -> list[E
     return events
 
 
-def _only_in(one: Wanted, other: Wanted, gone: bool | None = None) -> list[tuple[str, str]]:
+def _only_in(
+    one: ClusterSnapshot, other: ClusterSnapshot, gone: bool | None = None
+) -> list[tuple[str, str]]:
     """Return jobs that have a node in one look and none in the other: words, and whose they are.
 
     Those alone that are not in the other at all (`gone`), or that wait there (not `gone`).
@@ -111,19 +115,19 @@ def _only_in(one: Wanted, other: Wanted, gone: bool | None = None) -> list[tuple
     return list(found.values())
 
 
-def remarks(before: Status | None, after: Status) -> list[Event]:
+def remarks(before: Status | None, after: Status) -> list[LiveEvent]:
     """Return what Slurm says now that cannot be read, or should be known, and did not before."""
     known = set() if before is None else {*before.broken, *before.notes}
     lines = [line for line in (*after.notes, *after.broken) if line not in known]
     return _told(after.time, "note", [(line, "note") for line in lines], "remark")
 
 
-def _told(time: float, kind: str, found: Iterable[tuple[str, str]], thing: str) -> list[Event]:
+def _told(time: float, kind: str, found: Iterable[tuple[str, str]], thing: str) -> list[LiveEvent]:
     """Return an event for each, or one for all with how many there are of each sort."""
     listed = list(found)
     if len(listed) <= _FEW:
-        return [Event(time, kind, text) for text, _ in listed]
+        return [LiveEvent(time, kind, text) for text, _ in listed]
     sorts = Counter(sort for _, sort in listed).most_common()
     shown = ", ".join(f"{sort} {number:,}" for sort, number in sorts[:_FEW])
     more = f", {some(len(sorts) - _FEW, 'other')}" if len(sorts) > _FEW else ""
-    return [Event(time, kind, f"{some(len(listed), thing)} ({shown}{more})")]
+    return [LiveEvent(time, kind, f"{some(len(listed), thing)} ({shown}{more})")]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from drfh.errors import UnknownNameError
 
-__all__ = ["SPANS", "Columns", "History", "Moment"]
+__all__ = ["SPANS", "HistoryColumns", "HistorySample", "ShareHistory"]
 
 _POINTS = 900
 #: Name → seconds between two points.
@@ -26,7 +26,7 @@ _BACK = 60.0  # seconds: a clock that jumps back by more starts a new history
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class HistorySample:
     """A point of the history.
 
     Parameters
@@ -53,13 +53,13 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class HistoryColumns:
     """Points of a span, the oldest first; NaN before a user had jobs, and where nothing is fair.
 
     Attributes
     ----------
     time, distance, running, waiting, placed : arrays
-        As in :class:`Moment`.
+        As in :class:`HistorySample`.
     share, fair : mapping of arrays
         By user.
     """
@@ -73,7 +73,7 @@ class Columns:
     fair: Mapping[str, NDArray[np.float64]]
 
 
-class History:
+class ShareHistory:
     """The past in three spans; one thread at a time.
 
     Parameters
@@ -85,9 +85,10 @@ class History:
 
     Examples
     --------
-    >>> history = History()
+    >>> history = ShareHistory()
     >>> for second in range(30):
-    ...     history.add(Moment(1000.0 + second, {"ann": (0.01 * second, 0.5)}, waiting=second))
+    ...     shares = {"ann": (0.01 * second, 0.5)}
+    ...     history.add(HistorySample(1000.0 + second, shares, waiting=second))
     >>> found = history.columns("15 min", ["ann"], since=1027.0)
     >>> found.time.tolist(), found.share["ann"].round(2).tolist()
     ([1028.0, 1029.0], [0.28, 0.29])
@@ -98,12 +99,14 @@ class History:
     def __init__(self, points: int = _POINTS, users: int = _MOST_USERS) -> None:
         self._rings = {name: _Ring(step, points, users) for name, step in SPANS.items()}
 
-    def add(self, moment: Moment) -> None:
+    def add(self, moment: HistorySample) -> None:
         """Remember a moment."""
         for ring in self._rings.values():
             ring.add(moment)
 
-    def columns(self, span: str, users: Iterable[str] = (), since: float = -math.inf) -> Columns:
+    def columns(
+        self, span: str, users: Iterable[str] = (), since: float = -math.inf
+    ) -> HistoryColumns:
         """Return the points of a span that are younger than a time.
 
         Parameters
@@ -111,7 +114,7 @@ class History:
         span
             A name in :data:`SPANS`.
         users
-            Whose shares are wanted.
+            Whose shares are snapshot.
         since
             Seconds since 1970.
         """
@@ -141,7 +144,7 @@ class _Ring:
         self.last = -math.inf
         self.placed = 0
 
-    def add(self, moment: Moment) -> None:
+    def add(self, moment: HistorySample) -> None:
         self.placed += moment.placed
         if moment.time < self.last - _BACK:
             self.__init__(self.step, self.points, self.most)  # type: ignore[misc]
@@ -178,14 +181,14 @@ class _Ring:
         oldest = self.last - self.step * self.points
         return tuple(user for user, when in reversed(self.seen.items()) if when > oldest)
 
-    def columns(self, users: Iterable[str], since: float) -> Columns:
+    def columns(self, users: Iterable[str], since: float) -> HistoryColumns:
         first = max(self.count - self.points, 0)
         order = np.arange(first, self.count) % self.points
         order = order[self.plain[0, order] > since]
         plain = dict(zip(_PLAIN, self.plain[:, order], strict=True))
         known = {user: self.lines[user][:, order].astype(np.float64)
                  for user in users if user in self.lines}  # fmt: skip
-        return Columns(
+        return HistoryColumns(
             **plain,
             share={user: rows[0] for user, rows in known.items()},
             fair={user: rows[1] for user, rows in known.items()},

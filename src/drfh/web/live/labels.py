@@ -15,8 +15,8 @@ from drfh.web.live.nodes import short_name
 
 if TYPE_CHECKING:
     from drfh.engines.slurm.status import Status, UserStatus
-    from drfh.web.live.events import Event
-    from drfh.web.live.pending import Waits
+    from drfh.web.live.events import LiveEvent
+    from drfh.web.live.pending import Pending
 
 __all__ = [
     "FEW_USERS",
@@ -189,7 +189,7 @@ def _user_row(
     ]
 
 
-def waits_markup(waits: Iterable[Waits]) -> Markup:
+def waits_markup(waits: Iterable[Pending]) -> Markup:
     """Return who waits and why."""
     blocks = []
     for one in waits:
@@ -210,7 +210,7 @@ def waits_markup(waits: Iterable[Waits]) -> Markup:
     return tag("div", join(blocks), "waiting")
 
 
-def events_markup(events: Iterable[Event]) -> Markup:
+def events_markup(events: Iterable[LiveEvent]) -> Markup:
     """Return what happened, the latest first."""
     lines = []
     for event in list(events)[:_MOST_EVENTS]:

@@ -12,7 +12,7 @@ from drfh.web.components.heat_map_data import STATES, Cells, CellWords, levels_b
 
 if TYPE_CHECKING:
     from drfh.engines.slurm.status import NodeStatus
-    from drfh.engines.snapshot import WantedTask
+    from drfh.engines.snapshot import TaskSnapshot
 
 __all__ = ["NodeMap", "amounts_text", "node_map"]
 
@@ -36,7 +36,7 @@ class NodeMap:
     cells: Cells
     nodes: Sequence[NodeStatus]
 
-    def words(self, position: int, tasks: Sequence[tuple[str, WantedTask]] = ()) -> CellWords:
+    def words(self, position: int, tasks: Sequence[tuple[str, TaskSnapshot]] = ()) -> CellWords:
         """Return what is said of a node.
 
         Parameters

@@ -17,9 +17,9 @@ from nicegui import ui
 from drfh.errors import DrfhError
 from drfh.report.html import Markup, seconds
 from drfh.report.style import PALETTE
-from drfh.web.components.heat_map import Heat
-from drfh.web.components.lines import Line, Lines
-from drfh.web.live.history import SPANS, Columns
+from drfh.web.components.heat_map import HeatMap
+from drfh.web.components.lines import Line, LineChart
+from drfh.web.live.history import SPANS, HistoryColumns
 from drfh.web.live.labels import (
     FEW_USERS,
     Fact,
@@ -30,7 +30,7 @@ from drfh.web.live.labels import (
     users_markup,
     waits_markup,
 )
-from drfh.web.live.store import Feed, Snapshot
+from drfh.web.live.store import LiveStore, LiveView
 from drfh.web.live.style import LIVE_STYLE
 
 __all__ = ["LivePage"]
@@ -55,7 +55,7 @@ class LivePage:
         What is shown.
     """
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: LiveStore) -> None:
         self.feed = feed
         self.version = -1
         self.paused = self.broken = self.everyone = self.another_span = False
@@ -76,9 +76,9 @@ class LivePage:
                 self._build_shares()
             with ui.element("div").classes("two"):
                 with _section("distance-chart", "Distance from fair"):
-                    self.distance = Lines(height=180).props("data-testid=live-distance-chart")
+                    self.distance = LineChart(height=180).props("data-testid=live-distance-chart")
                 with _section("queue-chart", "Jobs that wait, and that were placed"):
-                    self.queue = Lines(unit="number", height=180, ends=True)
+                    self.queue = LineChart(unit="number", height=180, ends=True)
                     self.queue.props("data-testid=live-queue-chart")
             with _section("users", "Who has what"):
                 self.users = _Html("live-users")
@@ -88,7 +88,9 @@ class LivePage:
                 self._build_why()
                 self.waits = _Html("live-waits")
             with _section("nodes", "Nodes"):
-                self.heat = Heat(words=self._node_words, height=520).props("data-testid=live-heat")
+                self.heat = HeatMap(words=self._node_words, height=520).props(
+                    "data-testid=live-heat"
+                )
             with _section("events", "What happened"):
                 self.events = _Html("live-events")
                 self.events.box.classes("events-box")
@@ -124,7 +126,7 @@ class LivePage:
             self.choice.props("label='users' data-testid=live-choice")
         key = '<span class="lines-key"></span>has &emsp;<span class="lines-key dashed"></span>fair'
         ui.html(f'<p class="note">{key}</p>', sanitize=False)
-        self.shares = Lines(height=300, ends=True).props("data-testid=live-shares-chart")
+        self.shares = LineChart(height=300, ends=True).props("data-testid=live-shares-chart")
 
     def _build_why(self) -> None:
         with ui.element("div").classes("pick"):
@@ -194,7 +196,7 @@ class LivePage:
                 self.broken = True
                 self._warn(f"This page has a fault and may be out of date: {error!r}")
 
-    def _show(self, now: Snapshot) -> None:
+    def _show(self, now: LiveView) -> None:
         self.shown, self.version = now, now.version
         self.title.set_text(f"{now.title or 'cluster'}, live")
         self.how.set_text(now.how)
@@ -211,7 +213,7 @@ class LivePage:
         self._show_lines(now)
         self.heat.patch(now.nodes.cells)
 
-    def _late(self, now: Snapshot) -> None:
+    def _late(self, now: LiveView) -> None:
         if now.status is None:
             self.seen.set_text("waits for the first look …")
         else:
@@ -238,7 +240,7 @@ class LivePage:
         for fact in facts:
             self.facts[fact.name].show(fact)
 
-    def _show_lines(self, now: Snapshot) -> None:
+    def _show_lines(self, now: LiveView) -> None:
         assert now.status is not None
         past = self.feed.past_users(self.span)
         users = self.chosen or choose_users(now.status, self.drawn, _LINES, past)
@@ -250,7 +252,7 @@ class LivePage:
         plain = {"distance": Line("distance from fair", PALETTE[1], filled=True),
                  "waiting": Line("wait", PALETTE[0], filled=True),
                  "placed": Line("placed", PALETTE[2])}  # fmt: skip
-        charts: list[tuple[Lines, list[Line], Callable[[Columns], list[Any]], str]] = [
+        charts: list[tuple[LineChart, list[Line], Callable[[HistoryColumns], list[Any]], str]] = [
             (self.shares, _user_lines(users), lambda found: _user_rows(found, users), words),
             (self.distance, [plain["distance"]], lambda found: [found.distance],
              f"Distance from fair over time, now {now.status.distance:.1%}."),
@@ -277,7 +279,7 @@ def _user_lines(users: list[str]) -> list[Line]:
     return [*has, *fair]
 
 
-def _user_rows(found: Columns, users: list[str]) -> list[Any]:
+def _user_rows(found: HistoryColumns, users: list[str]) -> list[Any]:
     nothing = np.full(found.time.size, np.nan)
     return [part.get(user, nothing) for part in (found.share, found.fair) for user in users]
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from drfh.engines.slurm.explain import why_job
 
 if TYPE_CHECKING:
-    from drfh.engines.slurm.cluster import Live
+    from drfh.engines.slurm.cluster import SlurmCluster
     from drfh.engines.slurm.status import Status, UserStatus
 
-__all__ = ["Waits", "WaitsDesk"]
+__all__ = ["Pending", "PendingQueue"]
 
 _MOST_USERS = 25
 _KINDS_EACH = 2
@@ -25,7 +25,7 @@ _BUDGET = 0.1  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class Pending:
     """What a user waits for.
 
     Parameters
@@ -47,14 +47,16 @@ class Waits:
     answers: Mapping[str, str]
 
 
-class WaitsDesk:
+class PendingQueue:
     """Keeps the answers of the last looks."""
 
     def __init__(self) -> None:
         self._answers: dict[str, dict[str, str]] = {}
         self._when: dict[str, float] = {}
 
-    def look(self, live: Live, status: Status, budget: float = _BUDGET) -> tuple[Waits, ...]:
+    def look(
+        self, live: SlurmCluster, status: Status, budget: float = _BUDGET
+    ) -> tuple[Pending, ...]:
         """Return who waits and why, furthest from fair first.
 
         Parameters
@@ -82,7 +84,7 @@ class WaitsDesk:
                 self._answers[user.name] = {job: old[job] for job in jobs if job in old}
                 self._when[user.name] = when.get(user.name, 0.0)
         return tuple(
-            Waits(user.name, user.waiting, user.never, user.aside, self._answers[user.name])
+            Pending(user.name, user.waiting, user.never, user.aside, self._answers[user.name])
             for user in users
         )
 
@@ -92,15 +94,15 @@ def _farness(user: UserStatus) -> tuple[bool, float, str]:
     return far is None, 0.0 if far is None else far, user.name
 
 
-def _first_jobs(live: Live, users: set[str]) -> dict[str, list[str]]:
+def _first_jobs(live: SlurmCluster, users: set[str]) -> dict[str, list[str]]:
     """Return the first waiting jobs of users, of different kinds; those that never run come last.
 
     The tasks of a look are in the order of their queues.
     """
-    state = live.mirror.scheduler.state
+    state = live.cache.scheduler.state
     kinds: dict[str, dict[tuple[object, ...], str]] = {name: {} for name in users}
     never: dict[str, str] = {}
-    for name, task in live.view.wanted.tasks.items():
+    for name, task in live.view.snapshot.tasks.items():
         if task.user not in users or task.on is not None or task.aside:
             continue
         mine = kinds[task.user]

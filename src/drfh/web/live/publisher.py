@@ -13,19 +13,19 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from drfh.engines.cache import Mirror
-from drfh.engines.slurm.cluster import Live
+from drfh.engines.cache import SchedulerCache
+from drfh.engines.slurm.cluster import SlurmCluster
 from drfh.web.live.events import done_in
 
 if TYPE_CHECKING:
-    from drfh.engines.slurm.config import Site
+    from drfh.engines.slurm.config import SlurmConfig
     from drfh.engines.slurm.controller import Controller, Cycle
-    from drfh.engines.slurm.reconcile import View
-    from drfh.engines.slurm.state import Picture
+    from drfh.engines.slurm.reconcile import Reconciliation
+    from drfh.engines.slurm.state import SlurmState
     from drfh.policies import Policy
-    from drfh.web.live.store import Feed
+    from drfh.web.live.store import LiveStore
 
-__all__ = ["Follower"]
+__all__ = ["Publisher"]
 
 _POLL = 0.25  # seconds: somebody may begin to watch
 _LONGEST_STOP = 5.0
@@ -35,14 +35,14 @@ _LONGEST_STOP = 5.0
 class _Round:
     """What a round has left behind; `placed` is what the brain has placed and no look shows yet."""
 
-    site: Site
-    picture: Picture
-    view: View
+    site: SlurmConfig
+    picture: SlurmState
+    view: Reconciliation
     placed: Mapping[str, str]
     policy: Policy
 
 
-class Follower:
+class Publisher:
     """Tells a feed of the rounds of a controller; started and stopped by a ``with`` block.
 
     Parameters
@@ -53,19 +53,19 @@ class Follower:
         Told once if it cannot follow.
     """
 
-    def __init__(self, feed: Feed, say: Callable[[str], None] | None = None) -> None:
+    def __init__(self, feed: LiveStore, say: Callable[[str], None] | None = None) -> None:
         self.feed, self._say = feed, say or (lambda line: None)
         self._news = threading.Condition()
         self._newest: _Round | None = None
         self._stopping = self._failed = False
         self._failures = 0  # rounds of the controller, in a row
-        self._mirror: Mirror | None = None
+        self._cache: SchedulerCache | None = None
         self._thread = threading.Thread(target=self._run, name="drfh-follower", daemon=True)
 
     def round(self, controller: Controller, done: Cycle) -> None:
         """Take what a round did; called by the controller, and over in no time."""
-        self._failures, mirror = 0, controller.mirror
-        left = _Round(controller.site, done.picture, done.view, dict(mirror.placed), mirror.policy)
+        self._failures, cache = 0, controller.cache
+        left = _Round(controller.site, done.picture, done.view, dict(cache.placed), cache.policy)
         self.feed.happened(done_in(done), len(done.placed))
         with self._news:
             self._newest = left
@@ -89,10 +89,10 @@ class Follower:
                 return False
             left, self._newest = self._newest, None
         try:
-            self.feed.look(self._understood(left), starts=False)
+            self.feed.observe(self._understood(left), starts=False)
             self._failed = False
         except Exception as error:  # a page that does not follow is better than none
-            self._mirror = None
+            self._cache = None
             words = f"the live view could not follow ({type(error).__name__}: {error})"
             self.feed.trouble(words)
             if not self._failed:
@@ -100,19 +100,19 @@ class Follower:
             self._failed = True
         return True
 
-    def _understood(self, left: _Round) -> Live:
+    def _understood(self, left: _Round) -> SlurmCluster:
         """Return the cluster after a round: what was placed has its node, as the brain has it."""
         view = left.view
         if left.placed:
-            tasks = dict(view.wanted.tasks)
+            tasks = dict(view.snapshot.tasks)
             for name, node in left.placed.items():
                 tasks[name] = replace(tasks[name], on=node)
-            wanted = replace(view.wanted, tasks=tasks)
-            view = replace(view, wanted=wanted, released={**view.released, **left.placed})
-        if self._mirror is None or self._mirror.policy != left.policy:
-            self._mirror = Mirror(left.policy)
-        self._mirror.follow(view.wanted)
-        return Live(left.site, left.picture, view, self._mirror)
+            snapshot = replace(view.snapshot, tasks=tasks)
+            view = replace(view, snapshot=snapshot, released={**view.released, **left.placed})
+        if self._cache is None or self._cache.policy != left.policy:
+            self._cache = SchedulerCache(left.policy)
+        self._cache.follow(view.snapshot)
+        return SlurmCluster(left.site, left.picture, view, self._cache)
 
     # The thread
 

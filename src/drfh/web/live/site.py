@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from drfh.web.live.store import Feed
+from drfh.web.live.store import LiveStore
 from drfh.web.server.app import Site, listen, needs_nicegui
 
 __all__ = ["live_site"]
 
 
-def live_site(feed: Feed, port: int = 0, host: str = "127.0.0.1") -> Site:
+def live_site(feed: LiveStore, port: int = 0, host: str = "127.0.0.1") -> Site:
     """Return the live view, to be served in a ``with`` block; there can be one in a process.
 
     Parameters
@@ -22,7 +22,7 @@ def live_site(feed: Feed, port: int = 0, host: str = "127.0.0.1") -> Site:
 
     Examples
     --------
-    >>> live_site(Feed(), 70_000)
+    >>> live_site(LiveStore(), 70_000)
     Traceback (most recent call last):
     drfh.errors.InputError: --web-port must be from 0 to 65535, got 70000
     """

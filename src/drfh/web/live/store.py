@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from drfh.engines.slurm.cluster import Live
+from drfh.engines.slurm.cluster import SlurmCluster
 from drfh.engines.slurm.explain import check_job, why_job
 from drfh.engines.slurm.status import Status, status_of
-from drfh.engines.snapshot import Wanted, WantedTask
-from drfh.web.live.events import Event, changes, remarks
-from drfh.web.live.history import Columns, History, Moment
+from drfh.engines.snapshot import ClusterSnapshot, TaskSnapshot
+from drfh.web.live.events import LiveEvent, changes, remarks
+from drfh.web.live.history import HistoryColumns, HistorySample, ShareHistory
 from drfh.web.live.nodes import NodeMap, node_map
-from drfh.web.live.pending import Waits, WaitsDesk
+from drfh.web.live.pending import Pending, PendingQueue
 
-__all__ = ["Answer", "Feed", "Snapshot"]
+__all__ = ["LiveExplanation", "LiveStore", "LiveView"]
 
 _MOST_EVENTS = 300
 _MOST_ANSWERS = 50
@@ -36,7 +36,7 @@ _LATE = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class LiveExplanation:
     """Why a job waits, as somebody has asked on a page."""
 
     time: float
@@ -45,7 +45,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class LiveView:
     """The cluster at a moment, as pages show it.
 
     Parameters
@@ -66,7 +66,7 @@ class Snapshot:
         Why there is no newer look; empty if all is well.
     placed
         Jobs placed since the start.
-    wanted
+    snapshot
         Servers and tasks of the look.
     nodes
         The nodes as cells of a heat map.
@@ -76,31 +76,31 @@ class Snapshot:
     title: str = ""
     how: str = ""
     status: Status | None = None
-    waits: tuple[Waits, ...] = ()
-    events: tuple[Event, ...] = ()
-    answers: Mapping[str, Answer] = field(default_factory=dict)
+    waits: tuple[Pending, ...] = ()
+    events: tuple[LiveEvent, ...] = ()
+    answers: Mapping[str, LiveExplanation] = field(default_factory=dict)
     trouble: str = ""
     placed: int = 0
-    wanted: Wanted = field(default_factory=lambda: Wanted({}, {}))
+    snapshot: ClusterSnapshot = field(default_factory=lambda: ClusterSnapshot({}, {}))
     nodes: NodeMap = field(default_factory=lambda: node_map(()))
 
     @cached_property
-    def on_nodes(self) -> Mapping[str, list[tuple[str, WantedTask]]]:
+    def on_nodes(self) -> Mapping[str, list[tuple[str, TaskSnapshot]]]:
         """What runs on each node; put together when somebody points at one."""
-        found: dict[str, list[tuple[str, WantedTask]]] = {}
-        for name, task in self.wanted.tasks.items():
+        found: dict[str, list[tuple[str, TaskSnapshot]]] = {}
+        for name, task in self.snapshot.tasks.items():
             if task.on is not None:
                 found.setdefault(task.on, []).append((name, task))
         return found
 
 
-class Feed:
+class LiveStore:
     """Told of each round or look; asked by pages.
 
     Parameters
     ----------
     title, how
-        As of :class:`Snapshot`.
+        As of :class:`LiveView`.
     late
         Seconds without a look, from which on pages say so.
     clock
@@ -109,14 +109,14 @@ class Feed:
     Examples
     --------
     >>> from drfh.engines.slurm.cluster import understood
-    >>> from drfh.engines.slurm.state import look
-    >>> from drfh.engines.slurm.config import Site
+    >>> from drfh.engines.slurm.state import read_state
+    >>> from drfh.engines.slurm.config import SlurmConfig
     >>> node = {"name": "n0", "cpus": 4, "real_memory": 1024, "state": "idle", "partitions": ["a"]}
     >>> job = {"job_id": 7, "job_state": "PENDING", "user_name": "ann", "partition": "a",
     ...        "tres_req_str": "cpu=2,mem=100M,node=1", "memory_per_node": 100, "priority": 0,
     ...        "state_reason": "JobHeldUser", "admin_comment": "drfh"}
-    >>> feed = Feed("sandbox")
-    >>> feed.look(understood(look([node], [job], 0.0), Site()))
+    >>> feed = LiveStore("sandbox")
+    >>> feed.observe(understood(read_state([node], [job], 0.0), SlurmConfig()))
     >>> seen = feed.snapshot()
     >>> seen.version, seen.status.distance, seen.waits[0].answers
     (2, 1.0, {'7': 'job 7 of ann can start when its turn comes: 1 server has room.'})
@@ -133,19 +133,19 @@ class Feed:
         self.late = late
         self._clock = clock
         self._lock = threading.Lock()
-        self._now = Snapshot(title=title, how=how)
-        self._history = History()
-        self._events: deque[Event] = deque(maxlen=_MOST_EVENTS)
+        self._now = LiveView(title=title, how=how)
+        self._history = ShareHistory()
+        self._events: deque[LiveEvent] = deque(maxlen=_MOST_EVENTS)
         self._questions: deque[str] = deque(maxlen=_MOST_QUESTIONS)
-        self._answers: dict[str, Answer] = {}
-        self._desk = WaitsDesk()
-        self._before: Live | None = None
+        self._answers: dict[str, LiveExplanation] = {}
+        self._desk = PendingQueue()
+        self._before: SlurmCluster | None = None
         self._placed = self._placed_before = 0
         self._troubled = self._next = self._watched = -float("inf")
 
     # The one who looks
 
-    def happened(self, events: Iterable[Event], placed: int = 0) -> None:
+    def happened(self, events: Iterable[LiveEvent], placed: int = 0) -> None:
         """Take what was done, and how many jobs were placed by that."""
         with self._lock:
             self._events.extend(events)
@@ -155,7 +155,7 @@ class Feed:
         """Return whether it is time for a look: a large cluster takes a while to look at."""
         return self._clock() >= self._next or bool(self._questions)
 
-    def look(self, live: Live, *, starts: bool = True) -> None:
+    def observe(self, live: SlurmCluster, *, starts: bool = True) -> None:
         """Take a look at the cluster.
 
         Parameters
@@ -170,7 +170,7 @@ class Feed:
         budget = max(_LEAST_BUDGET, _PART * (self._clock() - began))
         self.happened(changes(self._before, live, starts=starts))
         self._before = live
-        self.take(status, self._now.waits, live.view.wanted)  # words take longer than numbers
+        self.take(status, self._now.waits, live.view.snapshot)  # words take longer than numbers
         waits = self._desk.look(live, status, budget)
         self._answer(live)
         with self._lock:
@@ -181,7 +181,7 @@ class Feed:
         self._next = began + cost + (pause if watched else max(_LONG_PAUSE, _LONG_RATIO * cost))
 
     def take(
-        self, status: Status, waits: Iterable[Waits] = (), wanted: Wanted | None = None
+        self, status: Status, waits: Iterable[Pending] = (), snapshot: ClusterSnapshot | None = None
     ) -> None:
         """Take the numbers of a look; :meth:`look` does, with all that it can find out.
 
@@ -189,12 +189,12 @@ class Feed:
         ----------
         status
             The cluster.
-        waits, wanted
-            As of :class:`Snapshot`.
+        waits, snapshot
+            As of :class:`LiveView`.
         """
         new = remarks(self._now.status, status)
         nodes = node_map(status.nodes)
-        wanted = Wanted({}, {}) if wanted is None else wanted
+        snapshot = ClusterSnapshot({}, {}) if snapshot is None else snapshot
         with self._lock:
             self._events.extend(new)
             self._history.add(_moment(status, self._placed - self._placed_before))
@@ -202,7 +202,7 @@ class Feed:
             # Trouble that came while an older look was thought about stays.
             trouble = self._now.trouble if status.time < self._troubled else ""
             self._publish(
-                status=status, waits=tuple(waits), trouble=trouble, wanted=wanted, nodes=nodes
+                status=status, waits=tuple(waits), trouble=trouble, snapshot=snapshot, nodes=nodes
             )
 
     def trouble(self, words: str, when: float | None = None) -> None:
@@ -210,20 +210,20 @@ class Feed:
         with self._lock:
             self._troubled = time.time() if when is None else when
             if words != self._now.trouble:
-                self._events.append(Event(self._troubled, "trouble", words))
+                self._events.append(LiveEvent(self._troubled, "trouble", words))
                 self._publish(trouble=words)
 
     def note(self, words: str, when: float | None = None) -> None:
         """Take a line for the events."""
-        self.happened([Event(time.time() if when is None else when, "note", words)])
+        self.happened([LiveEvent(time.time() if when is None else when, "note", words)])
 
-    def _answer(self, live: Live) -> None:
+    def _answer(self, live: SlurmCluster) -> None:
         while self._questions:
             job = self._questions.popleft()
             told = why_job(live, job)
             text = told.text if told.first is None else f"{told.text} {told.first.text}"
             self._answers.pop(job, None)
-            self._answers[job] = Answer(live.picture.time, job, text)
+            self._answers[job] = LiveExplanation(live.picture.time, job, text)
         while len(self._answers) > _MOST_ANSWERS:
             del self._answers[next(iter(self._answers))]
 
@@ -239,7 +239,7 @@ class Feed:
 
     # Pages
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> LiveView:
         """Return the cluster as it was seen last."""
         before, self._watched = self._watched, self._clock()
         if self._watched - before >= _WATCHED:  # nobody watched until now
@@ -248,8 +248,8 @@ class Feed:
 
     def columns(
         self, span: str, users: Iterable[str] = (), since: float = -float("inf")
-    ) -> Columns:
-        """Return the past, as :meth:`~drfh.web.live.history.History.columns` has it."""
+    ) -> HistoryColumns:
+        """Return the past, as :meth:`~drfh.web.live.history.ShareHistory.columns` has it."""
         with self._lock:
             return self._history.columns(span, users, since)
 
@@ -273,8 +273,8 @@ class Feed:
         return name
 
 
-def _moment(status: Status, placed: int) -> Moment:
-    return Moment(
+def _moment(status: Status, placed: int) -> HistorySample:
+    return HistorySample(
         time=status.time,
         shares={user.name: (user.share, user.ideal) for user in status.users if user.jobs},
         distance=status.distance,

@@ -26,7 +26,7 @@ from drfh.simulation.plan import Plan, make_plan, units_of
 from drfh.web.components.heat_map_data import STATES, Cells, levels_of
 from drfh.web.live.nodes import amounts_text
 
-__all__ = ["Film", "Frame", "Resizing", "Runs", "Samples", "blocks_of", "film_of"]
+__all__ = ["Film", "FilmRuns", "FilmSamples", "Frame", "Resizing", "blocks_of", "film_of"]
 
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -35,7 +35,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
+class FilmRuns:
     """When and where tasks ran, a run each, ordered by start.
 
     Attributes
@@ -58,13 +58,13 @@ class Runs:
     @classmethod
     def sorted(
         cls, start: Floats, end: Floats, server: Ints, user: Ints, shape: Ints, cut: Bools
-    ) -> Runs:
+    ) -> FilmRuns:
         """Return runs in any order as they must be here.
 
         Examples
         --------
         >>> one, none = np.array([0, 0]), np.zeros(2, dtype=bool)
-        >>> Runs.sorted(np.array([5.0, 0.0]), np.array([9.0, 7.0]), one, one, one, none).end
+        >>> FilmRuns.sorted(np.array([5.0, 0.0]), np.array([9.0, 7.0]), one, one, one, none).end
         array([7., 9.])
         """
         order = np.argsort(start, kind="stable")
@@ -83,7 +83,7 @@ class Resizing:
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class FilmSamples:
     """What the simulator noted on its way.
 
     Attributes
@@ -169,11 +169,11 @@ class Film:
         At the start.
     changes : tuple of Resizing
         Of servers, ordered by time.
-    runs : Runs
+    runs : FilmRuns
         Of tasks.
     arrival, arrival_user : arrays
         When tasks arrive, in order, and whose they are.
-    samples : Samples
+    samples : FilmSamples
         For curves.
     numbers : mapping
         The summary of the run.
@@ -205,10 +205,10 @@ class Film:
     need: Ints
     capacity: Ints
     changes: tuple[Resizing, ...]
-    runs: Runs
+    runs: FilmRuns
     arrival: Floats
     arrival_user: Ints
-    samples: Samples
+    samples: FilmSamples
     numbers: Mapping[str, Any]
 
     def frame(self, time: float) -> Frame:
@@ -362,7 +362,7 @@ def film_of(result: Result, cluster: Cluster, workload: Workload) -> Film:
     )
 
 
-def _runs(result: Result, plan: Plan, names: Sequence[str]) -> Runs:
+def _runs(result: Result, plan: Plan, names: Sequence[str]) -> FilmRuns:
     assert result.tasks is not None
     batch = plan.batch[np.argsort(plan.task_source)]  # of the rows of the table
     table = result.tasks.select("start", "end", "server").with_row_index("row")
@@ -374,7 +374,7 @@ def _runs(result: Result, plan: Plan, names: Sequence[str]) -> Runs:
     end = table["end"].fill_null(math.inf).to_numpy()
     place = {name: position for position, name in enumerate(names)}
     server = table["server"].replace_strict(place, return_dtype=pl.Int64).to_numpy()
-    return Runs.sorted(
+    return FilmRuns.sorted(
         table["start"].to_numpy(),
         np.where(end > result.horizon, math.inf, end),
         server,
@@ -384,7 +384,7 @@ def _runs(result: Result, plan: Plan, names: Sequence[str]) -> Runs:
     )
 
 
-def _samples(result: Result, resources: Sequence[str], weight: Floats) -> Samples:
+def _samples(result: Result, resources: Sequence[str], weight: Floats) -> FilmSamples:
     table = result.samples
     shares = [name for name in table.columns if name.startswith("share.")]
     levels = [name for name in table.columns if name.startswith("fair_level.")]
@@ -392,7 +392,7 @@ def _samples(result: Result, resources: Sequence[str], weight: Floats) -> Sample
     if "fair.distance" in table.columns:
         level = table.select(levels).fill_null(math.nan).to_numpy()
         fair = level.reshape(len(table), -1) * weight
-    return Samples(
+    return FilmSamples(
         table["time"].to_numpy().copy(),
         table.select([f"utilisation.{name}" for name in resources]).to_numpy(),
         table.select(shares).to_numpy().reshape(len(table), -1),

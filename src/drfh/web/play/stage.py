@@ -10,8 +10,8 @@ import numpy as np
 from nicegui import ui
 
 from drfh.report.html import tag
-from drfh.web.components.heat_map import Heat
-from drfh.web.components.slider import Slide
+from drfh.web.components.heat_map import HeatMap
+from drfh.web.components.slider import Slider
 from drfh.web.play.charts import (
     LEFT,
     RIGHT,
@@ -87,7 +87,7 @@ class _Column:
                 ui.label(film.policy)
             self._now = ui.html("", sanitize=False).classes("now")
             self._now.props(f"data-testid=play-now-{number}")
-            self._heat = Heat(film.cells(frame), words=self._words, height=380)
+            self._heat = HeatMap(film.cells(frame), words=self._words, height=380)
             used = used_of(film)
             self._chart("How full everything is", used, 1.0)
             self._chart("Dominant shares", shares, most)
@@ -134,7 +134,7 @@ class Stage:
         with ui.element("div").classes("slide"):
             self._button = ui.button(icon="play_arrow", on_click=self._flip)
             self._button.props('round dense data-testid=play-flip aria-label="play"')
-            self._slide = Slide(self._moved)
+            self._slide = Slider(self._moved)
             self._slide.props("data-testid=play-slider")
             self._label = ui.label("").classes("at").props("data-testid=play-time")
             self._speed = ui.select(_SPEEDS, value=20, label="all of it")

@@ -14,7 +14,7 @@ from drfh.model.scenario import Scenario
 from drfh.model.users import User
 
 __all__ = [
-    "State",
+    "WorkbookState",
     "add_group",
     "add_user",
     "group_of",
@@ -31,7 +31,7 @@ MOST_RESOURCES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class WorkbookState:
     """A scenario as the users report it, and what is really true of those who lie.
 
     Attributes
@@ -44,7 +44,7 @@ class State:
     Examples
     --------
     >>> from drfh import load_scenario
-    >>> State(load_scenario("paper-two-servers")).really("ann").demand
+    >>> WorkbookState(load_scenario("paper-two-servers")).really("ann").demand
     {'cpu': 0.2, 'memory': 1.0}
     """
 
@@ -56,13 +56,13 @@ class State:
         record = user_of(self, user)
         return replace(record, **self.truths.get(user, {}))
 
-    def with_truth(self, user: str, truth: Mapping[str, Any]) -> State:
+    def with_truth(self, user: str, truth: Mapping[str, Any]) -> WorkbookState:
         """Return the state in which this is what a user lies about."""
         rest = {name: entry for name, entry in self.truths.items() if name != user}
         return replace(self, truths=FrozenMap({**rest, user: FrozenMap(truth)} if truth else rest))
 
 
-def group_of(state: State, name: str) -> Server:
+def group_of(state: WorkbookState, name: str) -> Server:
     """Return a group of servers."""
     cluster = state.scenario.cluster
     if name not in cluster.group_index:
@@ -70,7 +70,7 @@ def group_of(state: State, name: str) -> Server:
     return cluster.servers[cluster.group_index[name]]
 
 
-def user_of(state: State, name: str) -> User:
+def user_of(state: WorkbookState, name: str) -> User:
     """Return a user as it reports itself."""
     for user in state.scenario.users:
         if user.name == name:
@@ -78,7 +78,7 @@ def user_of(state: State, name: str) -> User:
     raise UnknownNameError("user", name, [user.name for user in state.scenario.users])
 
 
-def put_group(state: State, name: str, server: Server) -> State:
+def put_group(state: WorkbookState, name: str, server: Server) -> WorkbookState:
     """Return the state with another record for a group.
 
     What names the group follows a new name; what names a server that goes no longer does.
@@ -99,7 +99,7 @@ def put_group(state: State, name: str, server: Server) -> State:
     return _with(state, _cluster(servers), None if same else followed)
 
 
-def add_group(state: State, server: Server) -> State:
+def add_group(state: WorkbookState, server: Server) -> WorkbookState:
     """Return the state with one more group."""
     cluster = state.scenario.cluster
     if server.name is None:
@@ -110,7 +110,7 @@ def add_group(state: State, server: Server) -> State:
     return _with(state, _cluster((*cluster.servers, server)))
 
 
-def remove_group(state: State, name: str) -> State:
+def remove_group(state: WorkbookState, name: str) -> WorkbookState:
     """Return the state without a group; restrictions and events no longer name it."""
     cluster = state.scenario.cluster
     if len(cluster) == 1:
@@ -123,7 +123,7 @@ def remove_group(state: State, name: str) -> State:
     return _with(state, left, kept)
 
 
-def put_user(state: State, name: str, user: User) -> State:
+def put_user(state: WorkbookState, name: str, user: User) -> WorkbookState:
     """Return the state with another record for a user; its jobs follow a new name."""
     scenario, truths = state.scenario, state.truths
     users = tuple(user if one.name == name else one for one in scenario.users)
@@ -137,10 +137,10 @@ def put_user(state: State, name: str, user: User) -> State:
     if isinstance(owned, Mapping) and name in owned:
         parameters["endowments"] = {user.name if k == name else k: v for k, v in owned.items()}
     lies = FrozenMap({user.name if k == name else k: v for k, v in truths.items()})
-    return State(replace(scenario, users=users, jobs=jobs, parameters=parameters), lies)
+    return WorkbookState(replace(scenario, users=users, jobs=jobs, parameters=parameters), lies)
 
 
-def add_user(state: State, user: User) -> State:
+def add_user(state: WorkbookState, user: User) -> WorkbookState:
     """Return the state with one more user."""
     scenario = state.scenario
     if any(one.name == user.name for one in scenario.users):
@@ -148,7 +148,7 @@ def add_user(state: State, user: User) -> State:
     return replace(state, scenario=replace(scenario, users=(*scenario.users, user)))
 
 
-def remove_user(state: State, name: str) -> State:
+def remove_user(state: WorkbookState, name: str) -> WorkbookState:
     """Return the state without a user and its jobs."""
     scenario = state.scenario
     users = tuple(user for user in scenario.users if user.name != name)
@@ -193,7 +193,9 @@ def _inside(term: Any, group: str, cluster: Cluster) -> bool:
     return group in (term, term.rpartition("/")[0])
 
 
-def _with(state: State, cluster: Cluster, term: Callable[[Any], Any] | None = None) -> State:
+def _with(
+    state: WorkbookState, cluster: Cluster, term: Callable[[Any], Any] | None = None
+) -> WorkbookState:
     """Return the state with another cluster; `term` gives new names, or None for those gone."""
     scenario = state.scenario
     if term is None:
@@ -209,7 +211,7 @@ def _with(state: State, cluster: Cluster, term: Callable[[Any], Any] | None = No
             entry["servers"] = _terms(entry["servers"], term, f"{name} (in truth)")
         truths[name] = FrozenMap(entry)
     changed = replace(scenario, cluster=cluster, users=users, jobs=jobs, events=events)
-    return State(changed, FrozenMap(truths))
+    return WorkbookState(changed, FrozenMap(truths))
 
 
 def _restricted(owner: Any, term: Callable[[Any], Any], whose: str) -> Any:

@@ -17,13 +17,13 @@ from drfh.web.session.steps import (
     SAME,
     AddServer,
     AddUser,
-    Lie,
+    LieStep,
     RemoveServer,
     RemoveUser,
     SetServer,
     SetUser,
-    State,
     Step,
+    WorkbookState,
 )
 from drfh.web.session.workbook import Workbook
 
@@ -112,7 +112,7 @@ def steps_of(finding: Finding, scenario: Scenario) -> list[Step]:
         return []
     target = finding.counterexample.scenario
     steps: list[Step] = []
-    state = State(scenario)
+    state = WorkbookState(scenario)
     try:
         for step in _between(scenario, target, lying=finding.name in _LIES):
             if len(steps) == _MOST_STEPS:
@@ -159,13 +159,13 @@ def _between(old: Scenario, new: Scenario, *, lying: bool) -> Iterator[Step]:
 
 
 def _lie(old: User, new: User) -> Iterator[Step]:
-    lie = Lie(
+    lie = LieStep(
         new.name,
         SAME if old.demand == new.demand else dict(new.demand),
         SAME if old.tasks == new.tasks else new.tasks,
         SAME if old.servers == new.servers else _saved(new),
     )
-    if lie != Lie(new.name):
+    if lie != LieStep(new.name):
         yield lie
 
 

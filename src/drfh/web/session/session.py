@@ -8,19 +8,19 @@ from typing import Any, TypeVar
 from drfh.errors import DrfhError, InputError
 from drfh.model.scenario import Scenario
 from drfh.web.session.answers import Answer, own_mechanism
-from drfh.web.session.editing import State
+from drfh.web.session.editing import WorkbookState
 from drfh.web.session.solver import Answers, is_quick
 from drfh.web.session.steps import Step
 from drfh.web.session.workbook import MOST_STEPS, Workbook, base_data
 
-__all__ = ["Desk"]
+__all__ = ["Session"]
 
 T = TypeVar("T")
 
 _SOLVING = "solving …"
 
 
-class Desk:
+class Session:
     """What a page does with its book; how it looks is for the page to say.
 
     Parameters
@@ -166,14 +166,14 @@ class Desk:
         else:
             self._solve_behind(book.state, mechanism, taken, failed=self.stale)
 
-    def _at_once(self, state: State, mechanism: str) -> Answer | None:
+    def _at_once(self, state: WorkbookState, mechanism: str) -> Answer | None:
         known = self._answers.known(state, mechanism)
         if known is None and is_quick(state.scenario, mechanism):
             return self._answers.solve(state, mechanism)
         return known
 
     def _solve_behind(
-        self, state: State, mechanism: str, taken: Callable[[Answer], None], *, failed: str
+        self, state: WorkbookState, mechanism: str, taken: Callable[[Answer], None], *, failed: str
     ) -> None:
         def work() -> Answer | DrfhError:
             try:

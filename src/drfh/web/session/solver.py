@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
 from drfh.web.session.answers import Answer, answer_of
-from drfh.web.session.editing import State
+from drfh.web.session.editing import WorkbookState
 from drfh.web.session.workbook import Workbook
 
 __all__ = ["Answers", "is_quick", "solved_words", "took_words"]
@@ -19,7 +19,7 @@ _MOST_PAIRS = 2_500
 _MOST_SIMPLE_PAIRS = 200_000
 
 
-class _Asked(NamedTuple):
+class _SolveRequest(NamedTuple):
     """What :func:`answer_of` reads of a workbook, which may change meanwhile."""
 
     scenario: Scenario
@@ -30,23 +30,23 @@ class Answers:
     """Answers a page has had, by state and mechanism."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[int, str], tuple[State, Answer]] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, str], tuple[WorkbookState, Answer]] = OrderedDict()
 
-    def known(self, state: State, mechanism: str) -> Answer | None:
+    def known(self, state: WorkbookState, mechanism: str) -> Answer | None:
         """Return the answer if it was given lately."""
         state_kept, answer = self._kept.get((id(state), mechanism), (None, None))
         return answer if state_kept is state else None
 
-    def keep(self, state: State, answer: Answer) -> None:
+    def keep(self, state: WorkbookState, answer: Answer) -> None:
         """Keep an answer for a while."""
         self._kept[id(state), answer.mechanism] = state, answer
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
 
-    def solve(self, state: State, mechanism: str) -> Answer:
+    def solve(self, state: WorkbookState, mechanism: str) -> Answer:
         """Return the answer, from any thread; nothing is kept yet."""
         truths = {name: state.really(name) for name in state.truths}
-        return answer_of(cast(Workbook, _Asked(state.scenario, truths)), mechanism)
+        return answer_of(cast(Workbook, _SolveRequest(state.scenario, truths)), mechanism)
 
 
 def is_quick(scenario: Scenario, mechanism: str) -> bool:

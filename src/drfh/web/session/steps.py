@@ -26,7 +26,7 @@ from drfh.web.session.cell_input import (
     read_tasks,
     read_weight,
 )
-from drfh.web.session.editing import State, group_of, unrestricted, user_of
+from drfh.web.session.editing import WorkbookState, group_of, unrestricted, user_of
 from drfh.web.session.labels import (
     amounts_text,
     labels_text,
@@ -41,15 +41,15 @@ __all__ = [
     "STEPS",
     "AddServer",
     "AddUser",
-    "Cell",
-    "Lie",
+    "CellRef",
+    "LieStep",
     "RemoveServer",
     "RemoveUser",
     "SetServer",
     "SetUser",
-    "State",
     "Step",
     "Truth",
+    "WorkbookState",
     "step_of",
 ]
 
@@ -57,12 +57,12 @@ __all__ = [
 _ROW_UNKNOWN = ("server group", "user")
 
 
-class Cell(NamedTuple):
+class CellRef(NamedTuple):
     """Where on the page: ``servers`` or ``users``, which row, which column (empty: the row).
 
     Examples
     --------
-    >>> str(Cell("servers", "big", "count"))
+    >>> str(CellRef("servers", "big", "count"))
     'count of big'
     """
 
@@ -99,7 +99,7 @@ class Step:
                 raise InputError(entry.name, "must be text", value)
 
     @property
-    def cell(self) -> Cell:
+    def cell(self) -> CellRef:
         """What it is about; errors of :meth:`apply` name it."""
         raise NotImplementedError
 
@@ -108,15 +108,15 @@ class Step:
         """The step in one line."""
         raise NotImplementedError
 
-    def told(self, before: State) -> str:
+    def told(self, before: WorkbookState) -> str:
         """Return the step in one line, with what was there before it."""
         return self.text
 
-    def change(self, state: State) -> State:
+    def change(self, state: WorkbookState) -> WorkbookState:
         """Return the state after the step; what only the whole can tell is not yet checked."""
         raise NotImplementedError
 
-    def apply(self, state: State) -> State:
+    def apply(self, state: WorkbookState) -> WorkbookState:
         """Return the state after the step.
 
         Raises
@@ -137,7 +137,7 @@ class Step:
             raise self._about(error) from None
         return after
 
-    def _check(self, after: State) -> None:
+    def _check(self, after: WorkbookState) -> None:
         """Raise what every mechanism would refuse; before the step all was good."""
         scenario = after.scenario
         cluster = scenario.cluster
@@ -198,7 +198,7 @@ class SetServer(Step):
     Examples
     --------
     >>> from drfh import load_scenario
-    >>> state = State(load_scenario("paper-two-servers"))
+    >>> state = WorkbookState(load_scenario("paper-two-servers"))
     >>> step = SetServer("high-cpu", "count", "3")
     >>> step.told(state)
     'high-cpu: 3 servers instead of 1'
@@ -214,8 +214,8 @@ class SetServer(Step):
     _names = ("group", "field")
 
     @property
-    def cell(self) -> Cell:  # noqa: D102
-        return Cell("servers", self.group, self.field)
+    def cell(self) -> CellRef:  # noqa: D102
+        return CellRef("servers", self.group, self.field)
 
     @property
     def text(self) -> str:  # noqa: D102
@@ -228,7 +228,7 @@ class SetServer(Step):
             return f"{self.group}: {count} server{'s' * (count != '1')}"
         return f"{self.group}: {self._resource} {shown_value(self.value) or '0'}"
 
-    def told(self, before: State) -> str:  # noqa: D102
+    def told(self, before: WorkbookState) -> str:  # noqa: D102
         if self.field == "name":
             return self.text
         server = group_of(before, self.group)
@@ -243,7 +243,7 @@ class SetServer(Step):
     def may_break(self, user: User) -> bool:  # noqa: D102
         return self.field == "labels"  # names follow, or go
 
-    def change(self, state: State) -> State:  # noqa: D102
+    def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
         server = group_of(state, self.group)
         if self.field == "name":
             new = replace(server, name=read_name(self.value, self.field))
@@ -286,8 +286,8 @@ class AddServer(Step):
     _many_columns = True
 
     @property
-    def cell(self) -> Cell:  # noqa: D102
-        return Cell("servers", shown_value(self.name) or "the new servers", "")
+    def cell(self) -> CellRef:  # noqa: D102
+        return CellRef("servers", shown_value(self.name) or "the new servers", "")
 
     @property
     def text(self) -> str:  # noqa: D102
@@ -295,7 +295,7 @@ class AddServer(Step):
         named = f" {shown_value(self.name)}" if shown_value(self.name) else ""
         return f"{count} new server{'s' * (count != '1')}{named}: {amounts_text(self.resources)}"
 
-    def change(self, state: State) -> State:  # noqa: D102
+    def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
         server = Server(
             read_amounts(self.resources, "resources"),
             name=read_name(self.name, "name") if shown_value(self.name) else None,
@@ -312,7 +312,7 @@ class RemoveServer(Step):
     Examples
     --------
     >>> from drfh import load_scenario
-    >>> state = State(load_scenario("paper-two-servers"))
+    >>> state = WorkbookState(load_scenario("paper-two-servers"))
     >>> RemoveServer("high-cpu").apply(state).scenario.cluster
     Cluster(1 server in 1 group: cpu 2, memory 12)
     """
@@ -323,20 +323,20 @@ class RemoveServer(Step):
     _names = ("group",)
 
     @property
-    def cell(self) -> Cell:  # noqa: D102
-        return Cell("servers", self.group, "")
+    def cell(self) -> CellRef:  # noqa: D102
+        return CellRef("servers", self.group, "")
 
     @property
     def text(self) -> str:  # noqa: D102
         return f"{self.group} is removed"
 
-    def told(self, before: State) -> str:  # noqa: D102
+    def told(self, before: WorkbookState) -> str:  # noqa: D102
         return f"{self.text} ({some(group_of(before, self.group).count, 'server')})"
 
     def may_break(self, user: User) -> bool:  # noqa: D102
         return True
 
-    def change(self, state: State) -> State:  # noqa: D102
+    def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
         group_of(state, self.group)
         return editing.remove_group(state, self.group)
 
@@ -362,7 +362,7 @@ class SetUser(Step):
     Examples
     --------
     >>> from drfh import load_scenario
-    >>> state = State(load_scenario("paper-two-servers"))
+    >>> state = WorkbookState(load_scenario("paper-two-servers"))
     >>> SetUser("ann", "tasks", "5").told(state)
     'ann: 5 tasks instead of no end'
     >>> SetUser("ann", "weight", "0").apply(state)
@@ -378,8 +378,8 @@ class SetUser(Step):
     _names = ("user", "field")
 
     @property
-    def cell(self) -> Cell:  # noqa: D102
-        return Cell("users", self.user, self.field)
+    def cell(self) -> CellRef:  # noqa: D102
+        return CellRef("users", self.user, self.field)
 
     @property
     def text(self) -> str:  # noqa: D102
@@ -395,7 +395,7 @@ class SetUser(Step):
             return f"{self.user}: parent {value or 'none'}"
         return f"{self.user}: {self._resource} {value or '0'}"
 
-    def told(self, before: State) -> str:  # noqa: D102
+    def told(self, before: WorkbookState) -> str:  # noqa: D102
         if self.field == "name":
             return self.text
         user = user_of(before, self.user)
@@ -415,7 +415,7 @@ class SetUser(Step):
     def may_break(self, user: User) -> bool:  # noqa: D102
         return self.field == "servers" and user.name == self.user
 
-    def change(self, state: State) -> State:  # noqa: D102
+    def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
         user = user_of(state, self.user)
         value: Any
         if self.field == "name":
@@ -465,8 +465,8 @@ class AddUser(Step):
     _many_columns = True
 
     @property
-    def cell(self) -> Cell:  # noqa: D102
-        return Cell("users", shown_value(self.name) or "the new user", "")
+    def cell(self) -> CellRef:  # noqa: D102
+        return CellRef("users", shown_value(self.name) or "the new user", "")
 
     @property
     def text(self) -> str:  # noqa: D102
@@ -482,7 +482,7 @@ class AddUser(Step):
     def may_break(self, user: User) -> bool:  # noqa: D102
         return user.name == shown_value(self.name)
 
-    def change(self, state: State) -> State:  # noqa: D102
+    def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
         user = User(
             read_name(self.name, "name"),
             read_amounts(self.demand, "demand"),
@@ -501,7 +501,7 @@ class RemoveUser(Step):
     Examples
     --------
     >>> from drfh import load_scenario
-    >>> state = RemoveUser("ann").apply(State(load_scenario("paper-two-servers")))
+    >>> state = RemoveUser("ann").apply(WorkbookState(load_scenario("paper-two-servers")))
     >>> [user.name for user in state.scenario.users]
     ['bob']
     """
@@ -512,20 +512,20 @@ class RemoveUser(Step):
     _names = ("user",)
 
     @property
-    def cell(self) -> Cell:  # noqa: D102
-        return Cell("users", self.user, "")
+    def cell(self) -> CellRef:  # noqa: D102
+        return CellRef("users", self.user, "")
 
     @property
     def text(self) -> str:  # noqa: D102
         return f"{self.user} leaves"
 
-    def change(self, state: State) -> State:  # noqa: D102
+    def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
         user_of(state, self.user)
         return editing.remove_user(state, self.user)
 
 
 @dataclass(frozen=True)
-class Lie(Step):
+class LieStep(Step):
     """A user claims something else than the truth, which is kept.
 
     Attributes
@@ -540,8 +540,8 @@ class Lie(Step):
     Examples
     --------
     >>> from drfh import load_scenario
-    >>> state = State(load_scenario("paper-two-servers"))
-    >>> lie = Lie("ann", {"cpu": 1, "memory": 1})
+    >>> state = WorkbookState(load_scenario("paper-two-servers"))
+    >>> lie = LieStep("ann", {"cpu": 1, "memory": 1})
     >>> lie.told(state)
     'ann claims cpu 1, memory 1 instead of cpu 0.2, memory 1'
     >>> after = lie.apply(state)
@@ -559,8 +559,8 @@ class Lie(Step):
     _names = ("user",)
 
     @property
-    def cell(self) -> Cell:  # noqa: D102
-        return Cell("users", self.user, "")
+    def cell(self) -> CellRef:  # noqa: D102
+        return CellRef("users", self.user, "")
 
     @property
     def text(self) -> str:  # noqa: D102
@@ -569,7 +569,7 @@ class Lie(Step):
         parts += [] if self.servers == SAME else [f"servers {servers_text(self.servers)}"]
         return f"{self.user} claims {', '.join(parts) or 'the truth'}"
 
-    def told(self, before: State) -> str:  # noqa: D102
+    def told(self, before: WorkbookState) -> str:  # noqa: D102
         user = before.really(self.user)
         parts = [] if self.demand == SAME else [amounts_text(user.demand)]
         parts += [] if self.tasks == SAME else [tasks_text(user.tasks)]
@@ -579,7 +579,7 @@ class Lie(Step):
     def may_break(self, user: User) -> bool:  # noqa: D102
         return self.servers != SAME and user.name == self.user
 
-    def change(self, state: State) -> State:  # noqa: D102
+    def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
         now, really = user_of(state, self.user), state.really(self.user)
         claim: dict[str, Any] = {}
         if self.demand != SAME:
@@ -602,8 +602,8 @@ class Truth(Step):
     Examples
     --------
     >>> from drfh import load_scenario
-    >>> state = State(load_scenario("paper-two-servers"))
-    >>> Truth("ann").apply(Lie("ann", {"cpu": 1}).apply(state)) == state
+    >>> state = WorkbookState(load_scenario("paper-two-servers"))
+    >>> Truth("ann").apply(LieStep("ann", {"cpu": 1}).apply(state)) == state
     True
     """
 
@@ -613,8 +613,8 @@ class Truth(Step):
     _names = ("user",)
 
     @property
-    def cell(self) -> Cell:  # noqa: D102
-        return Cell("users", self.user, "")
+    def cell(self) -> CellRef:  # noqa: D102
+        return CellRef("users", self.user, "")
 
     @property
     def text(self) -> str:  # noqa: D102
@@ -623,14 +623,14 @@ class Truth(Step):
     def may_break(self, user: User) -> bool:  # noqa: D102
         return user.name == self.user
 
-    def change(self, state: State) -> State:  # noqa: D102
+    def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
         really = state.really(self.user)
         if self.user not in state.truths:
             raise InputError(self.user, "must lie first, to tell the truth again")
         return editing.put_user(state, self.user, really).with_truth(self.user, {})
 
 
-def _servers(value: Typed, state: State) -> Any:
+def _servers(value: Typed, state: WorkbookState) -> Any:
     find = state.scenario.cluster.find_server
     return read_servers(value, "servers", lambda name: find(name) is not None)
 
@@ -643,7 +643,7 @@ STEPS: dict[str, type[Step]] = {
     "user": SetUser,
     "+user": AddUser,
     "-user": RemoveUser,
-    "lie": Lie,
+    "lie": LieStep,
     "truth": Truth,
 }
 

@@ -18,14 +18,14 @@ from drfh.model.users import User
 from drfh.web.session.answers import Answer, real_tasks
 from drfh.web.session.labels import labels_text, shown_servers
 
-__all__ = ["Column", "Rows", "server_columns", "server_rows", "user_columns", "user_rows"]
+__all__ = ["Rows", "TableColumn", "server_columns", "server_rows", "user_columns", "user_rows"]
 
 _MOST_USED = 6  # resources that get a column of how full they are
 _DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column.
 
     Attributes
@@ -58,19 +58,21 @@ class Column:
     pinned: bool = False
 
 
-def _resource_columns(resources: Iterable[str], prefix: str, taken: Sequence[str]) -> list[Column]:
+def _resource_columns(
+    resources: Iterable[str], prefix: str, taken: Sequence[str]
+) -> list[TableColumn]:
     hint = {
         "resources": "how much one server has, such as 16, 500m or 64Gi",
         "demand": "how much one task needs, such as 1, 500m or 2Gi",
     }[prefix]
     return [
-        Column(f"r{i}", name, f"{name}: {hint}", f"{prefix}.{name}" if name in taken else name,
+        TableColumn(f"r{i}", name, f"{name}: {hint}", f"{prefix}.{name}" if name in taken else name,
                "amount", 105, empty="0")
         for i, name in enumerate(resources)
     ]  # fmt: skip
 
 
-def server_columns(answer: Answer) -> list[Column]:
+def server_columns(answer: Answer) -> list[TableColumn]:
     """Return the columns of the table of servers.
 
     Examples
@@ -85,20 +87,24 @@ def server_columns(answer: Answer) -> list[Column]:
     cluster = answer.scenario.cluster
     own = ("name", "count", "labels")
     columns = [
-        Column("name", "servers", "name of the group", "name", width=150),
-        Column("count", "count", "how many servers are alike: a whole number", "count", "amount"),
+        TableColumn("name", "servers", "name of the group", "name", width=150),
+        TableColumn(
+            "count", "count", "how many servers are alike: a whole number", "count", "amount"
+        ),
         *_resource_columns(cluster.resources, "resources", own),
-        Column("labels", "labels", "such as zone=a, disk=ssd", "labels", width=130, empty="none"),
+        TableColumn(
+            "labels", "labels", "such as zone=a, disk=ssd", "labels", width=130, empty="none"
+        ),
     ]
     used = cluster.resources if len(cluster.resources) <= _MOST_USED else ()
     columns += [
-        Column(f"u{i}", f"{name} used", f"part of {name} in use", kind="part", width=120)
+        TableColumn(f"u{i}", f"{name} used", f"part of {name} in use", kind="part", width=120)
         for i, name in enumerate(used)
     ]
     return columns
 
 
-def user_columns(answer: Answer) -> list[Column]:
+def user_columns(answer: Answer) -> list[TableColumn]:
     """Return the columns of the table of users.
 
     Examples
@@ -113,17 +119,17 @@ def user_columns(answer: Answer) -> list[Column]:
     scenario = answer.scenario
     own = ("name", "weight", "tasks", "servers", "parent")
     columns = [
-        Column("name", "user", "name of the user", "name", width=150),
+        TableColumn("name", "user", "name of the user", "name", width=150),
         *_resource_columns(scenario.cluster.resources, "demand", own),
-        Column("weight", "weight", "a number > 0: twice the weight, twice the share", "weight",
+        TableColumn("weight", "weight", "a number > 0: twice the weight, twice the share", "weight",
                "amount"),
-        Column("tasks", "tasks", "how many it has; empty for no end", "tasks", "amount",
+        TableColumn("tasks", "tasks", "how many it has; empty for no end", "tasks", "amount",
                empty="no end"),
-        Column("servers", "may use", "servers such as big or zone=a; empty for all", "servers",
+        TableColumn("servers", "may use", "servers such as big or zone=a; empty for all", "servers",
                width=130, empty="all"),
     ]  # fmt: skip
     if any(user.parent for user in scenario.users):
-        columns.append(Column("parent", "parent", "whose part it is", "parent"))
+        columns.append(TableColumn("parent", "parent", "whose part it is", "parent"))
     gets = [("gets", "gets", "tasks that it is given", "number")]
     if answer.truths:
         hint = "tasks that it can really run; a user that lies may run fewer than it is given"
@@ -133,7 +139,7 @@ def user_columns(answer: Answer) -> list[Column]:
     hint = "dominant share: the largest part it has of any resource"
     gets.append(("share", "share", hint, "part"))
     gets.append(("level", "level", "share / weight: what DRFH makes equal", "part"))
-    return [*columns, *(Column(f, t, h, kind=k, pinned=True) for f, t, h, k in gets)]
+    return [*columns, *(TableColumn(f, t, h, kind=k, pinned=True) for f, t, h, k in gets)]
 
 
 class Rows:

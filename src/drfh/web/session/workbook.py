@@ -15,7 +15,7 @@ from drfh.files import parse_scenario, scenario_text, shipped_scenarios, shipped
 from drfh.files.validation import problems
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
-from drfh.web.session.editing import MOST_RESOURCES, State
+from drfh.web.session.editing import MOST_RESOURCES, WorkbookState
 from drfh.web.session.steps import Step, step_of
 
 __all__ = ["MOST_STEPS", "Workbook", "base_data", "base_of", "completed"]
@@ -178,7 +178,7 @@ class Workbook:
         self._steps: list[Step] = []
         self._texts: list[str] = []
         # The states before the last steps and after all of them, at most _KEPT + 1.
-        self._states = [State(self.base)]
+        self._states = [WorkbookState(self.base)]
         self._base_data: dict[str, Any] | str | None = None
         for step in steps:
             self.do(step)
@@ -200,7 +200,7 @@ class Workbook:
         return tuple(self._texts)
 
     @property
-    def state(self) -> State:
+    def state(self) -> WorkbookState:
         """The scenario after all steps, and what is really true of those who lie."""
         return self._states[-1]
 
@@ -268,11 +268,11 @@ class Workbook:
         """Take all steps back: they can be done again."""
         self._undone += reversed(self._steps)
         self._steps, self._texts = [], []
-        self._states = [State(self.base)]
+        self._states = [WorkbookState(self.base)]
 
     def _replay(self) -> None:
         """Make the states again that were not kept."""
-        states = [State(self.base)]
+        states = [WorkbookState(self.base)]
         for step in self._steps:
             states.append(step.apply(states[-1]))
             del states[: -_KEPT - 1]

@@ -20,7 +20,7 @@ from drfh.mechanisms.solvers.interior.points import (
     Columns,
     Iterate,
     RadialProblem,
-    State,
+    RadialState,
     every_pair,
     lacking,
     usable_pairs,
@@ -206,7 +206,7 @@ class RadialSolution:
     state: object
 
 
-def _guess(problem: RadialProblem) -> tuple[State, int]:
+def _guess(problem: RadialProblem) -> tuple[RadialState, int]:
     """Return promising columns and a point on them, from a problem with fewer servers."""
     coarse = coarser(problem)
     if coarse.d.shape[0] * coarse.c.shape[1] <= WHOLE or coarse.c.shape[1] <= CLUSTERS:
@@ -215,10 +215,10 @@ def _guess(problem: RadialProblem) -> tuple[State, int]:
         search = _Search(coarse, *_guess(coarse))
     search.run(FIRST, NEARLY, 3, lambda gap: None)
     keys, p = first_choice(problem, search.latest.mu)
-    return State(keys, near_prices(problem, keys, p, search.latest.mu)), search.made
+    return RadialState(keys, near_prices(problem, keys, p, search.latest.mu)), search.made
 
 
-def _carry(problem: RadialProblem, state: State, keys: Ints) -> Iterate:
+def _carry(problem: RadialProblem, state: RadialState, keys: Ints) -> Iterate:
     """Return the point of `state` on the wider column set `keys`, its prices lifted to fit."""
     old, columns = state.point, problem.columns(keys)
     pairs = old.x.size + int((problem.c > 0).sum())
@@ -245,7 +245,7 @@ def _carry(problem: RadialProblem, state: State, keys: Ints) -> Iterate:
 class _Search:
     """Column generation: the columns in play, and the best placement and bound so far."""
 
-    def __init__(self, problem: RadialProblem, state: State, made: int = 0) -> None:
+    def __init__(self, problem: RadialProblem, state: RadialState, made: int = 0) -> None:
         self.problem, self.state, self.made = problem, state, made
         self.latest = state.point
         self.theta, self.kept = -np.inf, 0.0
@@ -280,7 +280,7 @@ class _Search:
             # A restart nearby is quick but may get stuck; one from afar is sure.
             sure = lost or self.gap > FAR
             point = problem.start(keys) if sure else _carry(problem, self.state, keys)
-            self.state = State(keys, point)
+            self.state = RadialState(keys, point)
             aim = max(final, min(aim, 0.05 * self.gap)) if self.gap > NEARLY else final
 
     def _round(self, aim: float) -> tuple[Ints, bool]:
@@ -315,7 +315,7 @@ class _Search:
         theta, kept, _ = _within(problem, columns, point.x)
         if self._gap(theta, kept) < self.gap or self.theta < 0:
             self.theta, self.kept, self.keys, self.x = theta, kept, self.state.keys, point.x
-        self.state = State(self.state.keys, central)
+        self.state = RadialState(self.state.keys, central)
         return np.setdiff1d(extra, self.state.keys, assume_unique=True), inner > 10 * aim
 
     def _price(self, point: Iterate) -> tuple[Floats, Ints]:
@@ -356,13 +356,13 @@ def _search(
 ) -> _Search:
     """Return the finished search for a solution."""
     n, k = problem.d.shape[0], problem.c.shape[1]
-    if isinstance(start, State):
+    if isinstance(start, RadialState):
         # Users that start or stop to rise change the prices altogether; then only the columns
         # are of use.
         elastic = start.point.calm != 1.0
         alike = 0.5 < float(problem.a @ start.point.mu) / k < 2.0
         if not alike or (problem.fixed is not None and not elastic):
-            start = State(start.keys, problem.start(start.keys))
+            start = RadialState(start.keys, problem.start(start.keys))
         search = _Search(problem, start)
         search.run(0.3 * tolerance, tolerance, ROUNDS, report)
     elif n * k <= WHOLE or k <= CLUSTERS or (k <= 2 * CLUSTERS and n * k <= AFFORDABLE):
@@ -451,9 +451,9 @@ def solve_radial(
             first, state = tolerance, search.state
         elif problem.most < last and search.gap <= max(1e3 * first, ROUGH):
             problem = replace(problem, most=problem.most * MORE)
-            state = State(keys, problem.start(keys))
+            state = RadialState(keys, problem.start(keys))
         elif first > tolerance:
-            first, state = tolerance, State(keys, problem.start(keys))
+            first, state = tolerance, RadialState(keys, problem.start(keys))
         else:
             break
         search = _Search(problem, state, search.made)

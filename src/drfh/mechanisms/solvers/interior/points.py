@@ -14,7 +14,7 @@ __all__ = [
     "Columns",
     "Iterate",
     "RadialProblem",
-    "State",
+    "RadialState",
     "cold_start",
     "every_pair",
     "lacking",
@@ -146,7 +146,7 @@ CHUNK = 2_000_000  # pairs looked at together
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RadialState:
     """Columns (as ``server * n + user``, ascending) and a point on them."""
 
     keys: Ints
@@ -201,9 +201,9 @@ def usable_pairs(d: Floats, c: Floats, allowed: Bools | None) -> Bools | None:
     return usable
 
 
-def every_pair(problem: RadialProblem) -> State:
+def every_pair(problem: RadialProblem) -> RadialState:
     """Return all columns and a point on them."""
     keys = np.arange(problem.d.shape[0] * problem.c.shape[1])
     if problem.usable is not None:
         keys = np.flatnonzero(problem.usable)
-    return State(keys, problem.start(keys))
+    return RadialState(keys, problem.start(keys))

@@ -14,7 +14,7 @@ from drfh.web.components.colours import PANEL_STYLE
 from drfh.web.components.progress import Tell, Working
 from drfh.web.session.answers import Answer, changes
 from drfh.web.session.report_card import card, case_book, steps_of
-from drfh.web.session.steps import Lie, Step
+from drfh.web.session.steps import LieStep, Step
 
 if TYPE_CHECKING:
     from nicegui import ui
@@ -59,7 +59,7 @@ class CaseDialog:
             with ui.element("div").classes("tools end"):
                 self._button("Close", "case-close", self._dialog.close, quiet=True)
                 if steps:
-                    lie = any(isinstance(step, Lie) for step in steps)
+                    lie = any(isinstance(step, LieStep) for step in steps)
                     label = "Apply this lie and see" if lie else "Apply this and see"
                     self._button(label, "case-apply", lambda: self._apply(finding, answer, steps))
                 elif not _same(finding, answer.scenario):
@@ -174,7 +174,7 @@ def case_words(finding: Finding, scenario: Scenario, steps: list[Step]) -> Marku
         if len(steps) > _MOST_STEPS:
             listed.append(tag("li", f"and {len(steps) - _MOST_STEPS} more"))
         parts += [tag("p", "To see it, from the scenario as it is:"), tag("ul", join(listed))]
-        if any(isinstance(step, Lie) for step in steps):
+        if any(isinstance(step, LieStep) for step in steps):
             words = "Nothing else changes: what the user really needs stays what it was."
             parts.append(tag("p", words, "note"))
     elif _same(finding, scenario):

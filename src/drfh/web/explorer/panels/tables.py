@@ -22,8 +22,8 @@ from drfh.web.session.steps import (
     Step,
 )
 from drfh.web.session.table_rows import (
-    Column,
     Rows,
+    TableColumn,
     server_columns,
     server_rows,
     user_columns,
@@ -138,7 +138,7 @@ class _Table:
         page: Page,
         what: str,
         *,
-        edit: Callable[[str, Column, str], Step],
+        edit: Callable[[str, TableColumn, str], Step],
         remove: Callable[[str], Step],
         add: Callable[[], tuple[Step, str]],
         words: str,
@@ -157,7 +157,9 @@ class _Table:
             self._wrong = ui.label().classes("refused").props("role=alert")
             self._wrong.props(f"data-testid={what}-refused")
 
-    def show(self, title: str, columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> None:
+    def show(
+        self, title: str, columns: Sequence[TableColumn], rows: Sequence[dict[str, Any]]
+    ) -> None:
         self._title.set_text(title)
         self.grid.show(columns, rows)
         if not self.grid.has_marks:
@@ -167,7 +169,7 @@ class _Table:
         self.grid.forget_marks()
         self._wrong.set_text("")
 
-    def _edited(self, name: str, column: Column, text: str) -> None:
+    def _edited(self, name: str, column: TableColumn, text: str) -> None:
         step = self._edit(name, column, text)
         self.grid.unmark(name, column)
         renamed = column.field == "name" and text.strip()

@@ -17,7 +17,7 @@ from drfh.web.session.labels import labels_text
 from drfh.web.session.solver import is_quick
 from drfh.web.session.steps import (
     AddServer,
-    Lie,
+    LieStep,
     RemoveServer,
     RemoveUser,
     SetServer,
@@ -25,7 +25,7 @@ from drfh.web.session.steps import (
     Step,
     Truth,
 )
-from drfh.web.session.table_rows import Column
+from drfh.web.session.table_rows import TableColumn
 from drfh.web.session.workbook import Workbook
 
 __all__ = ["ServersForm", "UserForm", "WhatIfPanel"]
@@ -193,7 +193,7 @@ class UserForm(_Form):
     def actions(self) -> list[tuple[str, str, Any]]:
         """Return the buttons."""
         return [
-            ("Claim this", "claim", lambda: Lie(self.chosen, self.typed_amounts())),
+            ("Claim this", "claim", lambda: LieStep(self.chosen, self.typed_amounts())),
             ("Tell the truth", "tell-truth", lambda: Truth(self.chosen)),
             ("Set weight", "set-weight", lambda: SetUser(self.chosen, "weight", self.typed())),
             ("Let it leave", "leave", lambda: RemoveUser(self.chosen)),
@@ -210,12 +210,12 @@ class UserForm(_Form):
 
 _MOST_LISTED = 100
 _COLUMNS = [
-    Column("name", "user", width=150),
-    Column("tasks_before", "tasks before", "tasks that it could run", kind="number"),
-    Column("tasks_after", "tasks now", "tasks that it can run", kind="number"),
-    Column("change", "change", "of its tasks", kind="change"),
-    Column("share_before", "share before", "dominant share", kind="part"),
-    Column("share_after", "share now", "dominant share", kind="part"),
+    TableColumn("name", "user", width=150),
+    TableColumn("tasks_before", "tasks before", "tasks that it could run", kind="number"),
+    TableColumn("tasks_after", "tasks now", "tasks that it can run", kind="number"),
+    TableColumn("change", "change", "of its tasks", kind="change"),
+    TableColumn("share_before", "share before", "dominant share", kind="part"),
+    TableColumn("share_after", "share now", "dominant share", kind="part"),
 ]
 
 
