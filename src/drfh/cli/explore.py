@@ -76,9 +76,9 @@ def explore(
 
       drfh explore --run runs/day
     """
-    from drfh.web.server.app import Site, listen, needs_nicegui
+    from drfh.web.server.app import PageServer, listen, require_nicegui
 
-    needs_nicegui()
+    require_nicegui()
     from drfh.web.explorer.page import Start, explorer_page
 
     if kubectl is not None:
@@ -94,10 +94,10 @@ def explore(
         start = replace(start, scenario=subject.scenario, trace=subject.trace)
     address, listener = listen(host, port)
 
-    def started() -> None:
+    def on_start() -> None:
         if as_json:
-            said = {"url": address.url, "host": address.host, "port": address.port}
-            typer.echo(json.dumps(said | ({"token": address.token} if address.token else {})))
+            data = {"url": address.url, "host": address.host, "port": address.port}
+            typer.echo(json.dumps(data | ({"token": address.token} if address.token else {})))
         else:
             typer.echo(f"drfh explore: {address.url}")
             if address.token:
@@ -107,9 +107,11 @@ def explore(
         if not no_open:
             _open_browser(address)
 
-    site = Site(address, listener, explorer_page(start), title="drfh explorer", started=started)
+    server = PageServer(
+        address, listener, explorer_page(start), title="drfh explorer", on_start=on_start
+    )
     try:
-        site.run()
+        server.run()
     except KeyboardInterrupt:
         if not as_json:
             typer.echo("stopped")

@@ -71,8 +71,7 @@ def snapshot() -> ClusterSnapshot:
 
 
 def main(nodes: int, host: str) -> None:
-    from drfh.web.live.page import LivePage
-    from drfh.web.live.site import live_site
+    from drfh.web.live.page import LivePage, live_server
 
     feed = LiveStore("sandbox", "best-fit-drfh places jobs by user, in all partitions")
     for past in range(40):
@@ -81,7 +80,7 @@ def main(nodes: int, host: str) -> None:
     feed.take(made_up(nodes), waits(), snapshot())
     feed.note("the made-up cluster has started")
     feed.take(made_up(nodes), waits(), snapshot())
-    with live_site(feed, host=host) as site:
+    with live_server(feed, host=host) as site:
         print(site.address.url, flush=True)
         step = 0
         for line in sys.stdin:

@@ -34,7 +34,6 @@ from drfh.web.live.labels import (
     waits_markup,
 )
 from drfh.web.live.pending import Pending
-from drfh.web.live.site import live_site
 from drfh.web.live.store import LiveStore
 from tests.cli.slurm.test_inspect import JOBS, NODES, NOW, SITE, job, node
 from tests.web.live.pages import View, Watched, environment, made_up_view
@@ -97,7 +96,7 @@ def test_users_in_a_table() -> None:
 def test_nicegui_is_not_imported_before_a_page_is_served() -> None:
     code = (
         "import sys, drfh.web, drfh.web.live.store, drfh.web.live.publisher, "
-        "drfh.web.live.site, drfh.web.live.labels; "
+        "drfh.web.server.app, drfh.web.live.labels; "
         "assert not {'nicegui', 'fastapi', 'uvicorn'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], env=environment(), check=True)
@@ -122,17 +121,19 @@ def test_without_the_extra(
 
 def test_places_that_cannot_be_had() -> None:
     pytest.importorskip("nicegui")
+    from drfh.web.live.page import live_server
+
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         rule = r"--web-port must be free on 127.0.0.1 \(Address already in use"
         with pytest.raises(InputError, match=rule):
-            live_site(LiveStore(), port)
+            live_server(LiveStore(), port)
     with pytest.raises(InputError, match="--web-port must be from 0 to 65535, got 70000"):
-        live_site(LiveStore(), 70000)
+        live_server(LiveStore(), 70000)
     with pytest.raises(InputError, match=r"--web-host must be an address of this machine"):
-        live_site(LiveStore(), 0, "192.0.2.1")
+        live_server(LiveStore(), 0, "192.0.2.1")
     with pytest.raises(InputError, match="--web-host must be an address of this machine"):
-        live_site(LiveStore(), 0, "no such host")
+        live_server(LiveStore(), 0, "no such host")
 
 
 # In a browser

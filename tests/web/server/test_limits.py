@@ -1,4 +1,4 @@
-"""Who connects to a page without being known: what that may cost."""
+"""Limits of connections, headers and open pages."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ import pytest
 
 pytest.importorskip("nicegui", reason="needs the extra [web]: pip install 'drfh[web]'")
 
-from drfh.web.server import limits as crowd
-from drfh.web.server import limits as door
+from drfh.web.server import limits
 
 
 @contextmanager
 def serving() -> Iterator[int]:
-    """Serve an empty answer behind the door; yield the port."""
+    """Serve an empty answer with the limits; yield the port."""
     import uvicorn
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -27,7 +26,7 @@ def serving() -> Iterator[int]:
         await send({"type": "http.response.body", "body": b""})
 
     config = uvicorn.Config(
-        app, http=door.Door, h11_max_incomplete_event_size=door.LONGEST_HEADERS,
+        app, http=limits.LimitedProtocol, h11_max_incomplete_event_size=limits.MAX_HEADER_BYTES,
         lifespan="off", log_config=None,
     )  # fmt: skip
     server = uvicorn.Server(config)
@@ -60,8 +59,8 @@ def test_headers_without_end_are_refused() -> None:
         assert answer(port, b"GET / HTTP/1.1\r\nX: " + b"a" * 200_000) in (b"", b"HTTP/1.1 400 Ba")
 
 
-def test_who_says_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "_PATIENCE", 0.3)
+def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_HEADER_TIMEOUT", 0.3)
     with serving() as port:
         assert answer(port, b"") == b""
         assert answer(port, b"GET / HT") == b""
@@ -77,7 +76,7 @@ def test_who_says_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 3)
     with serving() as port:
         first = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(3)]
         first[-1].sendall(_WHOLE)  # by its answer all three have been taken
@@ -90,12 +89,12 @@ def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
             assert time.monotonic() < end
 
 
-def test_pages_that_nobody_shows_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unshown_pages_are_deleted_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     from nicegui import Client, ui
     from nicegui.page import page
 
-    monkeypatch.setattr(crowd, "MOST_UNSEEN", 3)
-    monkeypatch.setattr(crowd, "MOST_PAGES", 2)
+    monkeypatch.setattr(limits, "MAX_UNSHOWN_PAGES", 3)
+    monkeypatch.setattr(limits, "MAX_PAGES", 2)
     monkeypatch.setattr(Client, "instances", {})
     built, gone = [], []
 
@@ -105,7 +104,7 @@ def test_pages_that_nobody_shows_give_way(monkeypatch: pytest.MonkeyPatch) -> No
 
     def ask(name: str, *, shown: bool = False) -> None:
         with Client(page(""), request=None) as client:
-            crowd.limited(build)(name)
+            limits.limit_pages(build)(name)
         client.tab_id = name if shown else None
 
     ask("shown", shown=True)

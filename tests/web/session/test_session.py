@@ -1,12 +1,9 @@
-"""The explorer without a browser: its desk, its rows, files that come in, the gate."""
+"""The explorer without a browser: its desk, its rows, files that come in."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,8 +14,6 @@ import pytest
 
 import drfh
 from drfh.errors import InputError
-from drfh.web.server import app as server
-from drfh.web.server.auth import Gate
 from drfh.web.session import open_file as opening
 from drfh.web.session.open_file import (
     LARGEST_UPLOAD,
@@ -232,90 +227,6 @@ def test_files_that_become_something_else(tmp_path: Path, monkeypatch: pytest.Mo
         "cluster: [{resources: {a: 1}}]\nusers: [{name: b, demand: {a: 1}}]"
     )
     assert open_named("sub/a.yaml", folder).scenario.users[0].name == "b"
-
-
-def test_what_browsers_log_is_harmless() -> None:
-    record = logging.LogRecord("nicegui", logging.ERROR, "", 0, "\x1b[31m%s\nroot:", ("a",), None)
-    assert server._plain(record)
-    assert record.getMessage() == " [31ma root:"
-
-
-# The gate
-
-
-def passed(
-    token: str,
-    headers: dict[str, str],
-    query: str = "",
-    kind: str = "http",
-    path: str = "//evil.example/",
-) -> int:
-    """Return what a request gets: 200 if it comes through."""
-    sent: list[dict[str, Any]] = []
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    async def receive() -> Any:
-        return {"type": "http.disconnect"}
-
-    scope = {
-        "type": kind,
-        "path": path,
-        "query_string": query.encode(),
-        "server": ("127.0.0.1", 8090),
-        "headers": [(k.lower().encode(), v.encode("latin-1")) for k, v in headers.items()],
-    }
-    asyncio.run(Gate(app, token)(scope, receive, send))
-    first = sent[0]
-    if first["type"] == "websocket.close":
-        return 403
-    location = dict(first["headers"]).get(b"location", b"/")
-    assert re.fullmatch(rb"/|/[^/\\\s][^\\\s]*", location)
-    return int(first["status"])
-
-
-@pytest.mark.parametrize("kind", ["http", "websocket"])
-def test_the_gate(kind: str) -> None:
-    def gate(token: str = "", query: str = "", **headers: str) -> int:
-        return passed(token, headers, query, kind)
-
-    assert gate(host="127.0.0.1:8090") == 200
-    assert gate(host="[::1]:8090") == 200
-    assert gate(host="localhost", origin="http://localhost") == 200
-    assert gate(host="localhost:8090", origin="http://localhost:8091") == 403
-    assert gate(host="127.0.0.1:8090", origin="null") == 403
-    assert gate(host="drfh.example") == 403
-    assert gate(host="") == 403
-    assert gate() == 403
-    assert gate("abc", host="drfh.example") == 403
-    assert gate("abc", host="drfh.example", cookie="drfh_token_8090=abc") == 200
-    assert gate("abc", host="drfh.example", cookie="drfh_token_8091=abc") == 403
-    assert gate("abc", host="drfh.example", cookie="drfh_token_8090=ab") == 403
-    assert gate("abc", host="drfh.example", cookie='drfh_token_8090="\xe9') == 403
-    assert gate("abc", "token=ab", host="drfh.example") == 403
-    assert gate("abc", "token=abc", host="drfh.example") == (303 if kind == "http" else 403)
-    crossed = {"host": "drfh.example", "origin": "http://evil.example"}
-    assert gate("abc", **crossed, cookie="drfh_token_8090=abc") == 403
-    # What others on this machine set does not lock anybody out.
-    odd = 'seen={"a": 1}; drfh_token_8090=old; drfh_token_8090=abc'
-    assert gate("abc", host="drfh.example", cookie=odd) == 200
-    # The token leaves the address, also of who has the cookie already.
-    again = gate("abc", "token=abc", host="drfh.example", cookie="drfh_token_8090=abc")
-    assert again == (303 if kind == "http" else 200)
-    unseen = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
-    assert gate(**{"host": "localhost", **unseen, "sec-fetch-dest": "image"}) == 403
-    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
-    assert gate(**{"host": "localhost", **link, "sec-fetch-dest": "iframe"}) == 403
-    assert gate(**{"host": "localhost", **link, "sec-fetch-dest": "document"}) == 200
-
-
-@pytest.mark.parametrize("path", ["//evil.example/", "/\\evil.example/", "/a\r\nset-cookie: b=c"])
-def test_the_gate_leads_nowhere_else(path: str) -> None:
-    assert passed("abc", {"host": "drfh.example"}, "token=abc", path=path) == 303
 
 
 def test_only_pages_know_nicegui() -> None:

@@ -83,9 +83,9 @@ def view_at(web: bool, host: str | None, port: int | None) -> Place | None:
     """
     if host is None and port is None and not web:
         return None
-    from drfh.web.server.app import needs_nicegui
+    from drfh.web.server.app import require_nicegui
 
-    needs_nicegui()
+    require_nicegui()
     if port is not None and not 0 <= port < 65_536:
         raise InputError("--web-port", "must be from 0 to 65535", port)
     return Place(_HOST if host is None else host, _PORT if port is None else port)
@@ -114,13 +114,13 @@ def open_view(
     pause
         Seconds between two looks.
     """
-    from drfh.web.live.site import live_site
+    from drfh.web.live.page import live_server
     from drfh.web.live.store import LiveStore
 
     feed = LiveStore(title, how, late=max(_LATE, _MISSED * pause))
-    site = stack.enter_context(live_site(feed, place.port, place.host))
-    say(f"live view: {site.address.url}")
-    if site.address.token:
+    server = stack.enter_context(live_server(feed, place.port, place.host))
+    say(f"live view: {server.address.url}")
+    if server.address.token:
         say("whoever has this address sees the page; the token is printed only here")
     return feed
 

@@ -82,7 +82,7 @@ def panel_classes() -> list[Callable[[], Panel]]:
 
 
 def explorer_page(start: Start) -> Callable[..., None]:
-    """Return what builds the page for one browser tab, for :class:`drfh.web.server.app.Site`."""
+    """Return the function that builds the page of one browser tab."""
     # Imported and warm before somebody waits for it.
     panel_classes()
     answer_of(Workbook(base_of(FIRST)))

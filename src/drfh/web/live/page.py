@@ -32,8 +32,9 @@ from drfh.web.live.labels import (
 )
 from drfh.web.live.store import LiveStore, LiveView
 from drfh.web.live.style import LIVE_STYLE
+from drfh.web.server.app import PageServer, listen
 
-__all__ = ["LivePage"]
+__all__ = ["LivePage", "live_server"]
 
 _PERIOD = 0.5  # seconds
 _POINTS = 900
@@ -44,6 +45,36 @@ _LOST = (
     "is as it was seen last; it goes on by itself when drfh is back."
 )
 _SCHEMES = {"auto": None, "light": False, "dark": True}
+
+
+def live_server(store: LiveStore, port: int = 0, host: str = "127.0.0.1") -> PageServer:
+    """Return the server of the live view, for a ``with`` block.
+
+    Parameters
+    ----------
+    store
+        The data shown.
+    port
+        0: any free one.
+    host
+        As of :func:`drfh.web.server.app.listen`: one that is not loopback gets a token.
+
+    Examples
+    --------
+    >>> live_server(LiveStore(), 70_000)
+    Traceback (most recent call last):
+    drfh.errors.InputError: --web-port must be from 0 to 65535, got 70000
+    """
+    address, listener = listen(host, port, options=("--web-host", "--web-port"))
+
+    def page() -> None:
+        LivePage(store).build()
+
+    try:
+        return PageServer(address, listener, page, title="drfh live")
+    except BaseException:
+        listener.close()
+        raise
 
 
 class LivePage:

@@ -1,1 +1,1 @@
-"""The web server of the pages: app, authentication, limits."""
+"""The web server of the pages: application, authentication, limits."""

@@ -1,4 +1,4 @@
-"""Serves pages: on loopback unless told otherwise, and then only to who has the token."""
+"""The web server: address, listening socket, and the application of one page."""
 
 from __future__ import annotations
 
@@ -12,32 +12,29 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 from drfh.errors import DrfhError, InputError
-from drfh.web.server.auth import MOST_BYTES, Gate, is_loopback
-from drfh.web.server.limits import limited
+from drfh.web.server.auth import MAX_REQUEST_BYTES, AuthMiddleware, is_loopback
 
-__all__ = ["Address", "MissingExtraError", "Site", "listen", "needs_nicegui"]
+__all__ = ["Address", "MissingExtraError", "PageServer", "listen", "require_nicegui"]
 
 _FIRST_PORT = 8090
-_TRIES = 20
-_ANYWHERE = ("0.0.0.0", "::", "")
-_LONGEST_LINE = 2_000
-# What a lost connection may take to come back, in seconds.
-_PATIENCE = 30.0
-_LONGEST_START, _LONGEST_STOP = 30.0, 5.0  # seconds, beside something else
+_PORTS = 20
+_ANY_ADDRESS = ("0.0.0.0", "::", "")
+_MAX_LOG_LINE = 2_000  # characters
+_RECONNECT_TIMEOUT = 30.0  # seconds
+_START_TIMEOUT, _STOP_TIMEOUT = 30.0, 5.0  # seconds
 
 
 class MissingExtraError(DrfhError):
-    """The extra that pages need is not installed."""
+    """The optional dependency NiceGUI is not installed."""
 
     exit_code = 2
 
 
-def needs_nicegui() -> None:
-    """Raise, in words that help, unless NiceGUI is installed."""
+def require_nicegui() -> None:
+    """Raise :class:`MissingExtraError` unless NiceGUI is installed."""
     from importlib.util import find_spec
 
     if find_spec("nicegui") is None:
@@ -46,15 +43,7 @@ def needs_nicegui() -> None:
 
 @dataclass(frozen=True)
 class Address:
-    """Where a page is served.
-
-    Attributes
-    ----------
-    host, port : str, int
-        The address.
-    token : str
-        What is needed to see it; empty on loopback.
-    """
+    """Host, port and token of a served page; the token is empty on loopback."""
 
     host: str
     port: int
@@ -62,14 +51,14 @@ class Address:
 
     @property
     def url(self) -> str:
-        """What to open.
+        """The URL to open, with the token.
 
         Examples
         --------
         >>> Address("127.0.0.1", 8090).url, Address("::1", 8090, "abc").url
         ('http://127.0.0.1:8090/', 'http://[::1]:8090/?token=abc')
         """
-        host = socket.gethostname() if self.host in _ANYWHERE else self.host
+        host = socket.gethostname() if self.host in _ANY_ADDRESS else self.host
         host = f"[{host}]" if ":" in host else host
         return f"http://{host}:{self.port}/" + (f"?token={self.token}" if self.token else "")
 
@@ -80,16 +69,16 @@ def listen(
     *,
     options: tuple[str, str] = ("--host", "--port"),
 ) -> tuple[Address, socket.socket]:
-    """Return an address and the open socket that listens there.
+    """Return an address and the socket that listens there.
 
     Parameters
     ----------
     host
-        An address or name of this machine; one that others can reach gets a token.
+        Address or name of this machine; one that is not loopback gets a token.
     port
-        The port; 0: any; None: 8090, or one of those after it.
+        0: any free one; None: the first free one from 8090 on.
     options
-        What host and port are called where they were given.
+        Names of host and port in errors.
 
     Examples
     --------
@@ -100,17 +89,17 @@ def listen(
     """
     if port is not None and not 0 <= port < 65_536:
         raise InputError(options[1], "must be from 0 to 65535", port)
-    wanted = [port] if port is not None else range(_FIRST_PORT, _FIRST_PORT + _TRIES)
+    ports = [port] if port is not None else range(_FIRST_PORT, _FIRST_PORT + _PORTS)
     reason = ""
-    for number in wanted:
+    for number in ports:
         try:
-            family, _, _, _, place = socket.getaddrinfo(
+            family, _, _, _, address = socket.getaddrinfo(
                 host.strip("[]"), number, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
         except (OSError, UnicodeError):
             raise InputError(options[0], "must be an address of this machine", host) from None
         try:
-            listener = socket.create_server(place[:2], family=family, backlog=64)
+            listener = socket.create_server(address[:2], family=family, backlog=64)
         except OSError as error:
             if error.errno == errno.EADDRNOTAVAIL:
                 raise InputError(options[0], "must be an address of this machine", host) from None
@@ -122,29 +111,28 @@ def listen(
     raise InputError(options[1], f"must be free on {host} ({reason})", shown)
 
 
-def _plain(record: logging.LogRecord) -> bool:
-    """Make a line of a log harmless for a terminal: no colours, no other lines, no end."""
-    text = record.getMessage()[:_LONGEST_LINE]
+def _sanitise(record: logging.LogRecord) -> bool:
+    """Remove control characters from a log record, and cut it: browsers write into it."""
+    text = record.getMessage()[:_MAX_LOG_LINE]
     record.msg, record.args = "".join(c if c.isprintable() else " " for c in text), ()
     return True
 
 
-class Site:
-    """One page, served at one address; each browser tab gets its own.
+class PageServer:
+    """Server of one page at one address; at most one in a process.
 
-    There can be one in a process.
+    :meth:`run` serves in this thread, a ``with`` block in a thread of its own.
 
     Parameters
     ----------
     address, listener
-        What :func:`listen` gave.
+        As returned by :func:`listen`.
     page
-        Builds the page; called for each browser tab. What it takes is what stands after ``?`` in
-        the address.
+        Builds the page; called for each browser tab with the parameters of the query string.
     title
-        Of the tab.
-    started
-        Called once it can be opened.
+        Title of the browser tab.
+    on_start
+        Called once the page can be opened.
     """
 
     def __init__(
@@ -154,21 +142,21 @@ class Site:
         page: Callable[..., Any],
         *,
         title: str,
-        started: Callable[[], None] | None = None,
+        on_start: Callable[[], None] | None = None,
     ) -> None:
-        needs_nicegui()
+        require_nicegui()
         import uvicorn
         from fastapi import FastAPI
         from nicegui import app as pages
         from nicegui import ui
 
-        from drfh.web.server.limits import LONGEST_HEADERS, Door
+        from drfh.web.server.limits import MAX_HEADER_BYTES, LimitedProtocol, limit_pages
 
-        logging.getLogger("nicegui").addFilter(_plain)  # browsers may write into it
+        logging.getLogger("nicegui").addFilter(_sanitise)
         self.address, self._listener = address, listener
-        ui.page("/")(limited(page))
-        if started is not None:
-            pages.on_startup(started)
+        ui.page("/")(limit_pages(page))
+        if on_start is not None:
+            pages.on_startup(on_start)
         app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
         ui.run_with(
             app,
@@ -178,14 +166,14 @@ class Site:
             dark=None,
             tailwind=False,  # half of the time of the first paint
             show_welcome_message=False,
-            reconnect_timeout=_PATIENCE,
+            reconnect_timeout=_RECONNECT_TIMEOUT,
             message_history_length=100,
         )
         config = uvicorn.Config(
-            Gate(app, address.token),
-            http=Door,
-            h11_max_incomplete_event_size=LONGEST_HEADERS,
-            ws_max_size=MOST_BYTES,
+            AuthMiddleware(app, address.token),
+            http=LimitedProtocol,
+            h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+            ws_max_size=MAX_REQUEST_BYTES,
             log_config=None,
             access_log=False,
             lifespan="on",
@@ -196,26 +184,21 @@ class Site:
         self._server = uvicorn.Server(config)
 
     def run(self) -> None:
-        """Serve until interrupted, or until :meth:`stop`."""
+        """Serve until an interrupt or :meth:`stop`."""
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
         with self._listener:
             self._server.run(sockets=[self._listener])
 
     def stop(self) -> None:
-        """End :meth:`run`, from another thread or a handler."""
+        """End :meth:`run`; callable from any thread."""
         self._server.should_exit = True
 
-    # Beside something else
-
-    def start(self) -> Self:
-        """Serve from a thread of its own, which does not keep the program alive.
-
-        No signal is handled, and what goes wrong with a page is no news for a terminal.
-        """
+    def __enter__(self) -> Self:
+        """Serve in a daemon thread that handles no signals and logs no errors of pages."""
         logging.getLogger("nicegui").setLevel(logging.CRITICAL)
-        self._thread = threading.Thread(target=self._beside, name="drfh-web", daemon=True)
+        self._thread = threading.Thread(target=self._run_quietly, name="drfh-web", daemon=True)
         self._thread.start()
-        end = time.monotonic() + _LONGEST_START
+        end = time.monotonic() + _START_TIMEOUT
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > end:
                 self.stop()
@@ -223,19 +206,11 @@ class Site:
             time.sleep(0.01)
         return self
 
-    def _beside(self) -> None:
-        # Uvicorn ends the program (SystemExit) where it cannot start: not one that is not its own.
+    def _run_quietly(self) -> None:
+        # Uvicorn raises SystemExit where it cannot start; the thread is not the program.
         with suppress(Exception, SystemExit):
             self.run()
 
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.stop()
-        self._thread.join(_LONGEST_STOP)
+        self._thread.join(_STOP_TIMEOUT)

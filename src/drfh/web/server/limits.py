@@ -1,6 +1,7 @@
-"""Connections to a page, before anybody knows who it is: few, with small headers, and soon sent.
+"""Connection limits: count, header size, read timeout; open pages.
 
-A live view is served inside a controller, which needs files and memory of its own.
+Imports uvicorn, so it is itself imported only once a page is served. The live view is served inside
+a controller, which needs file descriptors and memory of its own.
 """
 
 from __future__ import annotations
@@ -13,78 +14,75 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["LONGEST_HEADERS", "MOST_CONNECTIONS", "MOST_PAGES", "MOST_UNSEEN", "Door", "limited"]
+__all__ = ["MAX_CONNECTIONS", "MAX_HEADER_BYTES", "MAX_PAGES", "MAX_UNSHOWN_PAGES",
+           "LimitedProtocol", "limit_pages"]  # fmt: skip
+
+#: Open connections of all browsers together; a process may often have 1,024 files open.
+MAX_CONNECTIONS = 400
+#: Bytes of the request line and the headers.
+MAX_HEADER_BYTES = 65_536
+#: Pages shown in browsers.
+MAX_PAGES = 200
+#: Pages requested and not yet shown, which takes a browser a moment.
+MAX_UNSHOWN_PAGES = 24
+_HEADER_TIMEOUT = 10.0  # seconds until the headers are complete
 
 
-#: Connections at a time, of all browsers together: a process may often have 1,024 files open.
-MOST_CONNECTIONS = 400
-#: Bytes of the address and the headers of a request.
-LONGEST_HEADERS = 65_536
-# Seconds that these may take.
-_PATIENCE = 10.0
+class LimitedProtocol(H11Protocol):
+    """HTTP/1.1 connection, aborted if there are too many or its headers are late."""
 
-
-class Door(H11Protocol):
-    """One connection."""
-
-    _closing: asyncio.TimerHandle | None = None
+    _timeout: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, or close it at once where there are too many."""
+        """Start the header timeout, or abort where there are too many connections."""
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
+        if len(self.connections) > MAX_CONNECTIONS:
             transport.abort()
         else:
-            self._wait()
+            self._start_timeout()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of a request."""
+        """End the header timeout once a request has begun; start it for the next."""
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
-            self._cancel()
-        elif self._closing is None:
-            self._wait()
+            self._cancel_timeout()
+        elif self._timeout is None:
+            self._start_timeout()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Clean up."""
-        self._cancel()
+        """End the header timeout."""
+        self._cancel_timeout()
         super().connection_lost(exc)
 
-    def _wait(self) -> None:
-        self._closing = self.loop.call_later(_PATIENCE, self.transport.abort)
+    def _start_timeout(self) -> None:
+        self._timeout = self.loop.call_later(_HEADER_TIMEOUT, self.transport.abort)
 
-    def _cancel(self) -> None:
-        if self._closing is not None:
-            self._closing.cancel()
-            self._closing = None
-
-
-#: Pages that browsers show.
-MOST_PAGES = 200
-#: Pages that were asked for and that no browser has shown yet, which takes it a moment.
-MOST_UNSEEN = 24
+    def _cancel_timeout(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
 
 
-def limited(page: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what builds a page unless there are too many.
+def limit_pages(page: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a page function that refuses to build more than :data:`MAX_PAGES`.
 
-    A page that nobody shows gives way to new ones: who asks for pages without end must not keep
-    others out. What it does in the background ends with it.
+    The oldest pages that no browser shows are deleted with their background work, so that requests
+    without end keep nobody out.
     """
 
     @wraps(page)
-    def built(*words: Any, **named: Any) -> Any:
+    def limited(*args: Any, **kwargs: Any) -> Any:
         from nicegui import Client, ui
 
         this = ui.context.client
         others = [client for client in Client.instances.values() if client is not this]
-        unseen = [client for client in others if client.tab_id is None]
-        if len(others) - len(unseen) >= MOST_PAGES:
-            ui.label(f"{MOST_PAGES} pages are open here, and there can be no more: close some.")
+        unshown = [client for client in others if client.tab_id is None]
+        if len(others) - len(unshown) >= MAX_PAGES:
+            ui.label(f"{MAX_PAGES} pages are open here, and there can be no more: close some.")
             return None
-        unseen.sort(key=lambda client: client.created)
-        for client in unseen[: max(0, len(unseen) - MOST_UNSEEN + 1)]:
+        unshown.sort(key=lambda client: client.created)
+        for client in unshown[: max(0, len(unshown) - MAX_UNSHOWN_PAGES + 1)]:
             client.delete()
-        return page(*words, **named)
+        return page(*args, **kwargs)
 
-    return built
+    return limited
