@@ -477,7 +477,7 @@ def wait_until(true: Callable[[], bool]) -> None:
 
 def test_silent_clients_are_dropped_and_cost_no_thread() -> None:
     before = threading.active_count()
-    with serve(Metrics(), 0, patience=0.2) as server:
+    with serve(Metrics(), 0, timeout=0.2) as server:
         clients = [socket.create_connection((server.host, server.port)) for _ in range(20)]
         for client in clients[::2]:
             client.sendall(b"GET /metrics HTTP/1.1\r\nHost: ")
@@ -492,7 +492,7 @@ def test_silent_clients_are_dropped_and_cost_no_thread() -> None:
 
 def test_a_client_that_drips_is_dropped_all_the_same() -> None:
     with (
-        serve(Metrics(), 0, patience=0.3) as server,
+        serve(Metrics(), 0, timeout=0.3) as server,
         socket.create_connection((server.host, server.port), timeout=0.02) as client,
     ):
         client.sendall(b"GET /metrics HTTP/1.1\r\n")
@@ -513,7 +513,7 @@ def test_a_client_that_reads_nothing_is_dropped() -> None:
     metrics = Metrics()
     metrics.replace("drfh_user_weight", {f"user-{index:0300}": 1 for index in range(30_000)})
     size = len(metrics.render())
-    with serve(metrics, 0, patience=0.5) as server:
+    with serve(metrics, 0, timeout=0.5) as server:
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         with client:
@@ -529,7 +529,7 @@ def test_a_client_that_reads_nothing_is_dropped() -> None:
 
 
 def test_many_silent_clients_keep_nobody_out() -> None:
-    with serve(Metrics(), 0, patience=600) as server:
+    with serve(Metrics(), 0, timeout=600) as server:
         clients = []
         try:
             for _ in range(5):
@@ -545,7 +545,7 @@ def test_many_silent_clients_keep_nobody_out() -> None:
 
 def test_closing_does_not_wait_for_clients_and_frees_the_port() -> None:
     before = threading.active_count()
-    server = serve(Metrics(), 0, patience=600)
+    server = serve(Metrics(), 0, timeout=600)
     with socket.create_connection((server.host, server.port), timeout=30) as client:
         client.sendall(b"GET ")
         server.close()

@@ -1,7 +1,9 @@
-"""What a controller tells Prometheus: the families it may fill, and a small server on loopback.
+"""Metrics of a controller for Prometheus, and the HTTP server for them on loopback.
 
-The text is the exposition format 0.0.4. Series are per user, never per server: a large cluster
-must not flood the one who watches it.
+``prometheus_client`` keeps the values and writes the text. What it lacks is here: gauges whose
+series are replaced as a whole, a page that shows all families at one moment, and a server with
+limits on connections, request size and time. Series are per user, never per server: a large
+cluster must not flood the monitoring.
 """
 
 from __future__ import annotations
@@ -13,42 +15,60 @@ import os
 import re
 import socket
 import threading
-from bisect import bisect_left
+import time
+from collections import Counter as Multiset
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
-from itertools import accumulate
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
+from prometheus_client.registry import Collector
+
+from drfh.engines.lifecycle import LatestWorker
+from drfh.engines.observer import Cycle, CycleFailure, Observer
 from drfh.errors import InputError, UnknownNameError
 
-__all__ = ["CONTENT_TYPE", "METRICS", "Family", "Metrics", "MetricsServer", "serve"]
+if TYPE_CHECKING:
+    from drfh.engines.slurm.status import Status
+
+__all__ = [
+    "CONTENT_TYPE",
+    "METRICS",
+    "Family",
+    "Metrics",
+    "MetricsObserver",
+    "MetricsServer",
+    "serve",
+]
 
 #: The media type of what :meth:`Metrics.render` returns.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-_MOST_CONNECTIONS = 32
-_LONGEST_REQUEST = 16 * 2**10  # bytes
-_PAUSE = 0.5  # seconds
-_END = re.compile(rb"\n\r?\n")
+_MAX_CONNECTIONS = 32
+_MAX_REQUEST = 16 * 2**10  # bytes
+_ACCEPT_PAUSE = 0.5  # seconds
+_HEADERS_END = re.compile(rb"\n\r?\n")
+_STATUS_SECONDS = 5.0  # between two exact allocations, as often as metrics are scraped
 
 _Key = TypeVar("_Key", bound=str | tuple[str, ...])
+_Series = Gauge | Counter | Histogram
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What one name stands for.
+    """A metric family: its type, help text, labels and buckets.
 
     Parameters
     ----------
     kind
         ``gauge``, ``counter`` or ``histogram``.
     help
-        One line for people.
+        One line.
     labels
         Names of its labels, in the order of the keys of :meth:`Metrics.replace`.
     buckets
@@ -69,7 +89,7 @@ class Family:
 _FAST = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 _SLOW = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
-#: Every family that there is, in the order of the page; no other name is taken.
+#: All families, in the order of the page.
 METRICS: Mapping[str, Family] = {
     "drfh_user_dominant_share": Family(
         "gauge", "What the user holds of the resource it holds most of, 0 to 1.", ("user",)
@@ -90,7 +110,9 @@ METRICS: Mapping[str, Family] = {
         "counter", "Tasks taken back from the engine before they started.", ("reason",)
     ),
     "drfh_errors_total": Family("counter", "Commands of the engine that failed.", ("command",)),
-    "drfh_decision_seconds": Family("histogram", "Time of the brain in one cycle.", buckets=_FAST),
+    "drfh_decision_seconds": Family(
+        "histogram", "Time of the scheduler in one cycle.", buckets=_FAST
+    ),
     "drfh_command_seconds": Family(
         "histogram", "Time of one command of the engine.", ("command",), _SLOW
     ),
@@ -102,21 +124,6 @@ METRICS: Mapping[str, Family] = {
         "gauge", "Always 1; its labels say what runs.", ("version", "policy")
     ),
 }
-
-
-class _Histogram:
-    """Observations by bucket (not yet added up; the last is what is above all bounds), and sum."""
-
-    __slots__ = ("counts", "total")
-
-    def __init__(self, buckets: int) -> None:
-        self.counts = [0] * (buckets + 1)
-        self.total = 0.0
-
-    def copy(self) -> _Histogram:
-        twin = _Histogram(0)
-        twin.counts, twin.total = self.counts.copy(), self.total
-        return twin
 
 
 class Metrics:
@@ -134,37 +141,39 @@ class Metrics:
     >>> metrics.observe("drfh_cycle_seconds", 0.2)
     >>> print(*(line for line in metrics.render().splitlines() if "ann" in line), sep="\n")
     drfh_user_weight{user="ann"} 2.0
-    drfh_tasks{user="ann",state="running"} 7.0
+    drfh_tasks{state="running",user="ann"} 7.0
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._numbers: dict[str, dict[tuple[str, ...], float]] = {}
-        self._histograms: dict[str, dict[tuple[str, ...], _Histogram]] = {}
-        for name, family in METRICS.items():
-            if family.kind == "histogram":
-                self._histograms[name] = {}
-                if not family.labels:
-                    self._histograms[name][()] = _Histogram(len(family.buckets))
-            else:
-                self._numbers[name] = {}
-                if family.kind == "counter" and not family.labels:
-                    self._numbers[name][()] = 0.0
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._families = {name: self._registered(name, METRICS[name]) for name in METRICS}
+        # Gauges without labels that have no value yet: the library would show 0.
+        self._unset = {n for n, f in METRICS.items() if f.kind == "gauge" and not f.labels}
+
+    def _registered(self, name: str, family: Family) -> _Series:
+        if family.kind == "histogram":
+            return Histogram(
+                name, family.help, family.labels, buckets=family.buckets, registry=self._registry
+            )
+        kind = Gauge if family.kind == "gauge" else Counter
+        return kind(name, family.help, family.labels, registry=self._registry)
 
     def set(self, name: str, value: float, /, **labels: str) -> None:
-        """Give one series of a gauge its value."""
+        """Set one series of a gauge."""
         key = _key(name, _family(name, "gauge"), labels)
         number = _number(name, value)
         with self._lock:
-            self._numbers[name][key] = number
+            self._unset.discard(name)
+            self._series(name, key).set(number)
 
     def replace(self, name: str, values: Mapping[_Key, float], /) -> None:
-        """Give a gauge all its series at once; those that are not named disappear.
+        """Set all series of a gauge; those that are not named disappear.
 
         Parameters
         ----------
         name
-            A gauge.
+            A gauge with labels.
         values
             Values by the values of the labels, in their order; a plain string will do for a
             gauge with one label.
@@ -175,87 +184,56 @@ class Metrics:
             key = (given,) if isinstance(given, str) else tuple(given)
             if len(key) != len(family.labels):
                 raise _wrong_labels(name, family, given)
-            series[key] = _number(name, value)
+            series[tuple(map(_encodable, key))] = _number(name, value)
         with self._lock:
-            self._numbers[name] = series
+            self._families[name].clear()
+            for key, number in series.items():
+                self._series(name, key).set(number)
 
     def add(self, name: str, amount: float = 1, /, **labels: str) -> None:
         """Add to one series of a counter; an amount of 0 makes it visible."""
         key = _key(name, _family(name, "counter"), labels)
         number = _amount(name, amount)
         with self._lock:
-            series = self._numbers[name]
-            series[key] = series.get(key, 0.0) + number
+            self._series(name, key).inc(number)
 
     def observe(self, name: str, seconds: float, /, **labels: str) -> None:
         """Add an observation to one series of a histogram."""
-        family = _family(name, "histogram")
-        key = _key(name, family, labels)
+        key = _key(name, _family(name, "histogram"), labels)
         number = _amount(name, seconds)
         with self._lock:
-            series = self._histograms[name]
-            if key not in series:
-                series[key] = _Histogram(len(family.buckets))
-            series[key].counts[bisect_left(family.buckets, number)] += 1
-            series[key].total += number
+            self._series(name, key).observe(number)
+
+    def _series(self, name: str, key: tuple[str, ...]) -> Any:
+        family = self._families[name]
+        return family.labels(*key) if key else family
 
     def render(self) -> str:
         """Return everything in the text format 0.0.4, all of one moment."""
-        with self._lock:  # copies only: a controller must not wait for the writing of the text
-            numbers = {name: dict(series) for name, series in self._numbers.items()}
-            histograms = {
-                name: {key: histogram.copy() for key, histogram in series.items()}
-                for name, series in self._histograms.items()
-            }
-        lines: list[str] = []
-        for name, family in METRICS.items():
-            lines.append(f"# HELP {name} {_escaped(family.help)}")
-            lines.append(f"# TYPE {name} {family.kind}")
-            for key, number in sorted(numbers.get(name, {}).items()):
-                lines.append(_sample(name, family.labels, key, _written(number)))
-            for key, histogram in sorted(
-                histograms.get(name, {}).items(), key=lambda pair: pair[0]
-            ):
-                lines.extend(_histogram_lines(name, family, key, histogram))
-        return "\n".join(lines) + "\n"
+        with self._lock:  # only to collect: a controller must not wait for the text
+            families = list(self._registry.collect())
+            unset = set(self._unset)
+        for family in families:
+            created = f"{family.name}_created"  # of OpenMetrics; twice the series, for no use here
+            family.samples = [
+                sample
+                for sample in family.samples
+                if sample.name != created and family.name not in unset
+            ]
+        return generate_latest(_Collected(families)).decode()
 
 
-def _histogram_lines(
-    name: str, family: Family, key: tuple[str, ...], histogram: _Histogram
-) -> list[str]:
-    bounds = [_written(float(bound)) for bound in (*family.buckets, math.inf)]
-    running = list(accumulate(histogram.counts))
-    with_bound = (*family.labels, "le")
-    return [
-        *(
-            _sample(f"{name}_bucket", with_bound, (*key, bound), str(count))
-            for bound, count in zip(bounds, running, strict=True)
-        ),
-        _sample(f"{name}_sum", family.labels, key, _written(histogram.total)),
-        _sample(f"{name}_count", family.labels, key, str(running[-1])),
-    ]
+class _Collected(Collector):
+    def __init__(self, families: list[Metric]) -> None:
+        self.families = families
+
+    def collect(self) -> list[Metric]:
+        return self.families
 
 
-def _sample(name: str, labels: tuple[str, ...], key: tuple[str, ...], value: str) -> str:
-    pairs = ",".join(
-        f'{label}="{_escaped(text, quoted=True)}"' for label, text in zip(labels, key, strict=True)
-    )
-    return f"{name}{{{pairs}}} {value}" if pairs else f"{name} {value}"
-
-
-def _escaped(text: str, *, quoted: bool = False) -> str:
+def _encodable(text: str) -> str:
     # A name of bytes that are no UTF-8 has lone surrogates, which no page may have.
-    text = text.encode("utf-8", "backslashreplace").decode()
-    text = text.replace("\\", r"\\").replace("\n", r"\n")
-    return text.replace('"', r"\"") if quoted else text
-
-
-def _written(number: float) -> str:
-    if math.isnan(number):
-        return "NaN"
-    if math.isinf(number):
-        return "+Inf" if number > 0 else "-Inf"
-    return repr(number)
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _family(name: str, kind: str) -> Family:
@@ -271,14 +249,12 @@ def _family(name: str, kind: str) -> Family:
 def _key(name: str, family: Family, labels: Mapping[str, str]) -> tuple[str, ...]:
     if labels.keys() != set(family.labels):
         raise _wrong_labels(name, family, dict(labels))
-    return tuple(str(labels[label]) for label in family.labels)
+    return tuple(_encodable(str(labels[label])) for label in family.labels)
 
 
 def _wrong_labels(name: str, family: Family, given: object) -> InputError:
-    snapshot = (
-        f"must have the labels {', '.join(family.labels)}" if family.labels else "has no labels"
-    )
-    return InputError(name, snapshot, given)
+    names = ", ".join(family.labels)
+    return InputError(name, f"must have the labels {names}" if names else "has no labels", given)
 
 
 def _number(name: str, value: Any) -> float:
@@ -295,11 +271,96 @@ def _amount(name: str, value: Any) -> float:
     return number
 
 
+class MetricsObserver(Observer):
+    """Keeps metrics up to date with a controller.
+
+    The exact allocation is solved in a thread of its own, at most every 5 s and always for the
+    newest cycle, so that it never delays the controller. Use it in a ``with`` block.
+
+    Parameters
+    ----------
+    metrics
+        Where they are kept.
+    version, policy
+        What runs.
+    status
+        Returns the status of the cluster after a cycle; called in that thread only.
+    """
+
+    def __init__(
+        self, metrics: Metrics, version: str, policy: str, status: Callable[[Any], Status]
+    ) -> None:
+        self.metrics, self._status = metrics, status
+        self._next = -math.inf
+        self._worker = LatestWorker(self._update, "drfh-metrics-status", due=self._due)
+        metrics.set("drfh_build_info", 1, version=version, policy=policy)
+
+    def __enter__(self) -> Self:
+        self._worker.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._worker.__exit__(kind, error, trace)
+
+    def on_command(self, command: str, seconds: float, succeeded: bool) -> None:
+        """Count a command of the engine."""
+        self.metrics.observe("drfh_command_seconds", seconds, command=command)
+        if not succeeded:
+            self.metrics.add("drfh_errors_total", command=command)
+
+    def on_failure(self, failure: CycleFailure) -> None:
+        """Count an error that no command has had."""
+        if failure.internal:
+            self.metrics.add("drfh_errors_total", command="drfh")
+
+    def on_cycle(self, cycle: Cycle) -> None:
+        """Count a cycle, and hand it over for the status."""
+        metrics = self.metrics
+        metrics.add("drfh_placements_total", len(cycle.placed))
+        metrics.add("drfh_releases_total", len(cycle.released))
+        for code, count in Multiset(why.code for why in cycle.recalled.values()).items():
+            metrics.add("drfh_take_backs_total", count, reason=code.value)
+        metrics.observe("drfh_decision_seconds", cycle.decision_seconds)
+        metrics.observe("drfh_cycle_seconds", cycle.seconds)
+        metrics.set("drfh_last_cycle_timestamp_seconds", time.time())
+        self._worker.submit(cycle)
+
+    def _due(self) -> bool:
+        return time.monotonic() >= self._next
+
+    def _update(self, cycle: Cycle) -> None:
+        self._next = time.monotonic() + _STATUS_SECONDS
+        self.set_status(self._status(cycle))
+
+    def set_status(self, status: Status) -> None:
+        """Set the gauges of users, nodes and resources."""
+        replace, users = self.metrics.replace, status.users
+        replace("drfh_user_dominant_share", {user.name: user.share for user in users})
+        replace("drfh_user_weight", {user.name: user.weight for user in users})
+        ideal = {user.name: user.ideal for user in users if user.ideal is not None}
+        replace("drfh_user_fair_share", ideal)
+        tasks: dict[tuple[str, str], float] = {}
+        for user in users:
+            tasks[user.name, "running"] = user.running + user.starting
+            tasks[user.name, "waiting"] = user.waiting
+            tasks[user.name, "never"] = user.never
+            tasks[user.name, "aside"] = sum(user.aside.values())
+        replace("drfh_tasks", tasks)
+        replace("drfh_servers", dict(Multiset(node.state for node in status.nodes)))
+        replace("drfh_capacity", {name: total.capacity for name, total in status.totals.items()})
+        replace("drfh_used", {name: total.used for name, total in status.totals.items()})
+
+
 class MetricsServer:
     """Answers ``GET /metrics`` until it is closed; made by :func:`serve`.
 
-    One thread serves all connections, each for `patience` seconds at most; when too many are
-    open, the oldest gives way. So clients that say nothing, or read nothing, cost little and
+    One thread serves all connections, each for `timeout` seconds at most; when too many are
+    open, the oldest is closed. So clients that send nothing, or read nothing, cost little and
     keep nobody out.
 
     Examples
@@ -309,7 +370,7 @@ class MetricsServer:
     True
     """
 
-    def __init__(self, metrics: Metrics, listener: socket.socket, patience: float) -> None:
+    def __init__(self, metrics: Metrics, listener: socket.socket, timeout: float) -> None:
         self.host: str = listener.getsockname()[0]
         self.port: int = listener.getsockname()[1]
         self._pages: dict[str, tuple[str, Callable[[], str]]] = {
@@ -317,7 +378,7 @@ class MetricsServer:
             "/-/healthy": ("text/plain; charset=utf-8", lambda: "drfh is alive\n"),
             "/": ("text/html; charset=utf-8", lambda: _FRONT),
         }
-        self._patience = patience
+        self._timeout = timeout
         self._open: dict[asyncio.Task[None], None] = {}  # the oldest first
         self._ready = threading.Event()
         self._thread = threading.Thread(
@@ -328,7 +389,7 @@ class MetricsServer:
 
     @property
     def url(self) -> str:
-        """Where the metrics are."""
+        """Address of the metrics."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}/metrics"
 
@@ -359,11 +420,11 @@ class MetricsServer:
             with listener:
                 asyncio.run(self._run(listener))
         finally:
-            self._ready.set()  # nobody waits for what could not start
+            self._ready.set()  # also if it could not start
 
     async def _run(self, listener: socket.socket) -> None:
         self._loop = asyncio.get_running_loop()
-        # What goes wrong with one client is no news for the terminal of the controller.
+        # Errors of one client are not for the log of the controller.
         self._loop.set_exception_handler(lambda loop, context: None)
         self._stop = asyncio.Event()
         listener.setblocking(False)
@@ -377,47 +438,49 @@ class MetricsServer:
             client = listener.accept()[0]
         except BlockingIOError:
             return
-        except OSError:  # no descriptor left, say: without a pause this would be asked for ever
+        except OSError:  # such as no descriptor left: without a pause this would loop
             self._loop.remove_reader(listener)
-            self._loop.call_later(_PAUSE, self._loop.add_reader, listener, self._accept, listener)
+            self._loop.call_later(
+                _ACCEPT_PAUSE, self._loop.add_reader, listener, self._accept, listener
+            )
             return
-        if len(self._open) >= _MOST_CONNECTIONS:
+        if len(self._open) >= _MAX_CONNECTIONS:
             oldest = next(iter(self._open))
             del self._open[oldest]
             oldest.cancel()
         client.setblocking(False)
         task = self._loop.create_task(self._serve_one(client))
         self._open[task] = None
-        task.add_done_callback(lambda ended: self._hang_up(ended, client))
+        task.add_done_callback(lambda ended: self._close(ended, client))
 
-    def _hang_up(self, task: asyncio.Task[None], client: socket.socket) -> None:
+    def _close(self, task: asyncio.Task[None], client: socket.socket) -> None:
         client.close()
         self._open.pop(task, None)
 
     async def _serve_one(self, client: socket.socket) -> None:
         with suppress(OSError):  # gone, or (TimeoutError) too slow
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._timeout):
                 request = await self._request(client)
                 if request:
                     await self._loop.sock_sendall(client, self._answer(request))
 
     async def _request(self, client: socket.socket) -> bytes:
-        """Return all up to the first empty line, or as much as is read of what has none."""
+        """Return all up to the first empty line, or up to the limit."""
         found = b""
-        while len(found) <= _LONGEST_REQUEST and not _END.search(found):
-            more = await self._loop.sock_recv(client, _LONGEST_REQUEST)
+        while len(found) <= _MAX_REQUEST and not _HEADERS_END.search(found):
+            more = await self._loop.sock_recv(client, _MAX_REQUEST)
             if not more:
                 break
             found += more
         return found
 
     def _answer(self, request: bytes) -> bytes:
-        if len(request) > _LONGEST_REQUEST:
+        if len(request) > _MAX_REQUEST:
             return _response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
-        words = request.partition(b"\n")[0].decode("latin-1").split()
-        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        parts = request.partition(b"\n")[0].decode("latin-1").split()
+        if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
             return _response(HTTPStatus.BAD_REQUEST)
-        method, target, _ = words
+        method, target, _ = parts
         try:
             page = self._pages.get(urlsplit(target).path)
         except ValueError:
@@ -457,7 +520,7 @@ def _response(
 
 
 def serve(
-    metrics: Metrics, port: int, host: str = "127.0.0.1", *, patience: float = 10.0
+    metrics: Metrics, port: int, host: str = "127.0.0.1", *, timeout: float = 10.0
 ) -> MetricsServer:
     """Serve the metrics on loopback, from a thread that does not keep the program alive.
 
@@ -469,7 +532,7 @@ def serve(
         0: any free one, see :attr:`MetricsServer.port`.
     host
         ``127.0.0.1``, ``::1`` or ``localhost``. There is no password: other addresses are refused.
-    patience
+    timeout
         Seconds for one connection in all.
 
     Examples
@@ -495,4 +558,4 @@ def serve(
         reason = os.strerror(error.errno) if error.errno else str(error)
         rule = f"must be a port that can be opened on {host} ({reason})"
         raise InputError("--metrics-port", rule, port) from None
-    return MetricsServer(metrics, listener, patience)
+    return MetricsServer(metrics, listener, timeout)

@@ -164,7 +164,7 @@ def _as_data(demo: Demo, done: dict[str, int]) -> dict[str, Any]:
         "nodes": demo.nodes,
         "seconds": demo.moments[-1].seconds if demo.moments else 0.0,
         "policy": demo.policy,
-        "stopped": demo.stopping.is_set(),
+        "stopped": demo.stop_requested.is_set(),
         "users": [
             {
                 "user": visitor.name,
@@ -220,7 +220,7 @@ def _print_summary(demo: Demo, done: dict[str, int], record: Path | None) -> Non
     out = console()
     total = sum(done.values())
     took = demo.moments[-1].seconds if demo.moments else 0.0
-    word = "stopped" if demo.stopping.is_set() else "done"
+    word = "stopped" if demo.stop_requested.is_set() else "done"
     out.print(
         f"{word}: {total:,} jobs ran on {demo.nodes} nodes of a real Slurm in {took:.0f} s, placed "
         f"by {demo.policy}; everything is stopped again",

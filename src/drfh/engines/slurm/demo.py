@@ -250,14 +250,14 @@ class Demo(Stoppable):
             site = config_of(slurm.configuration(), user_by="account", partitions=(PARTITION,))
             self._go_through(slurm, site, show, every)
         except (SlurmError, DrfhError):
-            if not self.stopping.is_set():  # Ctrl-C ends the commands that run, too
+            if not self.stop_requested.is_set():  # Ctrl-C ends the commands that run, too
                 raise
 
     def _go_through(
         self, slurm: Slurm, site: SlurmConfig, show: Callable[[DemoMoment], None], every: float
     ) -> None:
         started = time.monotonic()
-        while not self.stopping.is_set():
+        while not self.stop_requested.is_set():
             passed = time.monotonic() - started
             news = (*self._join(passed), *self._leave(passed))
             self._controls()
@@ -267,7 +267,7 @@ class Demo(Stoppable):
             passed = time.monotonic() - started
             if passed >= self.seconds:
                 return
-            self.stopping.wait(min(every, self.seconds - passed))
+            self.stop_requested.wait(min(every, self.seconds - passed))
 
     def _join(self, passed: float) -> Iterator[str]:
         for visitor in self.visitors:

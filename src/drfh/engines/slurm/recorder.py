@@ -52,7 +52,7 @@ class Recorder(Stoppable):
         """Look until told to stop, or for so many seconds."""
         end = None if duration is None else time.monotonic() + duration
         failures = 0
-        while not self.stopping.is_set():
+        while not self.stop_requested.is_set():
             try:
                 self.once()
                 failures = 0
@@ -64,7 +64,7 @@ class Recorder(Stoppable):
                 if time.monotonic() >= end:
                     return
                 pause = min(pause, max(end - time.monotonic(), 0.01))
-            self.stopping.wait(pause)
+            self.stop_requested.wait(pause)
 
     def once(self) -> None:
         """Look once."""

@@ -71,12 +71,12 @@ class Service(Stoppable):
 
     def run(self, rounds: int | None = None) -> None:
         """Go round until told to stop, or so many times."""
-        while not self.stopping.is_set() and (rounds is None or self.rounds < rounds):
+        while not self.stop_requested.is_set() and (rounds is None or self.rounds < rounds):
             self.check()
             done = self._round()
             self.rounds += 1
             if rounds is None or self.rounds < rounds:
-                self.stopping.wait(self._pause(done))
+                self.stop_requested.wait(self._pause(done))
 
     def _round(self) -> Cycle | None:
         try:
