@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import vl_convert
 from drfh.errors import InputError
 from drfh.files.atomic import write_whole
 from drfh.report.html import Cell, Content, Figure, Markup, join, table, tag, text
-from drfh.report.style import FONT, SCRIPT, STYLE
+from drfh.report.style import FONT, stylesheet
 
 if TYPE_CHECKING:
     import altair
@@ -109,13 +110,14 @@ def page_of(title: str, parts: Iterable[str | Figure]) -> str:
             '<html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             tag("title", title),
-            f"<style>{STYLE}</style></head><body>",
+            f"<style>\n{stylesheet('drfh.report', 'page.css')}</style></head><body>",
             tag("h1", title),
             body,
             f'<script type="module">{library()}',
             f"const FONT = {json.dumps(FONT)};",
             f"const FIGURES = {data};",
-            SCRIPT,
+            "",
+            files("drfh.report").joinpath("assets", "page.js").read_text(encoding="utf-8"),
             "</script></body></html>",
             "",
         )

@@ -16,7 +16,7 @@ from nicegui import ui
 
 from drfh.errors import DrfhError
 from drfh.report.html import Markup, seconds
-from drfh.report.style import PALETTE
+from drfh.report.style import PALETTE, stylesheet
 from drfh.web.components.heat_map import HeatMap
 from drfh.web.components.lines import Line, LineChart
 from drfh.web.live.history import SPANS, HistoryColumns
@@ -31,7 +31,6 @@ from drfh.web.live.labels import (
     waits_markup,
 )
 from drfh.web.live.store import LiveStore, LiveView
-from drfh.web.live.style import LIVE_STYLE
 from drfh.web.server.app import PageServer, listen
 
 __all__ = ["LivePage", "live_server"]
@@ -98,7 +97,7 @@ class LivePage:
 
     def build(self) -> None:
         """Make all parts of the page and fill them for the first time."""
-        ui.add_css(LIVE_STYLE)
+        ui.add_css(stylesheet("drfh.web", "live.css"))
         self.dark = ui.dark_mode(None)
         ui.colors(primary=_PRIMARY)
         with ui.element("main").classes("live"):

@@ -16,9 +16,9 @@ from nicegui import app
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
-from drfh.report.style import STYLE
+from drfh.report.style import stylesheet
 
-__all__ = ["LIBRARY", "RUN_STYLE", "RunFigures", "begin"]
+__all__ = ["LIBRARY", "RunFigures", "begin", "runs_css"]
 
 
 #: Where it is served. Another version has another address, so that browsers may keep it.
@@ -61,47 +61,10 @@ def _library() -> Response:
     return Response(begin().result(), media_type="text/javascript", headers=headers)
 
 
-#: The style of the offline pages, for what is inside an element of the class ``run-page``.
-RUN_STYLE = (
-    f".run-page {{ {STYLE} }}"
-    ".run-page .figure:empty::before { content: 'drawing …'; color: var(--soft); }"
-    """
-.run-page { line-height: 1.5; max-width: 76rem; min-width: 0; }
-.run-page p.headline { font-size: 1.15rem; margin: .5rem 0; overflow-wrap: anywhere; }
-.run-page h2, .run-page figure.plot { scroll-margin-top: 5rem; }
-.run-page .figure.stretch.vega-embed { max-width: none; width: 100%; box-sizing: border-box; }
-.run-page .vega-embed summary { list-style: none; }
-.run-page p.keys { max-width: none; }
-.run-page p.keys span[role=button] { cursor: pointer; border-radius: 4px; padding: 0 .3rem;
-  margin-left: -.3rem; }
-.run-page p.keys span[role=button]:hover { background: var(--card); }
-.run-page p.keys span[aria-pressed=false] { opacity: .45; text-decoration: line-through; }
-.run-page.only > * { display: none; }
-.run-page.only > figure.chosen { display: block; margin-top: .5rem; }
-.runs-title { margin-top: .9rem !important; overflow-wrap: anywhere; }
-.runs-hint { display: flex; flex-wrap: wrap; gap: 0 .5rem; }
-@media (hover: none) { .runs-hint .mouse { display: none; } }
-.runs-time { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; align-items: center;
-  max-width: 34rem; }
-.runs-time .q-range { flex: 1 1 12rem; margin: 0 .6rem; }
-.stale > .run-page { opacity: .45; }
-.runs-tools { display: grid; gap: .4rem 1rem; align-items: start; max-width: 76rem;
-  grid-template-columns: repeat(4, minmax(0, 1fr)) auto; }
-.runs-tools .q-field__native { overflow-wrap: anywhere; }
-.runs-how { max-width: 46rem; }
-.runs-how .box { display: flex; gap: .5rem; align-items: start; margin: .4rem 0 .8rem; }
-.runs-how pre { flex: 1 1 auto; min-width: 0; margin: 0; padding: .6rem .8rem; overflow-x: auto;
-  background: var(--card); border: 1px solid var(--line); border-radius: 6px;
-  font: .875rem/1.5 ui-monospace, "DejaVu Sans Mono", monospace; }
-#vg-tooltip-element { font-family: inherit; font-size: .8125rem; overflow-wrap: anywhere;
-  max-width: min(26rem, 90vw); }
-@media (max-width: 44rem) {
-  .runs-tools { grid-template-columns: minmax(0, 1fr) auto; }
-  .runs-tools > .q-field { grid-column: 1 / -1; }
-  .runs-tools > .q-field:first-child { grid-column: 1; }
-  .runs-tools > .q-btn { grid-row: 1; grid-column: 2; } }
-"""
-)
+def runs_css() -> str:
+    """Return the stylesheet of the panel: that of the offline pages inside ``.run-page``."""
+    page = stylesheet("drfh.report", "page.css")
+    return f".run-page {{ {page} }}{stylesheet('drfh.web', 'runs.css')}"
 
 
 class RunFigures(Element, component="../assets/run_figures.js"):

@@ -61,11 +61,11 @@ class RunsPanel:
         """Make its elements, and open what the page was started with, or what is newest."""
         from nicegui import ui
 
-        from drfh.web.runs.figures import RUN_STYLE, RunFigures
+        from drfh.web.runs.figures import RunFigures, runs_css
 
         self._page = page
         ui.add_css(PANEL_STYLE)
-        ui.add_css(RUN_STYLE)
+        ui.add_css(runs_css())
         with ui.element("section").props('aria-label="Runs"'):
             self._build_tools()
             self._refused = ui.label().classes("refused")
