@@ -74,8 +74,14 @@ def cell_edit() -> None:
     from drfh.web.session.workbook import Workbook
 
     class PagelessSession(Session):
-        def changed(self) -> None:
+        def refresh(self) -> None:
             pass
+
+        def notify(self, text: str, kind: str = "info") -> None:
+            pass
+
+        def background(self, *_: Any) -> Callable[[], None]:
+            raise AssertionError("a small scenario is solved at once")
 
     session = PagelessSession(Workbook(load_scenario("paper-two-servers")))
     session.do(SetServer("high-cpu", "count", "3"))

@@ -97,6 +97,30 @@ def test_a_resource_that_only_the_change_brings(
     assert "\n" not in err.rstrip("\n")
 
 
+def test_servers_that_go_leave_the_restrictions_that_name_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.yaml").write_text(
+        "cluster:\n- {name: a, resources: {cpu: 4}}\n"
+        "- {name: b, count: 3, resources: {cpu: 2}}\n"
+        "users:\n- {name: u, demand: {cpu: 1}, servers: [a, b]}\n"
+        "- {name: v, demand: {cpu: 1}, servers: [b/0, b/2]}\n"
+    )
+    code, out, err = run(capsys, "allocate", "s.yaml", "--remove", "b:1", "--json")
+    assert (code, err) == (0, "")
+    assert [user["tasks"] for user in json.loads(out)["users"]] == [6.0, 2.0]
+    code, out, err = run(capsys, "allocate", "s.yaml", "--remove", "b")
+    assert (code, out) == (2, "")
+    assert "--remove b: servers must not take the last server that v may use" in err
+    Path("s.yaml").write_text(Path("s.yaml").read_text().replace(", servers: [b/0, b/2]", ""))
+    code, out, err = run(capsys, "allocate", "s.yaml", "--remove", "b", "--json")
+    assert (code, err) == (0, "")
+    assert [user["tasks"] for user in json.loads(out)["users"]] == [2.0, 2.0]
+    _, _, err = run(capsys, "allocate", "s.yaml", "--remove", "a", "--remove", "b")
+    assert "--remove b: servers must stay: there are no other servers" in err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import chain, pairwise, repeat
 from operator import attrgetter, is_
@@ -83,8 +83,13 @@ class Problem:
     restriction: Ints | None
 
     @classmethod
-    def build(cls, cluster: Cluster, users: Iterable[User]) -> Problem:
-        """Gather the arrays and check what only the whole can tell."""
+    def build(
+        cls, cluster: Cluster, users: Iterable[User], *, restrictions: bool = True
+    ) -> Problem:
+        """Gather the arrays and check what only the whole can tell.
+
+        Without `restrictions` every user may use every server, until :meth:`restricted`.
+        """
         if not isinstance(cluster, Cluster):
             raise InputError("cluster", "must be a drfh.Cluster", cluster)
         if isinstance(users, (User, str)) or not isinstance(users, Iterable):
@@ -112,10 +117,20 @@ class Problem:
                     raise InputError(f"users[{position}].name", "must be unique", user.name)
                 seen.add(user.name)
         weight, limit, demand = _gather(cluster, everyone, shapes)
-        blocks, eligible, restriction = _restrictions(cluster, everyone)
-        problem = cls(cluster, everyone, demand, weight, limit, blocks, eligible, restriction)
+        order = np.arange(len(cluster), dtype=np.int64)
+        blocks = Blocks(order, np.zeros_like(order), cluster.counts)
+        problem = cls(cluster, everyone, demand, weight, limit, blocks, None, None)
+        if restrictions:
+            problem = problem.restricted()
         problem._check_range()
         return problem
+
+    def restricted(self) -> Problem:
+        """Return the problem in which users may use only the servers that they say."""
+        if all(servers is None for servers in map(_servers, self.users)):
+            return self
+        blocks, eligible, restriction = _restrictions(self.cluster, self.users)
+        return replace(self, blocks=blocks, eligible=eligible, restriction=restriction)
 
     def _check_range(self) -> None:
         direction = self.direction
@@ -254,14 +269,8 @@ def _gather(
     return weight, limit, demand
 
 
-def _restrictions(
-    cluster: Cluster, users: tuple[User, ...]
-) -> tuple[Blocks, Bools | None, Ints | None]:
-    terms = list(map(_servers, users))
+def _restrictions(cluster: Cluster, users: tuple[User, ...]) -> tuple[Blocks, Bools, Ints]:
     counts = cluster.counts
-    if terms.count(None) == len(terms):
-        order = np.arange(len(counts), dtype=np.int64)
-        return Blocks(order, np.zeros_like(order), counts), None, None
     distinct: dict[object, int] = {None: 0}
     resolved: list[tuple[Bools, dict[int, set[int]]]] = [(np.ones(len(counts), dtype=bool), {})]
     restriction = np.zeros(len(users), dtype=np.int64)

@@ -51,6 +51,7 @@ __all__ = [
     "Mechanism",
     "Solution",
     "allocate",
+    "allocate_problem",
     "check_parameters",
     "find_mechanism",
     "prepare",
@@ -134,8 +135,48 @@ def allocate(
     0.3333
     """
     started = time.perf_counter()
-    name, function = find_mechanism(mechanism)
+    find_mechanism(mechanism)
     problem = Problem.build(cluster, users)
+    return allocate_problem(
+        problem,
+        mechanism=mechanism,
+        whole_tasks=whole_tasks,
+        progress=progress,
+        started=started,
+        **parameters,
+    )
+
+
+def allocate_problem(
+    problem: Problem,
+    *,
+    mechanism: str | Mechanism = "drfh",
+    whole_tasks: bool = False,
+    progress: Callable[[str], None] | None = None,
+    started: float | None = None,
+    **parameters: Any,
+) -> Allocation:
+    """Share a cluster among users as :func:`allocate` does, from their arrays.
+
+    Parameters
+    ----------
+    problem
+        The servers and the users.
+    mechanism, whole_tasks, progress, **parameters
+        As for :func:`allocate`.
+    started
+        When the work began, by `time.perf_counter`; by default now.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server, User
+    >>> cluster = Cluster([Server({"cpu": 6})])
+    >>> allocate_problem(Problem.build(cluster, [User("a", {"cpu": 2})])).tasks
+    {'a': 3.0}
+    """
+    if started is None:
+        started = time.perf_counter()
+    name, function = find_mechanism(mechanism)
     check_parameters(name, function, parameters, whole_tasks=whole_tasks)
     kept = {**parameters, **({"whole_tasks": True} if whole_tasks else {})}
     reference = parameters.pop("reference", None)

@@ -20,12 +20,13 @@ from drfh.web.components.bars import MOST_USERS, stacks
 from drfh.web.explorer.panels.compare import difference, side_by_side
 from drfh.web.explorer.panels.report_card import SMALL, case_words, seen_words
 from drfh.web.explorer.panels.shares import user_table
-from drfh.web.session.answers import answer_of, used_rows, user_rows
+from drfh.web.session.answers import answer_of, user_rows
 from drfh.web.session.comparison import COMPARED, CompareRow
 from drfh.web.session.report_card import card, steps_of
 from drfh.web.session.share_links import link_of
 from drfh.web.session.workbook import Workbook
 from tests.web.explorer.site import Seen, Site, explorer, seen
+from tests.web.used_rows import used_rows
 
 LONG = 240_000  # milliseconds: other work may keep the machine busy
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
 
-from drfh import Scenario
+from drfh import Scenario, User
 from drfh.web.session.steps import (
     SAME,
     AddServer,
@@ -18,7 +19,7 @@ from drfh.web.session.steps import (
     SetServer,
     SetUser,
     Step,
-    Truth,
+    TruthStep,
 )
 from drfh.web.session.workbook import Workbook
 from tests.support.strategies import problems
@@ -30,6 +31,11 @@ SERVERS: list[Any] = ["", "all", "s0", "s0 or s1", "s0, s1", "s0/0", "s1/1", "zo
 ]  # fmt: skip
 NAMES = ["s0", "s1", "fresh", "u0", "u1", "added-1", " a b ", "", "s0/0", "x\ny", "é", 7]
 RESOURCES = ["cpu", "memory", "gpu", "tpu"]
+
+
+def demands(truths: Mapping[str, User]) -> dict[str, Mapping[str, float]]:
+    """Return the true demand of every user that lies."""
+    return {name: user.demand for name, user in truths.items()}
 
 
 @st.composite
@@ -80,5 +86,5 @@ def _steps(
             st.one_of(servers, st.just(SAME)),
         ),
         st.builds(LieStep, users, good),
-        st.builds(Truth, st.sampled_from([*liars, "u0"])),
+        st.builds(TruthStep, st.sampled_from([*liars, "u0"])),
     )

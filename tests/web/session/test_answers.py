@@ -30,12 +30,10 @@ from drfh.web.session import answers
 from drfh.web.session.answers import (
     UserChange,
     answer_of,
-    change_words,
+    change_text,
     changes,
     own_mechanism,
-    used_rows,
     user_rows,
-    why,
 )
 from drfh.web.session.comparison import COMPARED, compare_rows
 from drfh.web.session.report_card import card, case_book, steps_of
@@ -48,17 +46,19 @@ from drfh.web.session.steps import (
     SetServer,
     SetUser,
     Step,
-    Truth,
+    TruthStep,
 )
 from drfh.web.session.workbook import Workbook
 from tests.support.strategies import problems
+from tests.web.session.steps import demands
+from tests.web.used_rows import used_rows
 
 TWO = load_scenario("paper-two-servers")
 
 
 def test_the_papers_example() -> None:
     answer = answer_of(Workbook(TWO))
-    assert (answer.mechanism, answer.proven, answer.lies) == ("drfh", True, {})
+    assert (answer.mechanism, answer.proven, answer.truths) == ("drfh", True, {})
     assert answer.gap is not None
     assert answer.gap < 1e-9
     assert answer.seconds > 0
@@ -68,7 +68,7 @@ def test_the_papers_example() -> None:
     assert (ann.tasks, ann.real, ann.lying, ann.promised) == (10.0, 10.0, False, None)
     assert ann.share == ann.level == ann.ideal == pytest.approx(10 / 14)
     assert bob.dominant == "cpu"
-    assert bob.limiting == answer.allocation.explain("bob") == why(answer, "bob")
+    assert bob.limiting == answer.allocation.explain("bob")
     full = {(row.group, row.resource): (row.capacity, row.used, row.free)
             for row in used_rows(answer)}  # fmt: skip
     assert full["high-memory", "cpu"] == (2.0, (("ann", 2.0),), 0.0)
@@ -143,7 +143,7 @@ def test_words_are_left_out_where_they_take_long(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(answers, "_MOST_REASONS", 3)
     answer = answer_of(Workbook(TWO))
     assert [row.limiting for row in user_rows(answer)] == ["", ""]
-    assert why(answer, "ann").startswith("ann stops at 10 tasks")
+    assert answer.allocation.explain("ann").startswith("ann stops at 10 tasks")
 
 
 def test_before_and_after() -> None:
@@ -171,7 +171,7 @@ def test_a_liar_has_what_it_can_really_run() -> None:
     before = answer_of(book)
     book.do(LieStep("ann", {"cpu": 0.2, "memory": 2}))
     answer = answer_of(book)
-    assert answer.lies == {"ann": {"cpu": 0.2, "memory": 1.0}}
+    assert demands(answer.truths) == {"ann": {"cpu": 0.2, "memory": 1.0}}
     ann, bob = user_rows(answer)
     assert (ann.lying, bob.lying) == (True, False)
     # Each task that it claims has cpu for one of its true ones, and memory for two.
@@ -184,7 +184,7 @@ def test_a_liar_has_what_it_can_really_run() -> None:
     book.do(LieStep("ann", tasks="1"))
     row = user_rows(answer_of(book))[0]
     assert (row.tasks, row.real) == (1.0, 2.0)
-    book.do(Truth("ann"))
+    book.do(TruthStep("ann"))
     assert user_rows(answer_of(book)) == user_rows(before)
 
 
@@ -320,7 +320,7 @@ def test_a_counterexample_is_a_few_steps_away(
         for user, tasks in example.after.items():
             assert has[user] == pytest.approx(tasks, rel=1e-4, abs=1e-9)
     if shown == "truthful":
-        (liar,) = book.lies
+        (liar,) = book.truths
         assert liar in example.after
         assert example.after[liar] > example.before[liar]
     opened = case_book(finding)
@@ -341,7 +341,7 @@ def test_two_liars_are_two_steps() -> None:
     assert steps == [LieStep("ann", {"cpu": 1.0}), LieStep("bob", tasks=4.0, servers="high-cpu")]
     book = Workbook(scenario, steps)
     assert book.scenario.users == claimed.users
-    assert set(book.lies) == {"ann", "bob"}
+    assert set(book.truths) == {"ann", "bob"}
 
 
 def test_what_is_seen_in_place_or_far_away_has_no_steps() -> None:
@@ -418,7 +418,7 @@ def test_words_on_a_change_tell_of_those_who_come_and_leave_and_of_servers_for_n
 
     def told() -> str:
         now = answer_of(book)
-        return change_words(start, now, changes(start, now))
+        return change_text(start, now, changes(start, now))
 
     book.do(SetUser("ann", "weight", "2"))
     assert told() == "Everybody can run the same."

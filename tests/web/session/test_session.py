@@ -6,13 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import drfh
+from drfh.allocation.problem import Problem
 from drfh.errors import InputError
 from drfh.web.session import open_file as opening
 from drfh.web.session.open_file import (
@@ -40,18 +43,18 @@ class QuietDesk(Session):
         self.waiting: list[Callable[[], None]] = []
         self.solve()
 
-    def changed(self) -> None:
+    def refresh(self) -> None:
         self.shown += 1
 
-    def say(self, words: str, kind: str = "info") -> None:
-        self.said.append(words)
+    def notify(self, text: str, kind: str = "info") -> None:
+        self.said.append(text)
 
     def background(
         self,
         work: Callable[[], Any],
         then: Callable[[Any], Any],
         label: str,
-        when_dropped: Callable[[], None] = lambda: None,
+        on_cancel: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
         def finish() -> None:
             then(work())
@@ -87,6 +90,40 @@ def test_steps_are_made_whole_or_not_at_all() -> None:
     assert desk.book.steps == ()
 
 
+@pytest.mark.parametrize("mechanism", ["drfh", "per-server-drf"])
+def test_an_edit_applies_each_step_once_and_builds_the_problem_once(
+    mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = drfh.load_scenario("paper-two-servers")
+    users = tuple(replace(user, servers=["high-memory", "high-cpu"]) for user in base.users)
+    desk = QuietDesk(Workbook(replace(base, users=users)), mechanism)
+    desk.finish()
+    counts: Counter[str] = Counter()
+    build, change = Problem.build, SetServer.change
+
+    def counted_build(*args: Any, **options: Any) -> Problem:
+        counts["problems"] += 1
+        return build(*args, **options)
+
+    def counted_change(self: SetServer, state: Any) -> Any:
+        counts["steps"] += 1
+        return change(self, state)
+
+    monkeypatch.setattr(Problem, "build", counted_build)
+    monkeypatch.setattr(SetServer, "change", counted_change)
+    desk.do(SetServer("high-cpu", "count", "3"))
+    desk.finish()
+    assert desk.answer.allocation.problem.cluster.size == 4
+    assert counts == {"steps": 1, "problems": 1}
+    desk.do(SetServer("high-cpu", "count", "2"), SetServer("high-memory", "count", "2"))
+    desk.finish()
+    assert counts == {"steps": 3, "problems": 3}
+    desk.undo()
+    desk.redo()
+    desk.finish()
+    assert counts["steps"] == 4
+
+
 def test_an_answer_that_was_there_is_there_again() -> None:
     desk = QuietDesk(paper())
     first = desk.answer
@@ -117,7 +154,7 @@ def test_slow_mechanisms_answer_in_the_background_and_the_last_good_answer_stays
     )
     assert desk.answer.allocation.tasks == expected.tasks
     desk.do(SetServer("high-cpu", "count", "4"))
-    desk.stopped()
+    desk.on_stop()
     assert desk.stale.startswith("not solved")
 
 

@@ -29,7 +29,7 @@ from drfh.web.session.share_links import (
 from drfh.web.session.steps import AddUser, LieStep, SetServer, SetUser
 from drfh.web.session.workbook import Workbook
 from tests.support.wrong_types import STRANGE_VALUES, _places
-from tests.web.session.steps import steps, workbooks
+from tests.web.session.steps import demands, steps, workbooks
 
 SMALL = Scenario(
     Cluster([Server({"cpu": 4, "memory": "8Gi"}, name="big", count=2, labels={"zone": "a"})]),
@@ -77,7 +77,7 @@ def test_letters_of_all_kinds_survive() -> None:
     again = book_of(link_of(book) or "")
     assert again.title == "≠"
     assert again.scenario == book.scenario
-    assert again.lies == {"ann": {"cpu": 1.0}}
+    assert demands(again.truths) == {"ann": {"cpu": 1.0}}
 
 
 def test_what_is_too_long_has_no_link_but_a_file() -> None:

@@ -36,11 +36,11 @@ from drfh.web.session.steps import (
     SetServer,
     SetUser,
     Step,
-    Truth,
+    TruthStep,
     step_of,
 )
 from drfh.web.session.workbook import Workbook
-from tests.web.session.steps import steps, workbooks
+from tests.web.session.steps import demands, steps, workbooks
 
 TEAM = Scenario(
     Cluster(
@@ -239,7 +239,7 @@ REFUSED = [
     (LieStep("ann", {"tpu": 1}), "tpu of ann must be a resource that some server has"),
     (LieStep("ann", "cpu"), "demand of ann must map resource names to amounts"),
     (LieStep("eve", {"cpu": 1}), "user must be one of ann, bob, got 'eve'"),
-    (Truth("ann"), "ann must lie first, to tell the truth again"),
+    (TruthStep("ann"), "ann must lie first, to tell the truth again"),
 ]  # fmt: skip
 
 
@@ -325,21 +325,21 @@ def test_a_lie_keeps_the_truth() -> None:
     book = done(LieStep("ann", {"cpu": 2}, tasks="7"), SetUser("ann", "weight", "3"))
     assert user(book, "ann") == User("ann", {"cpu": 2}, weight=3, tasks=7)
     assert book.truths == {"ann": replace(TEAM.users[0], weight=3)}
-    assert book.lies == {"ann": {"cpu": 1.0, "memory": 2.0**31}}
+    assert demands(book.truths) == {"ann": {"cpu": 1.0, "memory": 2.0**31}}
     book.do(SetUser("ann", "cpu", "4"))  # what is claimed
     book.do(SetUser("ann", "name", "eve"))
-    assert book.lies == {"eve": {"cpu": 1.0, "memory": 2.0**31}}
+    assert demands(book.truths) == {"eve": {"cpu": 1.0, "memory": 2.0**31}}
     book.do(LieStep("eve", servers="big"))
     assert user(book, "eve").demand == {"cpu": 4.0}
     assert book.truths["eve"] == User("eve", {"cpu": 1, "memory": "2Gi"}, weight=3)
-    book.do(Truth("eve"))
+    book.do(TruthStep("eve"))
     assert user(book, "eve") == User("eve", {"cpu": 1, "memory": "2Gi"}, weight=3)
-    assert book.lies == {}
+    assert demands(book.truths) == {}
 
 
 def test_a_lie_that_is_true_is_none() -> None:
     book = done(LieStep("ann", {"cpu": 2}), LieStep("ann", {"cpu": "1", "memory": "2Gi"}))
-    assert book.lies == {}
+    assert demands(book.truths) == {}
     assert LieStep("ann").text == "ann claims the truth"
     assert LieStep("ann", SAME, SAME, SAME).to_list() == ["lie", "ann"]
 

@@ -74,7 +74,7 @@ class Page(Protocol):
     def open(self, panel: str) -> None:
         """Go to another panel, by its name."""
 
-    def say(self, words: str, kind: str = "info") -> None:
+    def notify(self, text: str, kind: str = "info") -> None:
         """Show a line for a moment; kind is info, positive, warning or negative."""
 
     def background(
@@ -82,12 +82,12 @@ class Page(Protocol):
         work: Callable[[], T],
         then: Callable[[T], Any],
         label: str,
-        when_dropped: Callable[[], None] = lambda: None,
+        on_cancel: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
         """Do work in a thread and hand over what it returns, unless the page is gone by then.
 
         The page says what is under way, with a button to stop it. Returns what cancels it: its
-        result is then dropped, and `when_dropped` is called, as it is when somebody stops it or
+        result is then dropped, and `on_cancel` is called, as it is when somebody stops it or
         the page is closed. Errors are shown as a line.
         """
 

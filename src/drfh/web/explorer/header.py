@@ -8,9 +8,9 @@ from nicegui import ui
 
 from drfh.auditor.comparison import WHOLE_TASKS
 from drfh.files import shipped_scenarios
+from drfh.web.session.answers import solved_text
 from drfh.web.session.comparison import COMPARED
 from drfh.web.session.open_file import scenario_files
-from drfh.web.session.solver import solved_words
 
 if TYPE_CHECKING:
     from drfh.web.explorer.page import Explorer
@@ -92,10 +92,10 @@ class HeaderBar:
             self._quiet = False
         self.undo.set_enabled(bool(page.book.steps))
         self.redo.set_enabled(bool(page.book.undone))
-        words, good = page.stale, False
-        if not words:
-            words, good = solved_words(page.answer), page.answer.proven
-        self.solved.set_text(words)
+        text, good = page.stale, False
+        if not text:
+            text, good = solved_text(page.answer), page.answer.proven
+        self.solved.set_text(text)
         classes = "solved" + " proven" * good + " stale" * bool(page.stale)
         if " ".join(self.solved.classes) != classes:
             self.solved.classes(replace=classes)

@@ -149,7 +149,7 @@ class Explorer(Session):
             self._examples = Examples(self)
             self._trouble = ui.element("div").classes("trouble").props("role=alert")
             self._trouble.props("data-testid=trouble").set_visibility(False)
-            self._jobs = BackgroundJobs(self.say, self.stopped)
+            self._jobs = BackgroundJobs(self.notify, self.on_stop)
             with ui.element("h1").props("data-testid=title"):
                 self._title = ui.label()
             self._about = ui.label().classes("about")
@@ -214,20 +214,20 @@ class Explorer(Session):
         self._show_panel()
         self._later_address()
 
-    def say(self, words: str, kind: str = "info") -> None:
+    def notify(self, text: str, kind: str = "info") -> None:
         """Show a line for a moment; kind is info, positive, warning or negative."""
         with self._client:
-            ui.notify(words, type=kind, position="bottom", multi_line=True)  # type: ignore[arg-type]
+            ui.notify(text, type=kind, position="bottom", multi_line=True)  # type: ignore[arg-type]
 
     def background(
         self,
         work: Callable[[], T],
         then: Callable[[T], Any],
         label: str,
-        when_dropped: Callable[[], None] = lambda: None,
+        on_cancel: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
         """Do work in a thread and hand over what it returns, unless the page is gone by then."""
-        return self._jobs.start(work, then, label, when_dropped)
+        return self._jobs.start(work, then, label, on_cancel)
 
     # Clicks
 
@@ -255,7 +255,7 @@ class Explorer(Session):
 
         def opened(found: Workbook | DrfhError) -> None:
             if isinstance(found, DrfhError):
-                self.say(str(found), "negative")
+                self.notify(str(found), "negative")
             if isinstance(found, DrfhError) or not self.attempt(lambda: self.load(found)):
                 self._header.show()
 
@@ -293,7 +293,7 @@ class Explorer(Session):
 
     # Showing
 
-    def changed(self) -> None:
+    def refresh(self) -> None:
         """Show the book, and the answer if there is one."""
         with self._client:  # what was clicked may be gone by now
             self._header.show()
@@ -327,10 +327,10 @@ class Explorer(Session):
     def _failed(self, error: Exception) -> None:
         """Say that something failed that must not; the log has the rest."""
         if isinstance(error, DrfhError):
-            self.say(str(error), "negative")
+            self.notify(str(error), "negative")
             return
         logging.getLogger("drfh").error("the page failed", exc_info=error)
-        self.say(f"internal error: {type(error).__name__}: {error}", "negative")
+        self.notify(f"internal error: {type(error).__name__}: {error}", "negative")
 
     # The address
 
@@ -359,7 +359,7 @@ class Explorer(Session):
             query["s"] = text
         elif self.book.steps and self._warned is not self.book:
             self._warned = self.book
-            self.say("Too much for the address: to keep this, save it under What if.", "warning")
+            self.notify("Too much for the address: to keep this, save it under What if.", "warning")
         return f"/?{urlencode(query | self._view())}"
 
     def _later_address(self) -> None:

@@ -89,7 +89,7 @@ class Files:
 
     def _rejected(self) -> None:
         megabytes = LARGEST_UPLOAD // 1_000_000
-        self.page.say(
+        self.page.notify(
             f"the file must be a scenario (.yaml, .json) of at most {megabytes} MB", "negative"
         )
         self._upload.reset()
@@ -120,7 +120,7 @@ class Files:
             text = scenario_text(saved)
             if page.mechanism.startswith("slots:"):
                 words = f"{page.mechanism} is a policy: the file asks for {own_mechanism(saved)}"
-                page.say(words, "warning")
+                page.notify(words, "warning")
             ui.download.content(text, file_name(page.book.title, ".yaml"), "text/yaml")
 
         page.attempt(send)
@@ -171,4 +171,4 @@ class ShareDialog:
             ui.button("Close", on_click=dialog.close).props("flat no-caps data-testid=close")
 
     def _copied(self) -> None:
-        self.page.say("copied", "positive")
+        self.page.notify("copied", "positive")

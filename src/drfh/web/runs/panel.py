@@ -154,7 +154,7 @@ class RunsPanel:
 
         def copy() -> None:
             ui.clipboard.write(command)
-            self._page.say("copied", "positive")
+            self._page.notify("copied", "positive")
 
         with ui.element("div").classes("box"):
             with ui.element("pre"):

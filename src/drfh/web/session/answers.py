@@ -1,9 +1,10 @@
-"""What a workbook comes to: who gets what and why, as rows for tables."""
+"""Answers to a workbook: solved, kept, and as rows for tables."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,28 +17,30 @@ from drfh.auditor.case import Case
 from drfh.auditor.comparison import WHOLE_TASKS
 from drfh.auditor.lies import utility
 from drfh.errors import DrfhError, InputError, SolverError
-from drfh.mechanisms import Mechanism, Solution, allocate
-from drfh.mechanisms.shared.slots import check_servers, slots_mechanism
+from drfh.mechanisms import Mechanism, Solution, allocate_problem
 from drfh.model.resources import some
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
-from drfh.web.session.editing import unrestricted
+from drfh.web.session.steps import WorkbookState
 from drfh.web.session.workbook import Workbook
 
 __all__ = [
     "Answer",
-    "UsedRow",
+    "AnswerCache",
     "UserChange",
     "UserRow",
     "answer_of",
-    "change_words",
+    "change_text",
     "changes",
+    "is_quick",
+    "mechanism_of",
     "own_mechanism",
     "own_parameters",
     "real_tasks",
-    "used_rows",
+    "solve",
+    "solved_text",
+    "took_text",
     "user_rows",
-    "why",
 ]
 
 
@@ -74,14 +77,9 @@ class Answer:
     proven: bool
     truths: Mapping[str, User] = field(default_factory=dict)
 
-    @property
-    def lies(self) -> dict[str, Mapping[str, float]]:
-        """The true demand of every user that lies."""
-        return {name: user.demand for name, user in self.truths.items()}
-
 
 def answer_of(book: Workbook, mechanism: str = "drfh") -> Answer:
-    """Return what a mechanism gives for a workbook.
+    """Return the answer of a mechanism to a workbook.
 
     Parameters
     ----------
@@ -102,19 +100,23 @@ def answer_of(book: Workbook, mechanism: str = "drfh") -> Answer:
     >>> answer.allocation.tasks, answer.proven
     ({'ann': 10.0, 'bob': 10.0}, True)
     """
-    scenario = book.scenario
-    allocation = _allocated(scenario, mechanism)
+    return solve(book.state, mechanism)
+
+
+def solve(state: WorkbookState, mechanism: str) -> Answer:
+    """Return the answer of a mechanism to a state of a workbook, from any thread."""
+    allocation = _allocation(state, mechanism)
     fair = allocation if mechanism == "drfh" else allocation.divisible
     proof = allocation.certificate
     return Answer(
-        scenario,
+        state.scenario,
         allocation,
-        _allocated(scenario, "drfh") if fair is None else fair,
+        _allocation(state, "drfh") if fair is None else fair,
         mechanism,
         allocation.seconds,
         None if proof is None else proof.gap,
         proof is not None and proof.closed,
-        book.truths,
+        state.true_users,
     )
 
 
@@ -148,27 +150,40 @@ def own_parameters(scenario: Scenario, mechanism: str) -> dict[str, Any]:
     return {name: value for name, value in scenario.parameters.items() if name not in left_out}
 
 
-def _allocated(scenario: Scenario, mechanism: str) -> Allocation:
+def mechanism_of(name: str) -> str | Mechanism:
+    """Return a mechanism as `drfh.allocate` takes it, also of ``slots:N``.
+
+    Examples
+    --------
+    >>> mechanism_of("tsf")
+    'tsf'
+    """
+    if not name.startswith("slots:"):
+        return name
+    from drfh.mechanisms.shared.slots import slots_mechanism
+
+    return slots_mechanism(name)
+
+
+def _allocation(state: WorkbookState, mechanism: str) -> Allocation:
     whole = mechanism == WHOLE_TASKS
-    chosen: str | Mechanism = "drfh" if whole else mechanism
-    own = own_parameters(scenario, mechanism)
+    own = own_parameters(state.scenario, mechanism)
     if whole:
-        check_servers(scenario.cluster.size)
-    if mechanism.startswith("slots:"):
-        chosen = slots_mechanism(mechanism)
+        from drfh.mechanisms.shared.slots import check_servers
+
+        check_servers(state.scenario.cluster.size)
+    chosen = "drfh" if whole else mechanism_of(mechanism)
     try:
-        return allocate(
-            scenario.cluster, scenario.users, mechanism=chosen, whole_tasks=whole, **own
-        )
+        return allocate_problem(state.problem, mechanism=chosen, whole_tasks=whole, **own)
     except DrfhError:
         raise
     except Exception as error:
-        words = " ".join(str(error).split())
-        raise SolverError(f"{mechanism}: {type(error).__name__}: {words}") from error
+        text = " ".join(str(error).split())
+        raise SolverError(f"{mechanism}: {type(error).__name__}: {text}") from error
 
 
 def real_tasks(allocation: Allocation, truths: Mapping[str, User]) -> dict[str, float]:
-    """Return the true tasks of every liar, as the auditor counts them.
+    """Return how many true tasks every user that lies can run.
 
     Parameters
     ----------
@@ -180,31 +195,35 @@ def real_tasks(allocation: Allocation, truths: Mapping[str, User]) -> dict[str, 
     Examples
     --------
     >>> from drfh import Cluster, Server, User, allocate
-    >>> told = allocate(Cluster([Server({"cpu": 8})]), [User("ann", {"cpu": 2})])
-    >>> real_tasks(told, {"ann": User("ann", {"cpu": 1})})
+    >>> reported = allocate(Cluster([Server({"cpu": 8})]), [User("ann", {"cpu": 2})])
+    >>> real_tasks(reported, {"ann": User("ann", {"cpu": 1})})
     {'ann': 8.0}
     """
     return {name: _real(allocation, name, truth) for name, truth in truths.items()}
 
 
 def _real(allocation: Allocation, name: str, truth: User) -> float:
-    told = allocation.problem
-    position = told.names().index(name)
+    reported = allocation.problem
+    position = reported.names().index(name)
     # Of the others only the number matters, and to resolve their restrictions takes long.
-    users = [unrestricted(user) for user in told.users]
+    users = [_unrestricted(user) for user in reported.users]
     users[position] = truth
     try:
-        problem = Problem.build(told.cluster, users)
+        problem = Problem.build(reported.cluster, users)
     except InputError:
         return 0.0  # it truly needs what no server has any more
     nothing = np.zeros(0, dtype=np.int64)
     empty = np.zeros((0, problem.demand.shape[1]))
     bundles = Bundles(problem, nothing, nothing, empty, whole=allocation.whole)
-    case = Case(Scenario(told.cluster, tuple(users)), bundles)
+    case = Case(Scenario(reported.cluster, tuple(users)), bundles)
     return utility(case, Solution(allocation.assignment), position)
 
 
-# Pairs of user and server group that are looked through for words on what limits whom.
+def _unrestricted(user: User) -> User:
+    return user if user.servers is None else replace(user, servers=None)
+
+
+# Pairs of user and server group up to which rows say what limits each user.
 _MOST_REASONS = 200_000
 
 
@@ -237,7 +256,7 @@ class UserRow:
     lying : bool
         Whether it lies.
     limiting : str
-        What limits it, in a sentence; empty where that would take long: see :func:`why`.
+        What limits it, in a sentence; empty where that would take long.
     """
 
     user: str
@@ -269,8 +288,8 @@ def user_rows(answer: Answer) -> list[UserRow]:
     problem = allocation.problem
     real = real_tasks(allocation, answer.truths)
     promised = allocation.promised_tasks
-    words = len(problem.users) * len(problem.blocks) <= _MOST_REASONS
-    said: dict[Any, Any] = {}
+    explained = len(problem.users) * len(problem.blocks) <= _MOST_REASONS
+    known: dict[Any, Any] = {}
     dominant = np.argmax(problem.direction, axis=1).tolist()
     columns = zip(
         problem.users,
@@ -293,76 +312,10 @@ def user_rows(answer: Answer) -> list[UserRow]:
             None if promised is None else float(promised[i]),
             real.get(user.name, tasks),
             user.name in real,
-            explain(allocation, i, said) if words else "",
+            explain(allocation, i, known) if explained else "",
         )
         for i, (user, tasks, share, level, ideal) in enumerate(columns)
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class UsedRow:
-    """How full one resource of one server group is, and with whose tasks.
-
-    Attributes
-    ----------
-    group : str
-        Name of the group.
-    count : int
-        How many servers it has.
-    resource : str
-        Name of the resource.
-    capacity : float
-        How much all its servers have.
-    used : tuple
-        User and amount, in user order; users that hold nothing are left out.
-    free : float
-        What nobody holds.
-    """
-
-    group: str
-    count: int
-    resource: str
-    capacity: float
-    used: tuple[tuple[str, float], ...]
-    free: float
-
-
-def used_rows(answer: Answer) -> list[UsedRow]:
-    """Return a row for each server group and each resource that it has.
-
-    Examples
-    --------
-    >>> from drfh import load_scenario
-    >>> from drfh.web.session.workbook import Workbook
-    >>> rows = used_rows(answer_of(Workbook(load_scenario("paper-two-servers"))))
-    >>> rows[0].group, rows[0].resource, rows[0].used, rows[0].free
-    ('high-memory', 'cpu', (('ann', 2.0),), 0.0)
-    """
-    allocation = answer.allocation
-    problem, placed = allocation.problem, allocation.assignment
-    cluster, names = problem.cluster, problem.names()
-    block, user, tasks = placed.entries_of(np.arange(len(problem.blocks)))
-    # One entry for each user in each group, in this order; a group may be several blocks.
-    key, where = np.unique(problem.blocks.group[block] * len(names) + user, return_inverse=True)
-    joined = np.bincount(where.reshape(-1), tasks, len(key))
-    group, user = key // len(names), key % len(names)
-    edges = np.searchsorted(group, np.arange(len(cluster) + 1)).tolist()
-    who = [names[i] for i in user.tolist()]
-    needs = problem.demand[user]
-    capacity = (cluster.capacity * cluster.counts[:, None]).tolist()
-    held = [list(zip(who, column.tolist(), strict=True)) for column in (joined[:, None] * needs).T]
-    idle = (needs <= 0).any(axis=0).tolist()  # whether somebody needs none of a resource
-    rows = []
-    for g, (name, count) in enumerate(zip(cluster.names, cluster.counts.tolist(), strict=True)):
-        for r, resource in enumerate(cluster.resources):
-            size = capacity[g][r]
-            if size > 0:
-                used = held[r][edges[g] : edges[g + 1]]
-                if idle[r]:
-                    used = [pair for pair in used if pair[1] > 0]
-                free = max(0.0, size - sum([amount for _, amount in used]))
-                rows.append(UsedRow(name, count, resource, size, tuple(used), free))
-    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,8 +370,8 @@ def changes(before: Answer, after: Answer) -> list[UserChange]:
     return rows
 
 
-def change_words(before: Answer, after: Answer, rows: Sequence[UserChange]) -> str:
-    """Return who wins and who loses, in a line; and whether new servers help nobody.
+def change_text(before: Answer, after: Answer, rows: Sequence[UserChange]) -> str:
+    """Return how many users can run more and less, in a line.
 
     Examples
     --------
@@ -429,26 +382,26 @@ def change_words(before: Answer, after: Answer, rows: Sequence[UserChange]) -> s
     >>> before = answer_of(book)
     >>> book.do(RemoveUser("bob"))
     >>> after = answer_of(book)
-    >>> change_words(before, after, changes(before, after))
+    >>> change_text(before, after, changes(before, after))
     '1 user left; 1 user can run more'
     """
     apart = [row.difference for row in rows]
-    told = (
+    counted = (
         (sum(row.tasks_before is None for row in rows), "came"),
         (sum(row.tasks_after is None for row in rows), "left"),
         (sum(one is not None and one > 0 for one in apart), "can run more"),
         (sum(one is not None and one < 0 for one in apart), "can run less"),
     )
-    words = "; ".join(f"{some(count, 'user')} {what}" for count, what in told if count)
+    text = "; ".join(f"{some(count, 'user')} {what}" for count, what in counted if count)
     if not any(apart):
-        words = f"{words}; the others can run the same" if words else "Everybody can run the same."
+        text = f"{text}; the others can run the same" if text else "Everybody can run the same."
     known = set(before.scenario.cluster.names)
     idle = [name for name in _unusable(after) if name not in known]
     if idle:
         listed = ", ".join(idle[:3]) + (f" and {len(idle) - 3:,} more" if len(idle) > 3 else "")
-        words = f"{words.rstrip('.')}. Nobody may use {listed}: see “may use” in the users' table, "
-        words += "or raise the count of servers that they may use."
-    return words
+        text = f"{text.rstrip('.')}. Nobody may use {listed}: see “may use” in the users' table, "
+        text += "or raise the count of servers that they may use."
+    return text
 
 
 def _unusable(answer: Answer) -> list[str]:
@@ -468,14 +421,75 @@ def _held(answer: Answer) -> dict[str, tuple[float, float]]:
     return {user: (tasks[user], share) for user, share in allocation.shares.items()}
 
 
-def why(answer: Answer, user: str) -> str:
-    """Return what limits a user, in a sentence.
+_KEPT = 8
+# Pairs of user and server group up to which a linear program is quick; and without one.
+_MOST_PAIRS = 2_500
+_MOST_SIMPLE_PAIRS = 200_000
+
+
+class AnswerCache:
+    """The last answers of a page, by state and mechanism."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[int, str], tuple[WorkbookState, Answer]] = OrderedDict()
+
+    def get(self, state: WorkbookState, mechanism: str) -> Answer | None:
+        """Return a kept answer."""
+        kept, answer = self._kept.get((id(state), mechanism), (None, None))
+        return answer if kept is state else None
+
+    def keep(self, state: WorkbookState, answer: Answer) -> None:
+        """Keep an answer, until there are :data:`_KEPT` newer ones."""
+        self._kept[id(state), answer.mechanism] = state, answer
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+
+
+def is_quick(scenario: Scenario, mechanism: str) -> bool:
+    """Return whether a page may wait for an answer.
 
     Examples
     --------
     >>> from drfh import load_scenario
-    >>> from drfh.web.session.workbook import Workbook
-    >>> why(answer_of(Workbook(load_scenario("nsdi11-single-server"))), "A").partition(": ")[2]
-    'cpu is used up on server.'
+    >>> scenario = load_scenario("google-2011")
+    >>> is_quick(scenario, "drfh"), is_quick(scenario, "nash")
+    (True, False)
     """
-    return answer.allocation.explain(user)
+    if mechanism != "drfh":
+        return False
+    pairs = len(scenario.users) * len(scenario.cluster)
+    simple = all(user.servers is None for user in scenario.users)
+    return pairs <= (_MOST_SIMPLE_PAIRS if simple else _MOST_PAIRS)
+
+
+def took_text(seconds: float) -> str:
+    """Return how long something took.
+
+    Examples
+    --------
+    >>> took_text(0.00042), took_text(0.171), took_text(2.53)
+    ('0.4 ms', '171 ms', '2.5 s')
+    """
+    if seconds < 1:
+        return f"{seconds * 1000:.{1 if seconds < 0.01 else 0}f} ms"
+    return f"{seconds:.1f} s"
+
+
+def solved_text(answer: Answer) -> str:
+    """Return how an answer was found and how sure it is.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from drfh import load_scenario
+    >>> answer = answer_of(Workbook(load_scenario("paper-two-servers")))
+    >>> solved_text(replace(answer, seconds=0.0004, gap=1.2e-16))
+    'exact, 0.4 ms, gap 1e-16'
+    >>> solved_text(replace(answer, seconds=2.5, gap=None, proven=False))
+    '2.5 s'
+    """
+    took = took_text(answer.seconds)
+    if answer.gap is None:
+        return took
+    gap = "0" if answer.gap == 0 else f"{answer.gap:.0e}".replace("e-0", "e-")
+    return f"{'exact' if answer.proven else 'not proven'}, {took}, gap {gap}"

@@ -11,8 +11,8 @@ import numpy as np
 from drfh.auditor.case import ROUND_OFF, lost
 from drfh.auditor.comparison import WHOLE_TASKS, compare
 from drfh.errors import DrfhError
-from drfh.mechanisms.shared.slots import check_servers, slots_mechanism
-from drfh.web.session.answers import Answer
+from drfh.mechanisms.shared.slots import check_servers
+from drfh.web.session.answers import Answer, mechanism_of
 
 __all__ = ["COMPARED", "CompareRow", "compare_rows"]
 
@@ -115,8 +115,7 @@ def _row(answer: Answer, name: str) -> CompareRow:
     try:
         if name == WHOLE_TASKS:
             check_servers(answer.scenario.cluster.size)
-        mechanism = slots_mechanism(name) if name.startswith("slots:") else name
-        row = compare(answer.scenario, mechanisms=[mechanism], properties=()).rows[0]
+        row = compare(answer.scenario, mechanisms=[mechanism_of(name)], properties=()).rows[0]
     except DrfhError as error:
         seconds = time.perf_counter() - started
         return CompareRow(name, words, why_not=str(error), seconds=seconds)

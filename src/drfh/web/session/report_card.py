@@ -8,11 +8,10 @@ from typing import Any
 from drfh.auditor import PROPERTIES, Finding, Report, audit
 from drfh.errors import InputError
 from drfh.files.scenario_file import saved_restriction
-from drfh.mechanisms import Mechanism
-from drfh.mechanisms.shared.slots import MOST_SERVERS, slots_mechanism
+from drfh.mechanisms.shared.slots import MOST_SERVERS
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
-from drfh.web.session.answers import Answer, own_parameters
+from drfh.web.session.answers import Answer, mechanism_of, own_parameters
 from drfh.web.session.steps import (
     SAME,
     AddServer,
@@ -66,16 +65,14 @@ def card(
     chosen = list(PROPERTIES if properties is None else properties)
     if answer.scenario.cluster.size > MOST_SERVERS:
         chosen = [name for name in chosen if name != "dedicated-cloud"]  # looks at every server
-    name = answer.mechanism
-    mechanism: str | Mechanism = slots_mechanism(name) if name.startswith("slots:") else name
     return audit(
         answer.scenario,
-        mechanism=mechanism,
+        mechanism=mechanism_of(answer.mechanism),
         properties=chosen,
         tries=tries,
         seconds=seconds,
         progress=progress,
-        **own_parameters(answer.scenario, name),
+        **own_parameters(answer.scenario, answer.mechanism),
     )
 
 

@@ -1,27 +1,28 @@
-"""The book on a page and the answer to it: at once, or in the background where that is slow."""
+"""A session: the workbook on a page, its mechanism, and the answer to it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from drfh.errors import DrfhError, InputError
+from drfh.errors import DrfhError
 from drfh.model.scenario import Scenario
-from drfh.web.session.answers import Answer, own_mechanism
-from drfh.web.session.editing import WorkbookState
-from drfh.web.session.solver import Answers, is_quick
-from drfh.web.session.steps import Step
-from drfh.web.session.workbook import MOST_STEPS, Workbook, base_data
+from drfh.web.session.answers import Answer, AnswerCache, is_quick, own_mechanism, solve
+from drfh.web.session.steps import Step, WorkbookState
+from drfh.web.session.workbook import Workbook, base_data
 
 __all__ = ["Session"]
 
 T = TypeVar("T")
 
-_SOLVING = "solving …"
+_NOT_SOLVED = "not solved: these are the numbers before the last step"
 
 
-class Session:
-    """What a page does with its book; how it looks is for the page to say.
+class Session(ABC):
+    """A workbook, a mechanism and its answer: solved at once, or in the background if slow.
+
+    Subclasses are pages: they show what changed and run background work.
 
     Parameters
     ----------
@@ -45,42 +46,37 @@ class Session:
         self.mechanism = mechanism or own_mechanism(book.scenario)
         self.shipped_name = ""
         self.stale = ""
-        self._named: Scenario | None = None
+        self._solving = False
+        self._named: Scenario | None = None  # the base that shipped_name is of
         self._answer: Answer | None = None
-        self._answers = Answers()
-        self._drop_solving: Callable[[], None] = lambda: None
+        self._cache = AnswerCache()
+        self._cancel_solving: Callable[[], None] = lambda: None
 
-    # For the page to say
+    # For pages to define
 
-    def changed(self) -> None:
+    @abstractmethod
+    def refresh(self) -> None:
         """Show the book, and the answer if there is one."""
-        raise NotImplementedError
 
-    def say(self, words: str, kind: str = "info") -> None:
+    @abstractmethod
+    def notify(self, text: str, kind: str = "info") -> None:
         """Show a line for a moment; kind is info, positive, warning or negative."""
-        raise NotImplementedError
 
+    @abstractmethod
     def background(
         self,
         work: Callable[[], T],
         then: Callable[[T], Any],
         label: str,
-        when_dropped: Callable[[], None] = lambda: None,
+        on_cancel: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
-        """Do work in a thread and hand over what it returns, unless the page is gone by then."""
-        raise NotImplementedError
+        """Run work in a thread, hand over its result, and return what cancels it."""
 
-    def stopped(self) -> None:
-        """Show that somebody stopped what was under way."""
-        if self.stale == _SOLVING:
-            self.stale = "not solved: these are the numbers before the last step"
-        self.changed()
-
-    # What panels ask
+    # The workbook
 
     @property
     def answer(self) -> Answer:
-        """The last good answer; panels are there once there is one."""
+        """The last answer; panels are there once there is one."""
         assert self._answer is not None
         return self._answer
 
@@ -90,38 +86,32 @@ class Session:
         return self._answer is not None
 
     def do(self, *steps: Step) -> None:
-        """Make steps, all or none; raise an InputError if one is refused."""
-        state = self.book.state
-        for step in steps:
-            state = step.apply(state)
-        if len(self.book.steps) + len(steps) > MOST_STEPS:
-            rule = f"must be at most {MOST_STEPS:,} (save the scenario and start from there)"
-            raise InputError("steps", rule)
+        """Apply steps, all or none; raise an InputError if one is refused."""
+        states = self.book.after(*steps)
         # Solved before it is kept: where there is no answer, all stays as it was.
-        quick = is_quick(state.scenario, self.mechanism)
-        answer = self._answers.solve(state, self.mechanism) if quick else None
-        for step in steps:
-            self.book.do(step)
+        quick = states and is_quick(states[-1].scenario, self.mechanism)
+        answer = solve(states[-1], self.mechanism) if quick else None
+        self.book.do(*steps, states=states)
         self.solve(answer)
 
     def undo(self, count: int = 1) -> None:
-        """Take the last steps back."""
+        """Undo the last steps."""
         for _ in range(count):
             self.book.undo()
         self.solve()
 
     def redo(self) -> None:
-        """Make again what was taken back."""
+        """Apply the step that was undone last."""
         self.book.redo()
         self.solve()
 
     def reset(self) -> None:
-        """Take all steps back."""
+        """Undo all steps."""
         self.book.reset()
         self.solve()
 
     def load(self, book: Workbook, mechanism: str = "") -> None:
-        """Begin with another scenario, by default with the mechanism that it asks for."""
+        """Open another workbook, by default with the mechanism that it asks for."""
         self._change_to(book, mechanism or own_mechanism(book.scenario))
 
     def choose_mechanism(self, mechanism: str) -> None:
@@ -130,77 +120,84 @@ class Session:
             self._change_to(self.book, mechanism)
 
     def attempt(self, action: Callable[[], Any]) -> bool:
-        """Do something that may be refused; say why if it is."""
+        """Return whether an action was not refused; notify why if it was."""
         try:
             action()
         except DrfhError as error:
-            self.say(str(error), "negative")
+            self.notify(str(error), "negative")
             return False
         return True
 
-    # Answers
+    # The answer
 
     def solve(self, answer: Answer | None = None) -> None:
         """Answer the book as it is: at once if that is quick, else in the background."""
-        self._drop_solving()
+        self._cancel_solving()
         state, mechanism = self.book.state, self.mechanism
         answer = answer or self._at_once(state, mechanism)
         if answer is not None:
-            self._take(answer)
+            self._keep(answer)
             return
-        self.stale = _SOLVING
-        self.changed()
-        self._solve_behind(state, mechanism, self._take, failed="the last step has no answer")
+        self._solving, self.stale = True, "solving …"
+        self.refresh()
+        self._solve_later(state, mechanism, self._keep, failed="the last step has no answer")
+
+    def on_stop(self) -> None:
+        """Show that background work was stopped."""
+        if self._solving:
+            self._solving, self.stale = False, _NOT_SOLVED
+        self.refresh()
 
     def _change_to(self, book: Workbook, mechanism: str) -> None:
-        """Take another book or mechanism as soon as there is an answer to it."""
+        """Change the book or the mechanism as soon as there is an answer."""
 
-        def taken(answer: Answer) -> None:
+        def change(answer: Answer) -> None:
             self.book, self.mechanism = book, mechanism
-            self._take(answer)
+            self._keep(answer)
 
-        self._drop_solving()
+        self._cancel_solving()
         answer = self._at_once(book.state, mechanism)
         if answer is not None:
-            taken(answer)
+            change(answer)
         else:
-            self._solve_behind(book.state, mechanism, taken, failed=self.stale)
+            failed = _NOT_SOLVED if self._solving else self.stale
+            self._solve_later(book.state, mechanism, change, failed=failed)
 
     def _at_once(self, state: WorkbookState, mechanism: str) -> Answer | None:
-        known = self._answers.known(state, mechanism)
+        known = self._cache.get(state, mechanism)
         if known is None and is_quick(state.scenario, mechanism):
-            return self._answers.solve(state, mechanism)
+            return solve(state, mechanism)
         return known
 
-    def _solve_behind(
-        self, state: WorkbookState, mechanism: str, taken: Callable[[Answer], None], *, failed: str
+    def _solve_later(
+        self, state: WorkbookState, mechanism: str, then: Callable[[Answer], None], *, failed: str
     ) -> None:
         def work() -> Answer | DrfhError:
             try:
-                return self._answers.solve(state, mechanism)
+                return solve(state, mechanism)
             except DrfhError as error:
                 return error
 
-        def then(found: Answer | DrfhError) -> None:
+        def done(found: Answer | DrfhError) -> None:
             if isinstance(found, Answer):
-                taken(found)
+                then(found)
                 return
-            self.say(str(found), "negative")
-            self.stale = failed
+            self.notify(str(found), "negative")
+            self._solving, self.stale = False, failed
             if not self.has_answer:
-                self.mechanism = "drfh"  # it has an answer to whatever is a scenario
+                self.mechanism = "drfh"  # it has an answer to every scenario
                 self.solve()
             else:
-                self.changed()
+                self.refresh()
 
-        self._drop_solving = self.background(work, then, f"solving with {mechanism}")
+        self._cancel_solving = self.background(work, done, f"solving with {mechanism}")
 
-    def _take(self, answer: Answer) -> None:
-        """Show an answer to the book as it is."""
-        self._answer, self.stale = answer, ""
-        self._answers.keep(self.book.state, answer)
+    def _keep(self, answer: Answer) -> None:
+        """Take an answer to the book as it is, and show it."""
+        self._answer, self._solving, self.stale = answer, False, ""
+        self._cache.keep(self.book.state, answer)
         if self._named is not self.book.base:  # slow for a large one
             self._named = self.book.base
             base = base_data(self._named)
             self.shipped_name = base if isinstance(base, str) else ""
-        self.changed()
+        self.refresh()

@@ -1,21 +1,24 @@
-"""What all steps can do, and the cell that each is about."""
+"""Edit steps of a workbook: typed values, read and applied to a scenario."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from drfh.allocation.problem import Problem
 from drfh.errors import InputError, UnknownNameError
 from drfh.files.validation import problems
+from drfh.model import edits
 from drfh.model.cluster import Server
 from drfh.model.resources import format_quantity, some
 from drfh.model.users import User, resolve_restriction
-from drfh.web.session import editing
 from drfh.web.session.cell_input import (
     Typed,
+    amounts_text,
     frozen,
+    labels_text,
     plain,
     read_amount,
     read_amounts,
@@ -25,11 +28,6 @@ from drfh.web.session.cell_input import (
     read_servers,
     read_tasks,
     read_weight,
-)
-from drfh.web.session.editing import WorkbookState, group_of, unrestricted, user_of
-from drfh.web.session.labels import (
-    amounts_text,
-    labels_text,
     servers_text,
     shown_servers,
     shown_value,
@@ -37,6 +35,7 @@ from drfh.web.session.labels import (
 )
 
 __all__ = [
+    "MOST_RESOURCES",
     "SAME",
     "STEPS",
     "AddServer",
@@ -48,17 +47,45 @@ __all__ = [
     "SetServer",
     "SetUser",
     "Step",
-    "Truth",
+    "TruthStep",
     "WorkbookState",
     "step_of",
 ]
 
 
-_ROW_UNKNOWN = ("server group", "user")
+#: How many resources there may be: each is a column of every table.
+MOST_RESOURCES = 100
+
+
+@dataclass(frozen=True)
+class WorkbookState(edits.ReportedScenario):
+    """A scenario with its arrays, which checks and solvers share.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> WorkbookState(load_scenario("paper-two-servers")).problem.task_share.round(3).tolist()
+    [0.071, 0.071]
+    """
+
+    @cached_property
+    def unrestricted_problem(self) -> Problem:
+        """The scenario as arrays, without restrictions: to resolve many takes long."""
+        return Problem.build(self.scenario.cluster, self.scenario.users, restrictions=False)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The scenario as arrays."""
+        return self.unrestricted_problem.restricted()
+
+    @property
+    def true_users(self) -> dict[str, User]:
+        """Every user that lies, with its true values."""
+        return {name: self.true_user(name) for name in self.truths}
 
 
 class CellRef(NamedTuple):
-    """Where on the page: ``servers`` or ``users``, which row, which column (empty: the row).
+    """A cell of a table: ``servers`` or ``users``, its row, its column (empty: the row).
 
     Examples
     --------
@@ -76,7 +103,7 @@ class CellRef(NamedTuple):
 
 @dataclass(frozen=True)
 class Step:
-    """What all steps can do.
+    """An edit step: one change of a scenario, as somebody typed it.
 
     Attributes
     ----------
@@ -108,12 +135,12 @@ class Step:
         """The step in one line."""
         raise NotImplementedError
 
-    def told(self, before: WorkbookState) -> str:
+    def describe(self, before: WorkbookState) -> str:
         """Return the step in one line, with what was there before it."""
         return self.text
 
     def change(self, state: WorkbookState) -> WorkbookState:
-        """Return the state after the step; what only the whole can tell is not yet checked."""
+        """Return the state after the step, not yet checked as a whole."""
         raise NotImplementedError
 
     def apply(self, state: WorkbookState) -> WorkbookState:
@@ -126,6 +153,10 @@ class Step:
         """
         try:
             after = self.change(state)
+            resources = after.scenario.cluster.resources
+            if len(resources) > MOST_RESOURCES:
+                rule = f"must have at most {MOST_RESOURCES} resources in all"
+                raise InputError("servers", rule, len(resources))
         except InputError as error:
             raise self._about(error) from None
         try:
@@ -138,11 +169,10 @@ class Step:
         return after
 
     def _check(self, after: WorkbookState) -> None:
-        """Raise what every mechanism would refuse; before the step all was good."""
+        """Raise what every mechanism would refuse; before the step all was valid."""
         scenario = after.scenario
         cluster = scenario.cluster
-        # To resolve every restriction takes long, and few steps touch one.
-        Problem.build(cluster, map(unrestricted, scenario.users))
+        _ = after.unrestricted_problem
         for user in scenario.users:
             if user.servers is not None and self.may_break(user):
                 resolve_restriction(user.servers, cluster, user.name)
@@ -156,7 +186,7 @@ class Step:
 
     def _about(self, error: InputError) -> InputError:
         """Return the error as one of this cell; steps with many columns say which one."""
-        if error.field in _ROW_UNKNOWN:
+        if isinstance(error, UnknownNameError):  # of a row that is not there
             return error
         cell = self.cell
         if not cell.column and self._many_columns:
@@ -200,7 +230,7 @@ class SetServer(Step):
     >>> from drfh import load_scenario
     >>> state = WorkbookState(load_scenario("paper-two-servers"))
     >>> step = SetServer("high-cpu", "count", "3")
-    >>> step.told(state)
+    >>> step.describe(state)
     'high-cpu: 3 servers instead of 1'
     >>> step.apply(state).scenario.cluster
     Cluster(4 servers in 2 groups: cpu 38, memory 18)
@@ -228,10 +258,10 @@ class SetServer(Step):
             return f"{self.group}: {count} server{'s' * (count != '1')}"
         return f"{self.group}: {self._resource} {shown_value(self.value) or '0'}"
 
-    def told(self, before: WorkbookState) -> str:  # noqa: D102
+    def describe(self, before: WorkbookState) -> str:  # noqa: D102
         if self.field == "name":
             return self.text
-        server = group_of(before, self.group)
+        server = before.group(self.group)
         old = {"count": f"{server.count:,}", "labels": labels_text(server.labels) or "none"}
         amount = format_quantity(server.resources.get(self._resource, 0.0))
         return f"{self.text} instead of {old.get(self.field, amount)}"
@@ -244,7 +274,7 @@ class SetServer(Step):
         return self.field == "labels"  # names follow, or go
 
     def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
-        server = group_of(state, self.group)
+        server = state.group(self.group)
         if self.field == "name":
             new = replace(server, name=read_name(self.value, self.field))
         elif self.field == "count":
@@ -255,7 +285,7 @@ class SetServer(Step):
             resource = read_name(self._resource, self.field)
             amount = read_amount(self.value, self.field)
             new = replace(server, resources={**server.resources, resource: amount})
-        return editing.put_group(state, self.group, new)
+        return edits.set_group(state, self.group, new)
 
 
 @dataclass(frozen=True)
@@ -302,7 +332,7 @@ class AddServer(Step):
             count=read_count(self.count, "count"),
             labels=read_labels(self.labels, "labels"),
         )
-        return editing.add_group(state, server)
+        return edits.add_group(state, server)
 
 
 @dataclass(frozen=True)
@@ -330,15 +360,14 @@ class RemoveServer(Step):
     def text(self) -> str:  # noqa: D102
         return f"{self.group} is removed"
 
-    def told(self, before: WorkbookState) -> str:  # noqa: D102
-        return f"{self.text} ({some(group_of(before, self.group).count, 'server')})"
+    def describe(self, before: WorkbookState) -> str:  # noqa: D102
+        return f"{self.text} ({some(before.group(self.group).count, 'server')})"
 
     def may_break(self, user: User) -> bool:  # noqa: D102
         return True
 
     def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
-        group_of(state, self.group)
-        return editing.remove_group(state, self.group)
+        return edits.remove_servers(state, self.group)
 
 
 #: In a lie: no lie about this.
@@ -363,7 +392,7 @@ class SetUser(Step):
     --------
     >>> from drfh import load_scenario
     >>> state = WorkbookState(load_scenario("paper-two-servers"))
-    >>> SetUser("ann", "tasks", "5").told(state)
+    >>> SetUser("ann", "tasks", "5").describe(state)
     'ann: 5 tasks instead of no end'
     >>> SetUser("ann", "weight", "0").apply(state)
     Traceback (most recent call last):
@@ -395,10 +424,10 @@ class SetUser(Step):
             return f"{self.user}: parent {value or 'none'}"
         return f"{self.user}: {self._resource} {value or '0'}"
 
-    def told(self, before: WorkbookState) -> str:  # noqa: D102
+    def describe(self, before: WorkbookState) -> str:  # noqa: D102
         if self.field == "name":
             return self.text
-        user = user_of(before, self.user)
+        user = before.user(self.user)
         old = {
             "weight": format_quantity(user.weight),
             "tasks": "no end" if user.tasks is None else format_quantity(user.tasks),
@@ -416,7 +445,7 @@ class SetUser(Step):
         return self.field == "servers" and user.name == self.user
 
     def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
-        user = user_of(state, self.user)
+        user = state.user(self.user)
         value: Any
         if self.field == "name":
             value = read_name(self.value, self.field)
@@ -431,8 +460,8 @@ class SetUser(Step):
         else:
             resource = read_name(self._resource, self.field)
             demand = {**user.demand, resource: read_amount(self.value, self.field)}
-            return editing.put_user(state, self.user, replace(user, demand=demand))
-        return editing.put_user(state, self.user, replace(user, **{self.field: value}))
+            return edits.set_user(state, self.user, replace(user, demand=demand))
+        return edits.set_user(state, self.user, replace(user, **{self.field: value}))
 
 
 @dataclass(frozen=True)
@@ -491,7 +520,7 @@ class AddUser(Step):
             servers=_servers(self.servers, state),
             parent=read_name(self.parent, "parent") if shown_value(self.parent) else None,
         )
-        return editing.add_user(state, user)
+        return edits.add_user(state, user)
 
 
 @dataclass(frozen=True)
@@ -520,8 +549,7 @@ class RemoveUser(Step):
         return f"{self.user} leaves"
 
     def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
-        user_of(state, self.user)
-        return editing.remove_user(state, self.user)
+        return edits.remove_user(state, self.user)
 
 
 @dataclass(frozen=True)
@@ -542,10 +570,10 @@ class LieStep(Step):
     >>> from drfh import load_scenario
     >>> state = WorkbookState(load_scenario("paper-two-servers"))
     >>> lie = LieStep("ann", {"cpu": 1, "memory": 1})
-    >>> lie.told(state)
+    >>> lie.describe(state)
     'ann claims cpu 1, memory 1 instead of cpu 0.2, memory 1'
     >>> after = lie.apply(state)
-    >>> after.scenario.users[0].demand, after.really("ann").demand
+    >>> after.scenario.users[0].demand, after.true_user("ann").demand
     ({'cpu': 1.0, 'memory': 1.0}, {'cpu': 0.2, 'memory': 1.0})
     """
 
@@ -569,8 +597,8 @@ class LieStep(Step):
         parts += [] if self.servers == SAME else [f"servers {servers_text(self.servers)}"]
         return f"{self.user} claims {', '.join(parts) or 'the truth'}"
 
-    def told(self, before: WorkbookState) -> str:  # noqa: D102
-        user = before.really(self.user)
+    def describe(self, before: WorkbookState) -> str:  # noqa: D102
+        user = before.true_user(self.user)
         parts = [] if self.demand == SAME else [amounts_text(user.demand)]
         parts += [] if self.tasks == SAME else [tasks_text(user.tasks)]
         parts += [] if self.servers == SAME else [f"servers {shown_servers(user.servers) or 'all'}"]
@@ -580,7 +608,6 @@ class LieStep(Step):
         return self.servers != SAME and user.name == self.user
 
     def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
-        now, really = user_of(state, self.user), state.really(self.user)
         claim: dict[str, Any] = {}
         if self.demand != SAME:
             claim["demand"] = read_amounts(self.demand, "demand")
@@ -588,22 +615,18 @@ class LieStep(Step):
             claim["tasks"] = read_tasks(self.tasks, "tasks")
         if self.servers != SAME:
             claim["servers"] = _servers(self.servers, state)
-        told = replace(now, **claim)
-        about = {*claim, *state.truths.get(self.user, {})}
-        truth = {name: getattr(really, name) for name in sorted(about)}
-        truth = {name: value for name, value in truth.items() if value != getattr(told, name)}
-        return editing.put_user(state, self.user, told).with_truth(self.user, truth)
+        return edits.claim(state, self.user, **claim)
 
 
 @dataclass(frozen=True)
-class Truth(Step):
+class TruthStep(Step):
     """A user that lies tells the truth again.
 
     Examples
     --------
     >>> from drfh import load_scenario
     >>> state = WorkbookState(load_scenario("paper-two-servers"))
-    >>> Truth("ann").apply(LieStep("ann", {"cpu": 1}).apply(state)) == state
+    >>> TruthStep("ann").apply(LieStep("ann", {"cpu": 1}).apply(state)) == state
     True
     """
 
@@ -624,10 +647,7 @@ class Truth(Step):
         return user.name == self.user
 
     def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
-        really = state.really(self.user)
-        if self.user not in state.truths:
-            raise InputError(self.user, "must lie first, to tell the truth again")
-        return editing.put_user(state, self.user, really).with_truth(self.user, {})
+        return edits.tell_truth(state, self.user)
 
 
 def _servers(value: Typed, state: WorkbookState) -> Any:
@@ -644,7 +664,7 @@ STEPS: dict[str, type[Step]] = {
     "+user": AddUser,
     "-user": RemoveUser,
     "lie": LieStep,
-    "truth": Truth,
+    "truth": TruthStep,
 }
 
 

@@ -16,7 +16,7 @@ from drfh.model.cluster import Server
 from drfh.model.resources import format_quantity
 from drfh.model.users import User
 from drfh.web.session.answers import Answer, real_tasks
-from drfh.web.session.labels import labels_text, shown_servers
+from drfh.web.session.cell_input import labels_text, shown_servers
 
 __all__ = ["Rows", "TableColumn", "server_columns", "server_rows", "user_columns", "user_rows"]
 

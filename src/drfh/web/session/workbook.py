@@ -1,35 +1,33 @@
-"""A workbook: a scenario and the steps that were made from it, to be undone and done again."""
+"""A workbook: a scenario and its edit steps, with undo and redo."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from drfh.allocation.problem import Problem
 from drfh.errors import InputError, UnknownNameError
 from drfh.files import parse_scenario, scenario_text, shipped_scenarios, shipped_text
 from drfh.files.validation import problems
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
-from drfh.web.session.editing import MOST_RESOURCES, WorkbookState
-from drfh.web.session.steps import Step, step_of
+from drfh.web.session.steps import MOST_RESOURCES, Step, WorkbookState, step_of
 
 __all__ = ["MOST_STEPS", "Workbook", "base_data", "base_of", "completed"]
 
 
 def completed(scenario: Scenario) -> Scenario:
-    """Return a scenario that can be allocated: users without a demand get that of their jobs.
+    """Return the scenario with a demand for each user: the mean of its jobs' tasks.
 
-    It is the mean over the tasks of the user's jobs, and their number.
+    A user that gets one so has as many tasks as its jobs, too.
 
     Raises
     ------
     InputError
-        If no mechanism can run it.
+        If a user has neither demand nor jobs.
 
     Examples
     --------
@@ -40,12 +38,7 @@ def completed(scenario: Scenario) -> Scenario:
     (User('ann', {'cpu': 1.5}, tasks=4.0),)
     """
     users = tuple(user if user.demand else _of_jobs(user, scenario) for user in scenario.users)
-    if users != scenario.users:
-        scenario = replace(scenario, users=users)
-    for problem in problems(scenario.cluster, users, scenario.jobs, scenario.events):
-        raise problem
-    Problem.build(scenario.cluster, users)
-    return scenario
+    return scenario if users == scenario.users else replace(scenario, users=users)
 
 
 def _of_jobs(user: User, scenario: Scenario) -> User:
@@ -76,7 +69,7 @@ def _titles() -> dict[str, str]:
 
 
 def base_data(scenario: Scenario) -> dict[str, Any] | str:
-    """Return a scenario as plain data: a shipped one is its name.
+    """Return a scenario as plain data; a shipped one is its name.
 
     Examples
     --------
@@ -92,7 +85,7 @@ def base_data(scenario: Scenario) -> dict[str, Any] | str:
 
 
 def base_of(data: Any) -> Scenario:
-    """Return the scenario that plain data stands for; the checks are those of scenario files.
+    """Return the scenario of plain data, checked as a scenario file.
 
     Examples
     --------
@@ -112,7 +105,7 @@ def base_of(data: Any) -> Scenario:
 
 
 def _check_size(data: Mapping[str, Any]) -> None:
-    """Raise, before anything is built, if tables would be too large to hold."""
+    """Raise if tables would be too large, before they are built."""
     for key in ("cluster", "users", "jobs", "events"):
         entries = data.get(key)
         if isinstance(entries, list) and len(entries) > _MOST_ENTRIES:
@@ -137,18 +130,18 @@ _VERSION = 1
 
 
 class Workbook:
-    """A scenario and the steps that were made from it.
+    """A scenario and the edit steps applied to it.
 
     Parameters
     ----------
     scenario
-        Where it starts. A user without a demand gets the mean of its jobs' tasks.
+        Before all steps. A user without a demand gets the mean of its jobs' tasks.
     steps
-        What was done since.
+        Steps to apply.
     undone
-        What was taken back, the last one first to be done again.
+        Steps that were undone; the last one is done again first.
     title
-        What to call it; by default as the scenario.
+        Its title; by default that of the scenario.
 
     Examples
     --------
@@ -174,34 +167,39 @@ class Workbook:
         if not isinstance(scenario, Scenario):
             raise InputError("scenario", "must be a drfh.Scenario", scenario)
         self.base = completed(scenario)
+        start = WorkbookState(self.base)
+        for error in problems(self.base.cluster, self.base.users, scenario.jobs, scenario.events):
+            raise error
+        _ = start.problem  # raises what no mechanism can run
         self.title = _title(title or self.base.title)
         self._steps: list[Step] = []
         self._texts: list[str] = []
         # The states before the last steps and after all of them, at most _KEPT + 1.
-        self._states = [WorkbookState(self.base)]
+        self._states = [start]
         self._base_data: dict[str, Any] | str | None = None
+        self._undone: list[Step] = []
         for step in steps:
             self.do(step)
         self._undone = list(undone)
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What was done, in order."""
+        """The steps, in order."""
         return tuple(self._steps)
 
     @property
     def undone(self) -> tuple[Step, ...]:
-        """What was taken back; the last one is done again first."""
+        """The steps that were undone; the last one is done again first."""
         return tuple(self._undone)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The steps in words, each with what was there before it."""
+        """The steps as lines of text, each with the value before it."""
         return tuple(self._texts)
 
     @property
     def state(self) -> WorkbookState:
-        """The scenario after all steps, and what is really true of those who lie."""
+        """The scenario after all steps, and the true values of users that lie."""
         return self._states[-1]
 
     @property
@@ -211,40 +209,54 @@ class Workbook:
 
     @property
     def truths(self) -> dict[str, User]:
-        """The true record of every user that lies."""
-        return {name: self.state.really(name) for name in self.state.truths}
+        """Every user that lies, with its true values."""
+        return self.state.true_users
 
-    @property
-    def lies(self) -> dict[str, Mapping[str, float]]:
-        """The true demand of every user that lies."""
-        return {name: user.demand for name, user in self.truths.items()}
-
-    def do(self, step: Step) -> None:
-        """Apply a step; what was taken back before is gone.
+    def after(self, *steps: Step) -> list[WorkbookState]:
+        """Return the state after each of some steps; the workbook stays as it is.
 
         Raises
         ------
         InputError
-            If it is refused. Then nothing changes.
+            If one is refused.
         """
-        self._apply(step)
-        self._undone = []
-
-    def _apply(self, step: Step) -> None:
-        if not isinstance(step, Step):
-            raise InputError("step", "must be a drfh.web.session.steps.Step", step)
-        if len(self._steps) >= MOST_STEPS:
+        if len(self._steps) + len(steps) > MOST_STEPS:
             rule = f"must be at most {MOST_STEPS:,} (save the scenario and start from there)"
             raise InputError("steps", rule)
-        after = step.apply(self.state)
-        text = step.told(self.state)
-        self._steps.append(step)
-        self._texts.append(text)
-        self._states.append(after)
+        states: list[WorkbookState] = []
+        for step in steps:
+            if not isinstance(step, Step):
+                raise InputError("step", "must be a drfh.web.session.steps.Step", step)
+            states.append(step.apply(states[-1] if states else self.state))
+        return states
+
+    def do(self, *steps: Step, states: Sequence[WorkbookState] | None = None) -> None:
+        """Apply steps, all or none; steps that were undone are dropped.
+
+        Parameters
+        ----------
+        *steps
+            The steps.
+        states
+            What :meth:`after` returned for them; by default they are applied now.
+
+        Raises
+        ------
+        InputError
+            If one is refused.
+        """
+        self._append(steps, self.after(*steps) if states is None else states)
+        self._undone = []
+
+    def _append(self, steps: Sequence[Step], states: Sequence[WorkbookState]) -> None:
+        for step, state in zip(steps, states, strict=True):
+            self._texts.append(step.describe(self.state))
+            self._steps.append(step)
+            self._states.append(state)
         del self._states[: -_KEPT - 1]
 
     def undo(self) -> Step:
-        """Take the last step back and return it."""
+        """Undo the last step and return it."""
         if not self._steps:
             raise InputError("undo", "must have a step to take back")
         self._states.pop()
@@ -256,22 +268,21 @@ class Workbook:
         return step
 
     def redo(self) -> Step:
-        """Do again what was taken back last, and return it."""
+        """Apply the step that was undone last, and return it."""
         if not self._undone:
             raise InputError("redo", "must have a step that was taken back")
         step = self._undone[-1]
-        self._apply(step)
-        self._undone.pop()
-        return step
+        self._append([step], self.after(step))
+        return self._undone.pop()
 
     def reset(self) -> None:
-        """Take all steps back: they can be done again."""
+        """Undo all steps."""
         self._undone += reversed(self._steps)
         self._steps, self._texts = [], []
         self._states = [WorkbookState(self.base)]
 
     def _replay(self) -> None:
-        """Make the states again that were not kept."""
+        """Compute again the states that were not kept."""
         states = [WorkbookState(self.base)]
         for step in self._steps:
             states.append(step.apply(states[-1]))
@@ -279,7 +290,7 @@ class Workbook:
         self._states = states
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data, ready for JSON: a shipped scenario by its name only.
+        """Return plain data for JSON; a shipped scenario is its name.
 
         Examples
         --------
@@ -299,7 +310,7 @@ class Workbook:
 
     @classmethod
     def from_dict(cls, data: Any) -> Workbook:
-        """Return the workbook that plain data stands for.
+        """Return the workbook of plain data.
 
         Raises
         ------
@@ -325,8 +336,8 @@ class Workbook:
         book = cls(base_of(data["base"]), title=_title(data.get("title", "")))
         for position, step in enumerate(done):
             with _at(f"steps[{position}]"):
-                book._apply(step)
-        # What was taken back must be good too.
+                book.do(step)
+        # What was undone must be valid too.
         state = book.state
         for position in range(len(undone) - 1, -1, -1):
             with _at(f"undone[{position}]"):
@@ -366,7 +377,7 @@ def _steps(data: Any, name: str) -> list[Step]:
 
 @contextmanager
 def _at(place: str) -> Iterator[None]:
-    """Say in an error which step it is about."""
+    """Set the place of an error raised inside."""
     try:
         yield
     except InputError as error:

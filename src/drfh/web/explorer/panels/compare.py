@@ -13,9 +13,8 @@ from drfh.report.html import Cell, Content, Markup, bar, join, part_text, short_
 from drfh.web.components.bars import chosen
 from drfh.web.components.colours import PANEL_STYLE
 from drfh.web.components.progress import Tell, Working
-from drfh.web.session.answers import Answer
+from drfh.web.session.answers import Answer, took_text
 from drfh.web.session.comparison import COMPARED, CompareRow, compare_rows
-from drfh.web.session.solver import took_words
 
 if TYPE_CHECKING:
     from nicegui import ui
@@ -109,7 +108,7 @@ def _summary_lines(rows: Sequence[CompareRow], fair: CompareRow | None) -> list[
             Cell("–") if row.why_not else bar(row.utilisation.get(resource)) for row in rows
         ]
         lines.append([f"{resource} in use", *cells])
-    lines.append(["took", *(Cell(took_words(row.seconds), "number") for row in rows)])
+    lines.append(["took", *(Cell(took_text(row.seconds), "number") for row in rows)])
     return lines
 
 

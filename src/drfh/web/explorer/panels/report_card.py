@@ -74,7 +74,7 @@ class CaseDialog:
 
     def _apply(self, finding: Finding, answer: Answer, steps: list[Step]) -> None:
         if self._page.answer is not answer:
-            self._page.say("The scenario has changed since: look at the new card.", "warning")
+            self._page.notify("The scenario has changed since: look at the new card.", "warning")
             self._dialog.close()
             return
         self._waiting = finding, answer, len(steps)
@@ -82,7 +82,7 @@ class CaseDialog:
             self._page.do(*steps)  # quick answers are shown before it returns
         except DrfhError as error:
             self._waiting = None
-            self._page.say(str(error), "negative")
+            self._page.notify(str(error), "negative")
             return
         if self._waiting is not None:
             words = tag("p", "The page is solving …", "note")
@@ -119,7 +119,7 @@ class CaseDialog:
             try:
                 self._page.load(book, answer.mechanism)
             except DrfhError as error:
-                self._page.say(str(error), "negative")
+                self._page.notify(str(error), "negative")
 
 
 _STYLE = (

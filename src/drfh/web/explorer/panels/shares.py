@@ -19,7 +19,7 @@ from drfh.web.components.bars import (
     stacks,
 )
 from drfh.web.components.colours import OTHERS, PANEL_STYLE, colours_of
-from drfh.web.session.answers import Answer, UserRow, user_rows, why
+from drfh.web.session.answers import Answer, UserRow, user_rows
 
 if TYPE_CHECKING:
     from nicegui import ui
@@ -114,7 +114,8 @@ class SharesPanel:
         names, sizes = [row.user for row in rows], np.array([row.share for row in rows])
         listed = [rows[i] for i in chosen(names, sizes, find, _MOST_LISTED)]
         return [
-            row if row.limiting else replace(row, limiting=why(answer, row.user)) for row in listed
+            row if row.limiting else replace(row, limiting=answer.allocation.explain(row.user))
+            for row in listed
         ]
 
 

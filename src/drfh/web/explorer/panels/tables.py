@@ -193,7 +193,7 @@ class _Table:
         if names:
             self._do(*(self._remove(name) for name in names))
         else:
-            self.page.say("tick the rows first")
+            self.page.notify("tick the rows first")
 
     def _do(self, *steps: Step) -> bool:
         try:

@@ -12,9 +12,8 @@ from drfh.model.cluster import Server
 from drfh.model.resources import format_quantity, some
 from drfh.web.components.grid import Grid
 from drfh.web.components.panel import Page
-from drfh.web.session.answers import Answer, answer_of, change_words, changes
-from drfh.web.session.labels import labels_text
-from drfh.web.session.solver import is_quick
+from drfh.web.session.answers import Answer, answer_of, change_text, changes, is_quick
+from drfh.web.session.cell_input import labels_text
 from drfh.web.session.steps import (
     AddServer,
     LieStep,
@@ -23,7 +22,7 @@ from drfh.web.session.steps import (
     SetServer,
     SetUser,
     Step,
-    Truth,
+    TruthStep,
 )
 from drfh.web.session.table_rows import TableColumn
 from drfh.web.session.workbook import Workbook
@@ -194,7 +193,7 @@ class UserForm(_Form):
         """Return the buttons."""
         return [
             ("Claim this", "claim", lambda: LieStep(self.chosen, self.typed_amounts())),
-            ("Tell the truth", "tell-truth", lambda: Truth(self.chosen)),
+            ("Tell the truth", "tell-truth", lambda: TruthStep(self.chosen)),
             ("Set weight", "set-weight", lambda: SetUser(self.chosen, "weight", self.typed())),
             ("Let it leave", "leave", lambda: RemoveUser(self.chosen)),
         ]
@@ -359,7 +358,7 @@ class WhatIfPanel:
             }
             for change in found
         ]
-        self._words.set_text(change_words(before, self.page.answer, found))
+        self._words.set_text(change_text(before, self.page.answer, found))
         self.grid.show(_COLUMNS, rows)
 
 
@@ -367,4 +366,4 @@ def _attempt(page: Page, action: Callable[[], Any]) -> None:
     try:
         action()
     except DrfhError as error:
-        page.say(str(error), "negative")
+        page.notify(str(error), "negative")
