@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from drfh.errors import InputError
 from drfh.traces import Trace, read, recognise
 from drfh.traces.scenario import reduced
-from drfh.wire.slurm import array_tasks, expand_nodes, gres, meets, number, tres
+from drfh.wire.slurm.notation import parse_gres, parse_tres
 from tests.support.damage import damaged, folder_with, survives
 from tests.support.paths import DATA
 from tests.support.wrong_types import with_wrong_types
@@ -106,9 +106,9 @@ def test_what_runs_is_what_slurm_says_is_allocated(trace: Trace) -> None:
     assert trace.running is not None
     for node in NODES:
         rows = [row for row in trace.running.to_dicts() if row["server"] == node["name"]]
-        for resource, amount in tres(node["tres_used"], "tres_used").items():
+        for resource, amount in parse_tres(node["tres_used"], "tres_used").items():
             assert sum(row[resource] for row in rows) == amount, node["name"]
-        used = gres(node["gres_used"], "gres_used").get("gres/accel", 0.0)
+        used = parse_gres(node["gres_used"], "gres_used").get("gres/accel", 0.0)
         assert sum(row["gres/accel"] for row in rows) == used
 
 
@@ -339,36 +339,6 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     both = tmp_path / "both.json"
     both.write_bytes(SINFO.read_bytes() + SQUEUE.read_bytes())
     assert read(None, both).workload.task_count == 13
-
-
-def test_words() -> None:
-    assert expand_nodes("a[1-2,5]b[01-02],c", "n") == (
-        "a1b01", "a1b02", "a2b01", "a2b02", "a5b01", "a5b02", "c",
-    )  # fmt: skip
-    assert expand_nodes("n[098-101]", "n") == ("n098", "n099", "n100", "n101")
-    for wrong in ("n[1-", "n[2-1]", "n[a]", "n[]", "n[1-9999999]", "n[1-2]]", 7):
-        with pytest.raises(InputError):
-            expand_nodes(wrong, "nodes")
-    assert tres("cpu=1,mem=62.50G", "t") == {"cpu": 1, "memory": 62.5 * GI}
-    assert tres("mem=512", "t") == {"memory": 512 * MI}  # without a unit it is MiB
-    assert tres("gres/gpu:a100=2,gres/gpu:v100=1", "t") == {"gres/gpu": 3}
-    assert tres("license/matlab=3,fs/disk=9,energy=1,billing=4,node=2", "t") == {}
-    assert gres("gpu:a100:2(IDX:0,2-3),tmpdisk:7T", "g") == {
-        "gres/gpu": 2,
-        "gres/tmpdisk": 7 * 2**40,
-    }
-    assert gres("(null)", "g") == gres("", "g") == {}
-    assert array_tasks("1-10:2%4", "a") == (5, False)
-    assert number({"set": True, "infinite": True, "number": 0}, "n") is None
-    assert number(4294967294, "n") is None
-    for expression, features, holds in (
-        ("a", {"a"}, True), ("a&b", {"a"}, False), ("a|b&c", {"a"}, True),
-        ("(a|b)&c", {"a"}, False), ("[a|b]", {"b"}, True), ("a*2", {"a"}, True),
-    ):  # fmt: skip
-        assert meets(expression, features) is holds, expression
-    for wrong in ("a&", "(a", "a)", "[a", "&", "a b"):
-        with pytest.raises(InputError):
-            meets(wrong, {"a"})
 
 
 FUZZ = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))

@@ -14,8 +14,7 @@ from drfh.mechanisms.drfh import drfh
 from drfh.model.resources import FrozenMap
 from drfh.traces import Trace
 from drfh.traces.scenario import reduced, uneven_users
-from drfh.traces.snapshot import snapshot
-from drfh.wire.records import Machine, Task
+from drfh.traces.snapshot import NodeRecord, TaskRecord, snapshot
 
 __all__ = ["FairShare", "ideal_of", "is_active", "trace_of"]
 
@@ -124,10 +123,10 @@ def trace_of(
     aside = sum(bool(task.aside) for task in wanted.tasks.values())
     ledger.count("tasks that must not be placed now, left out", aside)
     reading = snapshot(
-        [_machine(name, server) for name, server in wanted.servers.items()],
+        [_node(name, server) for name, server in wanted.servers.items()],
         _tasks(wanted),
         ledger,
-        words=("nodes", "tasks"),
+        nouns=("nodes", "tasks"),
         weights=wanted.weights,
     )
     for remark in _CANNOT:
@@ -146,14 +145,14 @@ def trace_of(
     )
 
 
-def _machine(name: str, server: NodeSnapshot) -> Machine:
+def _node(name: str, server: NodeSnapshot) -> NodeRecord:
     # What runs on one that is down still holds its room there, as it does for the brain.
     if server.state == "down" and not any(server.room.values()):
-        return Machine(name, server.size, server.labels, "down")
-    return Machine(name, server.size, server.labels, "up" if server.state == "up" else "closing")
+        return NodeRecord(name, server.size, server.labels, "down")
+    return NodeRecord(name, server.size, server.labels, "up" if server.state == "up" else "closing")
 
 
-def _tasks(wanted: ClusterSnapshot) -> Iterator[Task]:
+def _tasks(wanted: ClusterSnapshot) -> Iterator[TaskRecord]:
     """Yield those that run one by one, and those that wait by kind: there may be very many."""
     waiting: dict[tuple[Any, ...], tuple[str, TaskSnapshot, int]] = {}
     lists: dict[tuple[str, ...] | None, frozenset[str] | None] = {None: None}
@@ -161,11 +160,13 @@ def _tasks(wanted: ClusterSnapshot) -> Iterator[Task]:
         if task.servers not in lists:
             lists[task.servers] = frozenset(task.servers or ())
         if task.on is not None:
-            yield Task(task.user, name, task.demand, lists[task.servers], task.on, since=task.since)
+            yield TaskRecord(
+                task.user, name, task.demand, lists[task.servers], task.on, since=task.since
+            )
         elif not task.aside:
             kind = (task.user, tuple(sorted(task.demand.items())), task.servers)
             first, like, count = waiting.get(kind, (name, task, 0))
             waiting[kind] = (first, like, count + 1)
     for name, task, count in waiting.values():
         allowed = lists[task.servers]
-        yield Task(task.user, name, task.demand, allowed, since=task.since, count=count)
+        yield TaskRecord(task.user, name, task.demand, allowed, since=task.since, count=count)

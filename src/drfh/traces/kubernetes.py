@@ -11,19 +11,17 @@ from typing import Any
 from drfh.errors import InputError
 from drfh.files.ledger import Ledger, Progress
 from drfh.traces.base import Format, Option, TraceReading
-from drfh.traces.snapshot import HELD, closing_option, snapshot
-from drfh.wire.documents import (
-    documents,
-    head_text,
-    items_of,
-    json_files,
-    listing,
-    mapping,
-    nothing_of,
-    text,
+from drfh.traces.snapshot import HELD, NodeRecord, TaskRecord, closing_option, snapshot
+from drfh.wire.documents import documents, head_text, json_files, listing, mapping, nothing_of, text
+from drfh.wire.kubernetes import (
+    NodeFilter,
+    list_objects,
+    needs_neighbours,
+    pod_owner,
+    pod_requests,
+    read_node,
+    read_timestamp,
 )
-from drfh.wire.kubernetes import Admission, NodeFacts, amounts_of, pod_requests, read_taints
-from drfh.wire.records import Machine, Task
 
 __all__ = ["FORMAT"]
 
@@ -61,12 +59,8 @@ _CANNOT = (
 )
 
 
-@dataclass(slots=True)
-class _Seen:
-    """Everything that the files list, by name: what is listed twice counts once."""
-
-    nodes: dict[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
-    pods: dict[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
+#: Objects by name, each with where it is: what is listed twice counts once.
+_Objects = dict[str, tuple[str, Mapping[str, Any]]]
 
 
 def _recognises(paths: tuple[Path, ...]) -> bool:
@@ -80,40 +74,42 @@ def _recognises(paths: tuple[Path, ...]) -> bool:
 def _read(
     paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, progress: Progress | None
 ) -> TraceReading:
-    by = _label(options["user_by"])
-    also = tuple(word.strip() for word in (options["also"] or "").split(",") if word.strip())
-    seen = _gather(paths, ledger, progress)
+    label = _label(options["user_by"])
+    also = tuple(name.strip() for name in (options["also"] or "").split(",") if name.strip())
+    nodes, pods = _read_objects(paths, ledger, progress)
     where = ", ".join(map(str, paths))
-    if not seen.nodes:
+    if not nodes:
         rule = "must be in the files (kubectl get nodes -o json)"
         raise nothing_of("nodes", rule, where, ledger)
-    if not seen.pods:
+    if not pods:
         rule = "must be in the files (kubectl get pods -A -o json)"
         raise nothing_of("pods", rule, where, ledger)
-    machines, facts = [], []
-    for name, (place, item) in seen.nodes.items():
+    records, working = [], []
+    for place, item in nodes.values():
         try:
-            machine, taints = _machine(name, item, also)
+            node = read_node(item)
         except InputError as error:
-            ledger.broken(_at(error, place))
+            error.place = place
+            ledger.broken(error)
             continue
-        machines.append(machine)
-        if machine.state != "down":
-            facts.append(NodeFacts(name, machine.labels, taints))
-    reader = _Pods(Admission(facts), options, by, also, ledger)
-    tasks = list(reader.read(seen.pods))
+        amounts = {r: a for r, a in node.allocatable.items() if _counts(r, also)}
+        records.append(NodeRecord(node.name, amounts, node.labels, node.state))
+        if node.state != "down":
+            working.append(node)
+    reader = _PodReader(NodeFilter(working), options, label, also, ledger)
+    tasks = list(reader.read(pods))
     for remark in _CANNOT:
         ledger.remark(remark)
-    if reader.spread:
+    if reader.with_neighbours:
         ledger.remark(
-            f"{reader.spread:,} pods ask to be near or far from other pods (pod affinity, "
+            f"{reader.with_neighbours:,} pods ask to be near or far from other pods (pod affinity, "
             "topology spread): that is not read"
         )
     return snapshot(
-        machines,
+        records,
         tasks,
         ledger,
-        words=("nodes", "pods"),
+        nouns=("nodes", "pods"),
         closing=options["cordoned"],
         reserved=reader.reserved,
     )
@@ -123,103 +119,62 @@ def _label(user_by: str) -> str | None:
     """Return the label that names the users, or None for the namespace."""
     if user_by == "namespace":
         return None
-    word, colon, label = user_by.partition(":")
-    if word != "label" or not colon or not label.strip():
+    kind, colon, label = user_by.partition(":")
+    if kind != "label" or not colon or not label.strip():
         raise InputError("user_by", "must be namespace or label:KEY", user_by)
     return label.strip()
 
 
-def _gather(paths: tuple[Path, ...], ledger: Ledger, progress: Progress | None) -> _Seen:
-    seen = _Seen()
+def _read_objects(
+    paths: tuple[Path, ...], ledger: Ledger, progress: Progress | None
+) -> tuple[_Objects, _Objects]:
+    """Return the nodes and the pods of the files."""
+    nodes: _Objects = {}
+    pods: _Objects = {}
     twice = other = 0
     for place, value in documents(paths, ledger, progress):
-        for where, item in _items(value, place):
+        for where, item in list_objects(value, place):
             try:
                 kind = mapping(item, "item").get("kind")
                 if kind not in ("Node", "Pod"):
                     other += 1
                     continue
-                facts = mapping(item.get("metadata"), "metadata")
-                name = text(facts.get("name"), "metadata.name")
+                metadata = mapping(item.get("metadata"), "metadata")
+                name = text(metadata.get("name"), "metadata.name")
                 if kind == "Pod":
-                    name = f"{text(facts.get('namespace', 'default'), 'namespace')}/{name}"
+                    name = f"{text(metadata.get('namespace', 'default'), 'namespace')}/{name}"
             except InputError as error:
-                ledger.broken(_at(error, where))
+                error.place = where
+                ledger.broken(error)
                 continue
-            known = seen.nodes if kind == "Node" else seen.pods
+            known = nodes if kind == "Node" else pods
             twice += name in known
             known.setdefault(name, (where, item))
-    ledger.count("nodes listed", len(seen.nodes))
-    ledger.count("pods listed", len(seen.pods))
+    ledger.count("nodes listed", len(nodes))
+    ledger.count("pods listed", len(pods))
     ledger.count("objects listed twice, counted once", twice)
     ledger.count("objects that are neither nodes nor pods, left out", other)
-    return seen
+    return nodes, pods
 
 
-def _items(value: Any, place: str) -> Iterator[tuple[str, Any]]:
-    if not isinstance(value, dict):
-        raise InputError("the file", "must hold Kubernetes objects", value, place=place)
-    kind = value.get("kind")
-    if isinstance(kind, str) and kind.endswith("List") and "items" in value:
-        # A NodeList of the API does not repeat the kind in its items.
-        inner = kind.removesuffix("List")
-        for where, item in items_of(value, "items", place):
-            bare = inner and isinstance(item, dict) and "kind" not in item
-            yield where, {**item, "kind": inner} if bare else item
-    elif isinstance(kind, str):
-        yield place, value
-    else:
-        raise InputError("kind", "must name a kind of Kubernetes object", kind, place=place)
-
-
-def _at(error: InputError, place: str) -> InputError:
-    error.place = place
-    return error
-
-
-def _wanted(resource: str, also: tuple[str, ...]) -> bool:
+def _counts(resource: str, also: tuple[str, ...]) -> bool:
     """Return whether a resource counts: CPU, memory, extended ones such as nvidia.com/gpu."""
     return resource in ("cpu", "memory") or "/" in resource or resource in also
 
 
-def _machine(
-    name: str, item: Mapping[str, Any], also: tuple[str, ...]
-) -> tuple[Machine, tuple[tuple[str, str, str], ...]]:
-    status = mapping(item.get("status"), "status")
-    spec = mapping(item.get("spec"), "spec")
-    has = status.get("allocatable", status.get("capacity"))
-    if has is None:
-        raise InputError("status.allocatable", "must be given")
-    amounts = {
-        resource: amount
-        for resource, amount in amounts_of(has, "status.allocatable").items()
-        if _wanted(resource, also)
-    }
-    labels = mapping(mapping(item.get("metadata"), "metadata").get("labels"), "metadata.labels")
-    plain = {text(key, "metadata.labels"): str(value) for key, value in labels.items()}
-    taints = read_taints(spec.get("taints"))
-    ready = True
-    for condition in listing(status.get("conditions"), "status.conditions"):
-        if mapping(condition, "status.conditions[]").get("type") == "Ready":
-            ready = condition.get("status") == "True"
-    cordoned = spec.get("unschedulable") is True
-    state = "down" if not ready else "closing" if cordoned else "up"
-    return Machine(name, amounts, plain, state), taints  # type: ignore[arg-type]
-
-
 @dataclass(slots=True)
-class _Pods:
-    """Pods → tasks, and what system pods take off their nodes."""
+class _PodReader:
+    """Reads pods as tasks, and adds up what system pods take off their nodes."""
 
-    admission: Admission
+    filter: NodeFilter
     options: Mapping[str, Any]
     label: str | None
     also: tuple[str, ...]
     ledger: Ledger
     reserved: dict[str, dict[str, float]] = field(default_factory=dict)
-    spread: int = 0
+    with_neighbours: int = 0
 
-    def read(self, pods: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Iterator[Task]:
+    def read(self, pods: _Objects) -> Iterator[TaskRecord]:
         """Yield the tasks; pods that are not are counted."""
         system = {
             "reserve": "pods of the system, taken off their nodes",
@@ -237,34 +192,35 @@ class _Pods:
             try:
                 found = self._task(name, item, system)
             except InputError as error:
-                self.ledger.broken(_at(error, f"{place} ({name})"))
+                error.place = f"{place} ({name})"
+                self.ledger.broken(error)
                 continue
             if isinstance(found, str):
                 self.ledger.count(found)
             else:
                 yield found
 
-    def _task(self, name: str, item: Mapping[str, Any], system: str | None) -> Task | str:
+    def _task(self, name: str, item: Mapping[str, Any], system: str | None) -> TaskRecord | str:
         """Return a task, or the kind of pod that it is instead."""
-        facts = mapping(item.get("metadata"), "metadata")
+        metadata = mapping(item.get("metadata"), "metadata")
         spec = mapping(item.get("spec"), "spec")
         status = mapping(item.get("status"), "status")
         if status.get("phase") in ("Succeeded", "Failed"):
             return "pods that ended, left out"
         node = spec.get("nodeName")
         on = None if node in (None, "") else text(node, "spec.nodeName")
-        if on is None and facts.get("deletionTimestamp"):
+        if on is None and metadata.get("deletionTimestamp"):
             return "pods that ended, left out"
         demand = {
             resource: amount
             for resource, amount in pod_requests(spec).items()
-            if _wanted(resource, self.also) and amount > 0
+            if _counts(resource, self.also) and amount > 0
         }
         if "pods" in self.also:
             demand["pods"] = 1.0
-        owner = _owner(facts)
+        owner = pod_owner(metadata)
         namespace = name.partition("/")[0]
-        if system and (namespace == _SYSTEM or owner[0] in ("DaemonSet", "Node")):
+        if system and (namespace == _SYSTEM or owner.kind in ("DaemonSet", "Node")):
             if on is not None and self.options["system"] == "reserve":
                 off = self.reserved.setdefault(on, {})
                 for resource, amount in demand.items():
@@ -277,55 +233,24 @@ class _Pods:
             return "pods that wait behind a gate, left out"
         user = namespace
         if self.label is not None:
-            labels = mapping(facts.get("labels"), "metadata.labels")
+            labels = mapping(metadata.get("labels"), "metadata.labels")
             user = text(labels.get(self.label, f"(no {self.label})"), "metadata.labels")
-        self.spread += _asks_for_neighbours(spec)
-        times = status.get("startTime"), facts.get("creationTimestamp")
+        self.with_neighbours += needs_neighbours(spec)
+        times = status.get("startTime"), metadata.get("creationTimestamp")
         since = next((t for t in (times if on else times[1:]) if isinstance(t, str)), "")
-        return Task(
+        return TaskRecord(
             user,
-            f"{namespace}/{owner[1] or name.partition('/')[2]}",
+            f"{namespace}/{owner.name or name.partition('/')[2]}",
             demand,
-            self.admission.of(spec),
+            self.filter.feasible(spec),
             on,
-            _seconds(since),
-            details={"pod": name, "priority_class": _word(spec.get("priorityClassName"))},
+            read_timestamp(since),
+            details={"pod": name, "priority_class": _detail(spec.get("priorityClassName"))},
         )
 
 
-def _owner(facts: Mapping[str, Any]) -> tuple[str, str]:
-    """Return kind and name of what made the pod; empty if it was made alone."""
-    owners = listing(facts.get("ownerReferences"), "metadata.ownerReferences")
-    for owner in owners:
-        entry = mapping(owner, "metadata.ownerReferences[]")
-        if entry.get("controller") is True or len(owners) == 1:
-            kind = text(entry.get("kind"), "metadata.ownerReferences[].kind")
-            return kind, text(entry.get("name"), "metadata.ownerReferences[].name")
-    return "", ""
-
-
-def _asks_for_neighbours(spec: Mapping[str, Any]) -> bool:
-    affinity = mapping(spec.get("affinity"), "spec.affinity")
-    hard = "requiredDuringSchedulingIgnoredDuringExecution"
-    for kind in ("podAffinity", "podAntiAffinity"):
-        if mapping(affinity.get(kind), f"spec.affinity.{kind}").get(hard):
-            return True
-    spread = listing(spec.get("topologySpreadConstraints"), "spec.topologySpreadConstraints")
-    return any(mapping(s, "spread").get("whenUnsatisfiable") == "DoNotSchedule" for s in spread)
-
-
-def _seconds(stamp: str) -> float:
-    """Return a time such as 2026-03-01T09:30:00Z as a number; what is no time comes last."""
-    from datetime import datetime
-
-    try:
-        return datetime.fromisoformat(stamp).timestamp()
-    except (ValueError, OverflowError, OSError):
-        return float("inf")
-
-
-def _word(value: Any) -> str | None:
-    """Return a detail; what cannot be written is none."""
+def _detail(value: Any) -> str | None:
+    """Return a detail as text; None if it is none."""
     try:
         return text(value, "detail")
     except InputError:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from drfh.errors import InputError
 from drfh.files.ledger import Ledger, Progress
 from drfh.traces.base import Format, Option, TraceReading
-from drfh.traces.snapshot import HELD, closing_option, snapshot
-from drfh.wire.documents import documents, head_text, items_of, json_files, nothing_of
-from drfh.wire.slurm import Node, SlurmJobs, take_nodes
+from drfh.traces.snapshot import HELD, NodeRecord, TaskRecord, closing_option, snapshot
+from drfh.wire.documents import documents, head_text, items_of, json_files, mapping, nothing_of
+from drfh.wire.slurm.notation import count_array_tasks
+from drfh.wire.slurm.records import EligibleNodes, JobRecord, SlurmNode, add_nodes
 
 __all__ = ["FORMAT"]
 
@@ -37,6 +39,16 @@ _CANNOT = (
     "a snapshot does not tell weights, shares, limits or priorities: all users count the same",
     "a job on several nodes is one task for each node: tasks that must start together are not told",
 )
+# Reasons for which a pending job waits for something else than free nodes.
+_HELD_REASONS = {
+    "JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "Dependency", "DependencyNeverSatisfied",
+    "BeginTime",
+}  # fmt: skip
+_ENDED = "jobs that ended, left out"
+_HELD = "jobs that are held or wait for another job or a time, left out"
+_BEYOND_LIMIT = "array tasks beyond the array's own limit, left out"
+_EMPTY = "jobs that ask for nothing, left out"
+_MAX_NODES = 1_000_000
 
 
 def _recognises(paths: tuple[Path, ...]) -> bool:
@@ -50,8 +62,8 @@ def _recognises(paths: tuple[Path, ...]) -> bool:
 def _read(
     paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, progress: Progress | None
 ) -> TraceReading:
-    nodes: dict[str, Node] = {}
-    jobs: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    nodes: dict[str, SlurmNode] = {}
+    jobs: dict[str, tuple[str, Any]] = {}
     other = 0
     for place, value in documents(paths, ledger, progress):
         known = False
@@ -61,7 +73,7 @@ def _read(
             if key in value:
                 known = True
                 for where, entry in items_of(value, key, place):
-                    take_nodes(entry, key, where, nodes, ledger)
+                    add_nodes(entry, key, where, nodes, ledger)
         if "jobs" in value:
             known = True
             for where, entry in items_of(value, "jobs", place):
@@ -77,22 +89,109 @@ def _read(
     ledger.count("nodes listed", len(nodes))
     ledger.count("jobs listed", len(jobs))
     ledger.count("files of another kind, left out", other)
-    partitions: dict[str, set[str]] = {}
-    for name, node in nodes.items():
-        for partition in node.partitions:
-            partitions.setdefault(partition, set()).add(name)
-    features = {name: node.features for name, node in nodes.items()}
-    reader = SlurmJobs(options, ledger, partitions, features)
-    tasks = list(reader.read(jobs))
+    tasks = list(_JobReader(options, ledger, EligibleNodes(nodes)).read(jobs.values()))
     for remark in _CANNOT:
         ledger.remark(remark)
     return snapshot(
-        [node.labelled() for node in nodes.values()],
+        [NodeRecord(node.name, node.amounts, node.labels, node.state) for node in nodes.values()],
         tasks,
         ledger,
-        words=("nodes", "tasks"),
+        nouns=("nodes", "tasks"),
         closing=options["draining"],
     )
+
+
+@dataclass(slots=True)
+class _JobReader:
+    """Reads jobs as tasks: one for each node that a job has or asks for."""
+
+    options: Mapping[str, Any]
+    ledger: Ledger
+    eligible: EligibleNodes
+    _running: dict[str, int] = field(default_factory=dict)  # tasks of each array
+
+    def read(self, jobs: Iterable[tuple[str, Any]]) -> Iterator[TaskRecord]:
+        """Yield the tasks; jobs that have none are counted."""
+        for kind in (_ENDED, _HELD, _BEYOND_LIMIT, _EMPTY):
+            self.ledger.count(kind, 0)
+        pending: list[tuple[str, JobRecord]] = []
+        for place, entry in jobs:
+            try:
+                job = JobRecord(mapping(entry, "job"))
+                if job.state == "running":
+                    yield from self._running_tasks(job)
+                elif job.state == "pending":
+                    pending.append((place, job))  # how many of an array run is known later
+                else:
+                    self.ledger.count(_ENDED)
+            except InputError as error:
+                error.place = place
+                self.ledger.broken(error)
+        for place, job in pending:
+            try:
+                yield from self._pending_tasks(job)
+            except InputError as error:
+                error.place = place
+                self.ledger.broken(error)
+
+    def _running_tasks(self, job: JobRecord) -> list[TaskRecord]:
+        held = job.held
+        common = self._common(job)
+        if job.array is not None:
+            self._running[job.array] = self._running.get(job.array, 0) + 1
+        since = job.number("start_time") or 0.0
+        allowed = self.eligible.of(job)
+        tasks = [
+            TaskRecord(demand=demand, servers=allowed, on=name, since=since, **common)
+            for name, demand in held.items()
+            if any(demand.values())
+        ]
+        if not tasks:
+            self.ledger.count(_EMPTY)
+        return tasks
+
+    def _pending_tasks(self, job: JobRecord) -> list[TaskRecord]:
+        drop = self.options["held"] == "drop"
+        if drop and (job.is_held or job.reason in _HELD_REASONS):
+            self.ledger.count(_HELD)
+            return []
+        nodes = job.node_count
+        if nodes > _MAX_NODES:
+            raise InputError("node_count", f"must be at most {_MAX_NODES:,}", nodes)
+        common = self._common(job)
+        demand = job.demand
+        listed = job.entry.get("array_task_string")
+        count, cut = count_array_tasks(listed, "array_task_string")
+        if cut:
+            self.ledger.remark("a list of array tasks was cut short by Slurm: the rest is missing")
+        limit = job.number("array_max_tasks") or 0
+        if limit > 0 and job.array is not None and listed:
+            free = max(int(limit) - self._running.get(job.array, 0), 0)
+            if free < count and drop:
+                self.ledger.count(_BEYOND_LIMIT, count - free)
+                count = free
+        if count == 0:
+            return []
+        if not any(demand.values()):
+            self.ledger.count(_EMPTY)
+            return []
+        since = job.number("submit_time") or 0.0
+        allowed = self.eligible.of(job)
+        return [
+            TaskRecord(demand=demand, servers=allowed, since=since, count=nodes * count, **common)
+        ]
+
+    def _common(self, job: JobRecord) -> dict[str, Any]:
+        """Return user, job name and details."""
+        number = job.name("job_id")
+        user = job.name("user_name", f"uid-{job.entry.get('user_id')}")
+        groups = {key: job.name(key, f"(no {key})") for key in ("account", "partition", "qos")}
+        by = self.options["user_by"]
+        return {
+            "user": user if by == "user" else groups[by],
+            "job": job.array or number,
+            "details": {"job_id": number, **groups},
+        }
 
 
 FORMAT = Format(

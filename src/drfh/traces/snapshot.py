@@ -1,11 +1,11 @@
-"""The state of a live cluster at one instant: machines and tasks → what a reader returns."""
+"""Nodes and tasks of a live cluster at one instant, as what a reader returns."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import polars as pl
 
@@ -15,9 +15,59 @@ from drfh.model.cluster import Cluster, Server
 from drfh.model.users import User
 from drfh.traces.base import Option, TraceReading
 from drfh.traces.build import build
-from drfh.wire.records import Machine, Task
 
-__all__ = ["HELD", "closing_option", "snapshot"]
+__all__ = ["HELD", "NodeRecord", "TaskRecord", "closing_option", "snapshot"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node of a live cluster.
+
+    Parameters
+    ----------
+    name, amounts, labels
+        As of :class:`~drfh.Server`.
+    state
+        ``closing``: takes nothing new, but what runs there runs on. ``down``: does not work.
+    """
+
+    name: str
+    amounts: Mapping[str, float]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    state: Literal["up", "closing", "down"] = "up"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """Equal tasks that are queued, or one that runs.
+
+    Parameters
+    ----------
+    user, job
+        Whose they are.
+    demand
+        What one of them needs.
+    servers
+        Names of the servers that it may use; None for all.
+    on
+        Where it runs; None if it is queued.
+    since
+        When it started, or was submitted: only the order counts.
+    count
+        How many there are.
+    details
+        What else is known.
+    """
+
+    user: str
+    job: str
+    demand: Mapping[str, float]
+    servers: frozenset[str] | None = None
+    on: str | None = None
+    since: float = 0.0
+    count: int = 1
+    details: Mapping[str, Any] = field(default_factory=dict)
+
 
 #: Option: what waits for something else than room.
 HELD = Option(
@@ -38,19 +88,19 @@ def closing_option(name: str, what: str) -> Option:
     >>> closing_option("cordoned", "Cordoned nodes").default
     'used'
     """
-    words = (
+    text = (
         f"{what} take nothing new. used: count what runs there and no more; keep: count them "
         "whole; drop: leave them out with what runs there."
     )
-    return Option(name, words, "choice", "used", ("used", "keep", "drop"))
+    return Option(name, text, "choice", "used", ("used", "keep", "drop"))
 
 
 def snapshot(
-    machines: Sequence[Machine],
-    tasks: Iterable[Task],
+    nodes: Sequence[NodeRecord],
+    tasks: Iterable[TaskRecord],
     ledger: Ledger,
     *,
-    words: tuple[str, str],
+    nouns: tuple[str, str],
     closing: str = "used",
     reserved: Mapping[str, Mapping[str, float]] | None = None,
     weights: Mapping[str, float] | None = None,
@@ -59,14 +109,14 @@ def snapshot(
 
     Parameters
     ----------
-    machines
+    nodes
         All servers, also those that are down.
     tasks
         All tasks, running and queued.
     ledger
         Where it is counted what is left out.
-    words
-        What servers and tasks are called there, such as ``("nodes", "pods")``.
+    nouns
+        What nodes and tasks are called there, such as ``("nodes", "pods")``.
     closing
         What to do with servers that take nothing new: ``used``, ``keep`` or ``drop``.
     reserved
@@ -77,21 +127,21 @@ def snapshot(
     Examples
     --------
     >>> reading = snapshot(
-    ...     [Machine("a", {"cpu": 4.0}), Machine("b", {"cpu": 8.0}, state="closing")],
-    ...     [Task("ann", "j", {"cpu": 1.0}), Task("bob", "k", {"cpu": 3.0}, on="b")],
-    ...     Ledger(), words=("nodes", "pods"),
+    ...     [NodeRecord("a", {"cpu": 4.0}), NodeRecord("b", {"cpu": 8.0}, state="closing")],
+    ...     [TaskRecord("ann", "j", {"cpu": 1.0}), TaskRecord("bob", "k", {"cpu": 3.0}, on="b")],
+    ...     Ledger(), nouns=("nodes", "pods"),
     ... )
     >>> reading.cluster, reading.workload.users[0].name
     (Cluster(2 servers in 2 groups: cpu 7), 'bob')
     >>> reading.running.to_dicts()
     [{'user': 'bob', 'server': 'b', 'cpu': 3.0}]
     """
-    by_name = {machine.name: machine for machine in machines}
-    kept = _placed(by_name, tasks, ledger, words, closing)
-    servers = _servers(machines, kept, ledger, words, closing, reserved or {})
+    by_name = {node.name: node for node in nodes}
+    kept = _placed(by_name, tasks, ledger, nouns, closing)
+    servers = _servers(nodes, kept, ledger, nouns, closing, reserved or {})
     up = frozenset(servers)
     kept = [t if t.on is None or t.on in up else replace(t, on=None) for t in kept]
-    kept = _restricted(kept, up, ledger, words)
+    kept = _restricted(kept, up, ledger, nouns)
     kept.sort(key=lambda task: (task.on is None, task.since))
     resources = _resources(servers, kept)
     cluster = Cluster(
@@ -139,18 +189,18 @@ def snapshot(
 
 
 def _placed(
-    machines: Mapping[str, Machine],
-    tasks: Iterable[Task],
+    nodes: Mapping[str, NodeRecord],
+    tasks: Iterable[TaskRecord],
     ledger: Ledger,
-    words: tuple[str, str],
+    nouns: tuple[str, str],
     closing: str,
-) -> list[Task]:
+) -> list[TaskRecord]:
     """Return the tasks that count, with those on dead servers back in the queue."""
-    nodes, things = words
-    kept: list[Task] = []
+    noun, things = nouns
+    kept: list[TaskRecord] = []
     lost = outside = dropped = 0
     for task in tasks:
-        on = machines.get(task.on) if task.on is not None else None
+        on = nodes.get(task.on) if task.on is not None else None
         if task.on is not None and on is None:
             outside += 1
         elif on is not None and on.state == "closing" and closing == "drop":
@@ -160,23 +210,23 @@ def _placed(
             kept.append(replace(task, on=None))
         else:
             kept.append(task)
-    ledger.count(f"{things} on {nodes} that are down, taken as queued", lost)
-    ledger.count(f"{things} on {nodes} that are not in the snapshot, left out", outside)
+    ledger.count(f"{things} on {noun} that are down, taken as queued", lost)
+    ledger.count(f"{things} on {noun} that are not in the snapshot, left out", outside)
     if closing == "drop":
-        ledger.count(f"{things} on {nodes} that take nothing new, left out", dropped)
+        ledger.count(f"{things} on {noun} that take nothing new, left out", dropped)
     return kept
 
 
 def _servers(
-    machines: Sequence[Machine],
-    tasks: Sequence[Task],
+    nodes: Sequence[NodeRecord],
+    tasks: Sequence[TaskRecord],
     ledger: Ledger,
-    words: tuple[str, str],
+    nouns: tuple[str, str],
     closing: str,
     reserved: Mapping[str, Mapping[str, float]],
 ) -> dict[str, dict[str, float]]:
     """Return what each server that counts has to share."""
-    nodes, _ = words
+    noun, _ = nouns
     used: dict[str, dict[str, float]] = {}
     for task in tasks:
         if task.on is not None:
@@ -185,36 +235,36 @@ def _servers(
                 held[resource] = held.get(resource, 0.0) + amount
     servers: dict[str, dict[str, float]] = {}
     full = 0
-    for machine in machines:
-        if machine.state == "down" or (machine.state == "closing" and closing == "drop"):
+    for node in nodes:
+        if node.state == "down" or (node.state == "closing" and closing == "drop"):
             continue
-        off = reserved.get(machine.name, {})
-        amounts = {r: max(a - off.get(r, 0.0), 0.0) for r, a in machine.amounts.items()}
-        if machine.state == "closing" and closing == "used":
-            amounts = dict(used.get(machine.name, {}))
+        off = reserved.get(node.name, {})
+        amounts = {r: max(a - off.get(r, 0.0), 0.0) for r, a in node.amounts.items()}
+        if node.state == "closing" and closing == "used":
+            amounts = dict(used.get(node.name, {}))
         if any(amounts.values()):
-            servers[machine.name] = amounts
-        elif machine.state == "up":
+            servers[node.name] = amounts
+        elif node.state == "up":
             full += 1
-    closed = sum(machine.state == "closing" for machine in machines)
-    ledger.count(f"{nodes} used", len(servers))
-    ledger.count(f"{nodes} that are down, left out", sum(m.state == "down" for m in machines))
+    closed = sum(node.state == "closing" for node in nodes)
+    ledger.count(f"{noun} used", len(servers))
+    ledger.count(f"{noun} that are down, left out", sum(node.state == "down" for node in nodes))
     ways = {"used": "only what runs there counts", "keep": "counted whole", "drop": "left out"}
-    ledger.count(f"{nodes} that take nothing new, {ways[closing]}", closed)
+    ledger.count(f"{noun} that take nothing new, {ways[closing]}", closed)
     if full:
-        ledger.count(f"{nodes} with nothing to share, left out", full)
+        ledger.count(f"{noun} with nothing to share, left out", full)
     if not servers:
-        raise InputError(nodes, "must have at least one that works and has something to share")
+        raise InputError(noun, "must have at least one that works and has something to share")
     return servers
 
 
 def _restricted(
-    tasks: Iterable[Task], up: frozenset[str], ledger: Ledger, words: tuple[str, str]
-) -> list[Task]:
+    tasks: Iterable[TaskRecord], up: frozenset[str], ledger: Ledger, nouns: tuple[str, str]
+) -> list[TaskRecord]:
     """Return the tasks with restrictions to servers that count; None if that is all of them."""
-    nodes, things = words
+    noun, things = nouns
     seen: dict[frozenset[str], frozenset[str] | None] = {}
-    kept: list[Task] = []
+    kept: list[TaskRecord] = []
     nowhere = 0
     for task in tasks:
         allowed = task.servers
@@ -229,11 +279,11 @@ def _restricted(
                 nowhere += task.count
                 continue
         kept.append(task if allowed is task.servers else replace(task, servers=allowed))
-    ledger.count(f"{things} that no {nodes.removesuffix('s')} admits, left out", nowhere)
+    ledger.count(f"{things} that no {noun.removesuffix('s')} admits, left out", nowhere)
     return kept
 
 
-def _resources(servers: dict[str, dict[str, float]], tasks: Sequence[Task]) -> list[str]:
+def _resources(servers: dict[str, dict[str, float]], tasks: Sequence[TaskRecord]) -> list[str]:
     """Return the resources; what is asked for and nobody has becomes a 0 on the first server."""
     names: dict[str, None] = {}
     for amounts in servers.values():
@@ -249,7 +299,7 @@ def _resources(servers: dict[str, dict[str, float]], tasks: Sequence[Task]) -> l
     return list(names)
 
 
-def _details(tasks: Sequence[Task], taken: set[str]) -> dict[str, pl.Series]:
+def _details(tasks: Sequence[TaskRecord], taken: set[str]) -> dict[str, pl.Series]:
     names = dict.fromkeys(name for task in tasks for name in task.details if name not in taken)
     return {
         name: pl.Series([task.details.get(name) for task in tasks], dtype=pl.String)

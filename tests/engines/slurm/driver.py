@@ -16,7 +16,7 @@ from drfh.engines.slurm.controller import Controller, Cycle
 from drfh.engines.slurm.reconcile import reconcile
 from drfh.engines.slurm.sandbox import Sandbox
 from drfh.engines.snapshot import TaskSnapshot
-from drfh.wire.slurm import array_indices
+from drfh.wire.slurm.notation import array_indices
 from tests.engines.slurm.cluster import MANAGED
 
 COMMANDS = ("scontrol", "squeue", "sinfo")

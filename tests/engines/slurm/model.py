@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from drfh.engines.slurm.client import Slurm, SlurmError
-from drfh.wire.slurm import tres
+from drfh.wire.slurm.notation import parse_tres
 
 __all__ = ["KilledError", "ModelSlurm"]
 
@@ -64,7 +64,7 @@ class ModelSlurm(Slurm):
         job["state_reason"], job["eligible_time"] = "BeginTime", int(self.now) + 120
 
     def free(self, node: str) -> tuple[float, float]:
-        used = [tres(job["tres_req_str"], "tres") for job in self.table.values()
+        used = [parse_tres(job["tres_req_str"], "tres") for job in self.table.values()
                 if job["nodes"] == node]  # fmt: skip
         cpus, memory = self.sizes[node]
         return (
@@ -79,7 +79,7 @@ class ModelSlurm(Slurm):
                 continue
             if self._depends(job) or job["eligible_time"] > self.now:
                 continue
-            asked = tres(job["tres_req_str"], "tres")
+            asked = parse_tres(job["tres_req_str"], "tres")
             snapshot = [job["required_nodes"]] if job["required_nodes"] else list(self.sizes)
             for node in snapshot:
                 cpus, memory = self.free(node)

@@ -126,9 +126,10 @@ def why(
 
       drfh slurm why 12_3
     """
-    from drfh.engines.slurm.explain import check_job, why_job
+    from drfh.engines.slurm.explain import why_job
+    from drfh.wire.slurm.notation import parse_job_name
 
-    check_job(job)
+    parse_job_name(job)
     answer = why_job(open_site(policy, weights, user_by, partition).look(), job)
     if as_json:
         print_json(answer.to_dict())

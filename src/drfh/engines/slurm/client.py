@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
-from drfh.errors import DrfhError, InputError
-from drfh.wire.slurm import array_indices
+from drfh.errors import DrfhError
+from drfh.wire.slurm.scontrol import jobs_in_message, parse_config
 
 __all__ = ["Slurm", "SlurmError"]
 
 _PATIENCE = 60.0
 _SIDE_BY_SIDE = 4  # scontrol processes
 _WORTH_A_PROCESS = 10  # lines
-_ABOUT_JOB = re.compile(r"\bjob ?(?:id)?[ =](\d+(?:_\d+)?)\b", re.IGNORECASE)
-_ABOUT_TASKS = re.compile(r"(\d+)_\[?([\d,:-]+)\]?: ")  # 12_3: Invalid …, 12_1,4-6: Job …
-_SETTING = re.compile(r"^(\S+)\s*=\s?(.*)$")
 
 
 class SlurmError(DrfhError):
@@ -81,9 +77,7 @@ class Slurm:
 
     def configuration(self) -> dict[str, str]:
         """Return ``scontrol show config``, names to values."""
-        lines = self.call("scontrol", "show", "config").splitlines()
-        pairs = (_SETTING.match(line) for line in lines)
-        return {pair[1]: pair[2].strip() for pair in pairs if pair is not None}
+        return parse_config(self.call("scontrol", "show", "config"))
 
     def call(self, *words: str) -> str:
         """Run one command and return what it prints."""
@@ -114,7 +108,7 @@ class Slurm:
                 continue
             if words.endswith(": No error"):  # of tasks of an array of which others failed
                 continue
-            failed.update(dict.fromkeys(_about(words), words))
+            failed.update(dict.fromkeys(jobs_in_message(words) or [""], words))
         if code < 0 or (code and not failed):  # below 0: killed, and nobody knows how far it came
             failed[""] = f"scontrol: exit code {code}"
         return failed
@@ -193,18 +187,6 @@ class Slurm:
             if self.told is not None:
                 self.told(words[0], time.perf_counter() - started, worked)
         return done.returncode, done.stdout, done.stderr
-
-
-def _about(words: str) -> list[str]:
-    """Return the jobs that an error of ``scontrol`` names; one empty name if it names none."""
-    tasks = _ABOUT_TASKS.match(words)
-    if tasks is not None:
-        try:
-            return [f"{tasks[1]}_{index}" for index in array_indices(tasks[2], "tasks")]
-        except InputError:
-            return [""]
-    job = _ABOUT_JOB.search(words)
-    return [job[1] if job is not None else ""]
 
 
 def _first_line(text: str) -> str:

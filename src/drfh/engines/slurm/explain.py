@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,14 +11,13 @@ from typing import Any
 from drfh.engines.slurm.cluster import SlurmCluster
 from drfh.engines.slurm.state import SlurmJob
 from drfh.engines.slurm.unmanaged import unmanaged_reason
-from drfh.errors import InputError
 from drfh.model.resources import some
 from drfh.scheduler.diagnostics import Why
+from drfh.wire.slurm.notation import parse_job_name
 
-__all__ = ["JobWhy", "check_job", "why_job"]
+__all__ = ["JobWhy", "why_job"]
 
 # As squeue writes them: 12, 12_3, and what is left of an array, 12_[4-9%2].
-_NAME = re.compile(r"(\d{1,18})(?:_(\d{1,18}|\[[^\]]*\]?))?")
 _NAMED = 3
 _YEAR = 365 * 86_400.0
 #: In the order in which a summary has them, with a word for one and for several.
@@ -110,7 +108,7 @@ def why_job(live: SlurmCluster, name: str) -> JobWhy:
     >>> print(why_job(live, "8").text)
     job 8 is not in Slurm's queue: it has ended, or there was never one.
     """
-    number, task = check_job(name)
+    number, task = parse_job_name(name)
     jobs = live.picture.jobs
     if task is not None:
         return _of_one(live, f"{number}_{task}")
@@ -120,27 +118,6 @@ def why_job(live: SlurmCluster, name: str) -> JobWhy:
     if members:
         return _of_array(live, number, sorted(members, key=lambda job: job.order))
     return _of_one(live, number)
-
-
-def check_job(name: str) -> tuple[str, str | None]:
-    """Return the number of a job, and of the task if it is one of an array.
-
-    Examples
-    --------
-    >>> check_job("12_3"), check_job("12_[4-9%2]")
-    (('12', '3'), ('12', None))
-    >>> check_job("all")
-    Traceback (most recent call last):
-    drfh.errors.InputError: job must be a number such as 12, or 12_3 for a task of an array, \
-got 'all'
-    """
-    found = _NAME.fullmatch(name.strip())
-    if found is None:
-        raise InputError("job", "must be a number such as 12, or 12_3 for a task of an array", name)
-    task = found[2]
-    if task is None or task.startswith("["):
-        return str(int(found[1])), None
-    return str(int(found[1])), str(int(task))
 
 
 def _of_one(live: SlurmCluster, name: str) -> JobWhy:

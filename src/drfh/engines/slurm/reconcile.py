@@ -11,7 +11,7 @@ from drfh.engines.slurm.annotations import DAY, HELD_UNTIL, PARKED_UNTIL, Annota
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.state import SlurmJob, SlurmState
 from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
-from drfh.wire.slurm import Node
+from drfh.wire.slurm.records import SlurmNode
 
 __all__ = ["Reconciliation", "reconcile"]
 
@@ -212,7 +212,7 @@ class _Sorter:
             why = "its node list was changed"
         elif job.restarts != mark.restarts:
             why = "it was requeued"
-        elif node is None or node.machine.state != "up":
+        elif node is None or node.state != "up":
             why = f"{mark.pin} takes no new jobs"
         elif self._later(job):
             why = self._later(job)
@@ -285,18 +285,18 @@ class _Sorter:
         kinds: dict[tuple[tuple[str, float], ...], list[str]] = {}
         for name in task.servers if task.servers is not None else self._names:
             node = self.picture.nodes[name]
-            size = node.machine.amounts
+            size = node.amounts
             fits = all(
                 size.get(resource, 0.0) >= amount
                 for resource, amount in job.demand.items()
                 if not (job.whole == "memory" and resource == "memory")
             )
-            if fits and node.machine.state != "down":
+            if fits and node.state != "down":
                 key = tuple(sorted((r, a) for r, a in size.items() if a > 0))
                 kinds.setdefault(key, []).append(name)
         if not kinds:
             return task
-        states = {name: node.machine.state for name, node in self.picture.nodes.items()}
+        states = {name: node.state for name, node in self.picture.nodes.items()}
         smallest = min(
             kinds,
             key=lambda key: (all(states[name] != "up" for name in kinds[key]), _bulk(dict(key))),
@@ -309,9 +309,9 @@ def _is_parked(job: SlurmJob) -> bool:
     return job.mark is not None and job.mark.parked
 
 
-def _taken(job: SlurmJob, node: Node) -> Mapping[str, float]:
+def _taken(job: SlurmJob, node: SlurmNode) -> Mapping[str, float]:
     """Return what a job takes on this node."""
-    size = {r: a for r, a in node.machine.amounts.items() if a > 0}
+    size = {r: a for r, a in node.amounts.items() if a > 0}
     if job.whole == "node":
         return size
     if job.whole == "memory":
@@ -336,11 +336,10 @@ def _servers(picture: SlurmState, tasks: Mapping[str, TaskSnapshot]) -> dict[str
 
 def _useful(picture: SlurmState) -> list[str]:
     """Return the nodes that have something to share."""
-    return [name for name, node in picture.nodes.items() if any(node.machine.amounts.values())]
+    return [name for name, node in picture.nodes.items() if any(node.amounts.values())]
 
 
-def _server(node: Node, used: Mapping[str, float]) -> NodeSnapshot:
-    machine = node.labelled()
-    size = {r: a for r, a in machine.amounts.items() if a > 0}
-    room = size if machine.state == "up" else dict(used)
-    return NodeSnapshot(size, room, machine.state, machine.labels)
+def _server(node: SlurmNode, used: Mapping[str, float]) -> NodeSnapshot:
+    size = {r: a for r, a in node.amounts.items() if a > 0}
+    room = size if node.state == "up" else dict(used)
+    return NodeSnapshot(size, room, node.state, node.labels)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -17,12 +16,12 @@ from drfh.engines.slurm.controller import Controller, Cycle
 from drfh.engines.slurm.metrics import Gauges
 from drfh.engines.slurm.state import read_state
 from drfh.errors import DrfhError, InputError
+from drfh.wire.slurm.scontrol import is_about_ended_job, slurm_user
 
 __all__ = ["Service", "check_plugin", "check_rights", "release_all"]
 
 _SHORTEST_PAUSE = 0.05
 _LONGEST_PAUSE = 30.0
-_ENDED = re.compile("already finished|invalid job id", re.IGNORECASE)
 
 
 class Service(Stoppable):
@@ -131,7 +130,7 @@ def check_rights(configuration: Mapping[str, str]) -> None:
     configuration
         What ``scontrol show config`` says.
     """
-    user = configuration.get("SlurmUser", "").partition("(")[0]
+    user = slurm_user(configuration)[0] if "SlurmUser" in configuration else ""
     own = os.geteuid()
     try:
         name = pwd.getpwuid(own).pw_name
@@ -185,5 +184,5 @@ def release_all(slurm: Slurm, site: SlurmConfig) -> tuple[list[str], dict[str, s
 
     orders.give_back(ask, meant, picture.time, site.hold_by)
     # What has ended meanwhile needs nothing any more.
-    ended = {name for name, words in failed.items() if name and _ENDED.search(words)}
+    ended = {name for name, words in failed.items() if name and is_about_ended_job(words)}
     return [job.name for job in ours], {k: v for k, v in failed.items() if k not in ended}

@@ -10,22 +10,8 @@ from drfh.engines.slurm.annotations import Annotation, read_annotation
 from drfh.errors import InputError
 from drfh.files.ledger import Ledger
 from drfh.wire.documents import mapping
-from drfh.wire.slurm import (
-    ENDED,
-    HOLDING,
-    WAITING,
-    Node,
-    SlurmJobs,
-    array_indices,
-    array_of,
-    by_node,
-    evenly,
-    expand_nodes,
-    number,
-    take_nodes,
-    tres,
-    words,
-)
+from drfh.wire.slurm.notation import array_indices
+from drfh.wire.slurm.records import EligibleNodes, JobRecord, SlurmNode, add_nodes
 
 __all__ = ["SlurmJob", "SlurmState", "read_state"]
 
@@ -117,7 +103,7 @@ class SlurmState:
     """
 
     time: float
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, SlurmNode]
     jobs: Mapping[str, SlurmJob]
     broken: tuple[str, ...] = ()
 
@@ -126,78 +112,58 @@ class SlurmState:
 class _StateReader:
     """Reads jobs one by one."""
 
-    rules: SlurmJobs
+    eligible: EligibleNodes
     memory: bool
     linear: bool
 
-    def read(self, job: Mapping[str, Any]) -> Iterator[SlurmJob]:
-        states = {word.upper() for word in words(job.get("job_state"), "job_state")}
-        if states & HOLDING:
-            yield self._one(job, holding=True)
-        elif states & WAITING:
-            yield from self._waiting(job)
-        elif not states & ENDED:
-            raise InputError("job_state", "must be a state of Slurm", job.get("job_state"))
+    def read(self, job: JobRecord) -> Iterator[SlurmJob]:
+        if job.state == "running":
+            yield self._one(job)
+        elif job.state == "pending":
+            one = self._one(job)
+            listed = job.entry.get("array_task_string")
+            if one.array is None or not listed:
+                yield one
+                return
+            for index in array_indices(listed, "array_task_string"):
+                yield replace(one, name=f"{one.array}_{index}", order=(one.order[0], index))
 
-    def _waiting(self, job: Mapping[str, Any]) -> Iterator[SlurmJob]:
-        one = self._one(job, holding=False)
-        listed = job.get("array_task_string")
-        if one.array is None or not listed:
-            yield one
-            return
-        for index in array_indices(listed, "array_task_string"):
-            name = f"{one.array}_{index}"
-            yield replace(one, name=name, order=(one.order[0], index))
-
-    def _one(self, job: Mapping[str, Any], *, holding: bool) -> SlurmJob:
-        own = _whole(job.get("job_id"), "job_id")
-        array = array_of(job)
-        index = number(job.get("array_task_id"), "array_task_id")
+    def _one(self, job: JobRecord) -> SlurmJob:
+        running = job.state == "running"
+        own = job.whole("job_id")
+        if own is None:
+            raise InputError("job_id", "must be a whole number", job.entry.get("job_id"))
+        array, index = job.array, job.number("array_task_id")
         name, order = str(own), (own, 0)
         if array is not None:
             name = f"{array}_{index:.0f}" if index is not None else array
             order = (int(array), int(index or 0))
-        mark = read_annotation(job.get("admin_comment"))
-        required = str(job.get("required_nodes") or "")
+        mark = read_annotation(job.entry.get("admin_comment"))
+        required = str(job.entry.get("required_nodes") or "")
         if mark is not None and mark.pin is not None and required == mark.pin:
-            job = {**job, "required_nodes": mark.nodes}  # what its owner asked for
-        asked = max(_whole(job.get("node_count") or 1, "node_count"), 1)
-        names = expand_nodes(job.get("nodes"), "nodes") if holding else ()
-        if holding and not names:
-            raise InputError("nodes", "must name the nodes of a job that runs", job.get("nodes"))
-        total = tres(job.get("tres_alloc_str"), "tres_alloc_str") if holding else {}
-        total = total or tres(job.get("tres_req_str"), "tres_req_str")
-        on = (
-            dict(zip(names, map(self._counted, by_node(job, names, total)), strict=True))
-            if holding
-            else {}
-        )
-        limit = number(job.get("time_limit"), "time_limit")
-        since = number(job.get("start_time" if holding else "submit_time"), "time") or 0.0
+            # What its owner asked for.
+            job = JobRecord({**job.entry, "required_nodes": mark.nodes})
+        limit = job.number("time_limit")
         return SlurmJob(
-            name=name, order=order, owner=_owner(job),
-            partitions=words(job.get("partition"), "partition"), on=on,
-            demand=self._counted(evenly(job, asked, total)), nodes=asked,
-            tasks=int(number(job.get("tasks"), "tasks") or 1),
-            most_nodes=int(number(job.get("max_nodes"), "max_nodes") or 0),
-            required=required, allowed=self._allowed(job, asked, holding=holding),
-            whole=self._takes_whole(job), hold=_hold(job, mark),
-            depends=str(job.get("dependency") or ""),
-            begins=number(job.get("eligible_time"), "eligible_time") or 0.0,
-            reserved=bool(job.get("resv_name")), array=array,
-            array_most=int(number(job.get("array_max_tasks"), "array_max_tasks") or 0),
-            mark=mark, restarts=int(number(job.get("restart_cnt"), "restart_cnt") or 0),
-            since=since, limit=None if limit is None else limit * 60.0,
-            reason=str(job.get("state_reason") or ""),
+            name=name, order=order, owner=_owner(job.entry), partitions=job.partitions,
+            on={n: self._counted(held) for n, held in job.held.items()} if running else {},
+            demand=self._counted(job.demand), nodes=job.node_count,
+            tasks=int(job.number("tasks") or 1), most_nodes=int(job.number("max_nodes") or 0),
+            required=required, allowed=self._allowed(job), whole=self._takes_whole(job),
+            hold=_hold(job, mark), depends=str(job.entry.get("dependency") or ""),
+            begins=job.number("eligible_time") or 0.0,
+            reserved=bool(job.entry.get("resv_name")), array=array,
+            array_most=int(job.number("array_max_tasks") or 0),
+            mark=mark, restarts=int(job.number("restart_cnt") or 0),
+            since=job.number("start_time" if running else "submit_time") or 0.0,
+            limit=None if limit is None else limit * 60.0, reason=job.reason,
         )  # fmt: skip
 
-    def _allowed(
-        self, job: Mapping[str, Any], nodes: int, *, holding: bool
-    ) -> frozenset[str] | None:
+    def _allowed(self, job: JobRecord) -> frozenset[str] | None:
         try:
-            return self.rules.allowed(job, nodes)
+            return self.eligible.of(job)
         except InputError:
-            if holding:  # it has its nodes, and they must be counted
+            if job.state == "running":  # it has its nodes, and they must be counted
                 return None
             raise
 
@@ -205,13 +171,10 @@ class _StateReader:
         """Return what Slurm counts of a demand."""
         return {r: a for r, a in demand.items() if a > 0 and (self.memory or r != "memory")}
 
-    def _takes_whole(self, job: Mapping[str, Any]) -> str:
-        shared = job.get("shared", job.get("exclusive"))
-        if self.linear or shared in ("none", "true", True) or shared == ["true"]:
+    def _takes_whole(self, job: JobRecord) -> str:
+        if self.linear or job.is_exclusive:
             return "node"
-        asked = (job.get("memory_per_node"), job.get("memory_per_cpu"))
-        each = [number(amount, "memory") for amount in asked]
-        return "memory" if self.memory and not any(each) else ""
+        return "memory" if self.memory and not job.asks_for_memory else ""
 
 
 def read_state(
@@ -246,25 +209,19 @@ def read_state(
     ({'cpu': 1.0, 'memory': 104857600.0}, 'user')
     """
     ledger = Ledger()
-    found: dict[str, Node] = {}
+    found: dict[str, SlurmNode] = {}
     for position, entry in enumerate(nodes):
-        take_nodes(entry, "nodes", f"nodes[{position}]", found, ledger)
+        add_nodes(entry, "nodes", f"nodes[{position}]", found, ledger)
     if not memory:
         for name, node in found.items():
-            amounts = {r: a for r, a in node.machine.amounts.items() if r != "memory"}
-            found[name] = replace(node, machine=replace(node.machine, amounts=amounts))
-    partitions: dict[str, set[str]] = {}
-    for name, node in found.items():
-        for partition in node.partitions:
-            partitions.setdefault(partition, set()).add(name)
-    rules = SlurmJobs({"user_by": "user", "held": "keep"}, ledger, partitions,
-                 {name: node.features for name, node in found.items()})  # fmt: skip
-    reader = _StateReader(rules, memory, linear)
+            amounts = {r: a for r, a in node.amounts.items() if r != "memory"}
+            found[name] = replace(node, amounts=amounts)
+    reader = _StateReader(EligibleNodes(found), memory, linear)
     kept: dict[str, SlurmJob] = {}
     broken: list[str] = []
     for position, entry in enumerate(jobs):
         try:
-            for job in reader.read(mapping(entry, "job")):
+            for job in reader.read(JobRecord(mapping(entry, "job"))):
                 kept[job.name] = job
         except InputError as error:
             error.place = _place(entry, position)
@@ -294,23 +251,15 @@ def _cleaned(name: Any) -> str:
     return str(name or "").encode(errors="replace").decode().strip()
 
 
-def _hold(job: Mapping[str, Any], mark: Annotation | None) -> str:
-    reason = str(job.get("state_reason") or "")
-    if reason in _FAILED_HOLDS:
+def _hold(job: JobRecord, mark: Annotation | None) -> str:
+    if job.reason in _FAILED_HOLDS:
         return "failed"
-    if number(job.get("priority"), "priority") != 0 and job.get("hold") is not True:
+    if not job.is_held:
         return "no"
-    if reason == "JobHeldAdmin":
+    if job.reason == "JobHeldAdmin":
         return "admin"
-    if job.get("state_description") == _REQUEUED and mark is not None:
+    if job.entry.get("state_description") == _REQUEUED and mark is not None:
         # Slurm keeps these words until somebody holds or releases it: they may be old.
-        restarts = number(job.get("restart_cnt"), "restart_cnt") or 0
+        restarts = job.number("restart_cnt") or 0
         return "user" if mark.restarts == restarts else "requeued"
     return "user"
-
-
-def _whole(value: Any, field_: str) -> int:
-    found = number(value, field_)
-    if found is None or found != int(found):
-        raise InputError(field_, "must be a whole number", value)
-    return int(found)

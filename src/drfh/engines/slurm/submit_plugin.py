@@ -13,6 +13,7 @@ from string import Template
 
 from drfh.engines.slurm.annotations import HELD_UNTIL, PARKED_UNTIL, Annotation
 from drfh.errors import InputError
+from drfh.wire.slurm.scontrol import slurm_user
 
 __all__ = ["installation", "submit_script", "trusted_uids"]
 
@@ -104,10 +105,7 @@ def trusted_uids(config: Mapping[str, str]) -> tuple[int, ...]:
     >>> trusted_uids({"SlurmUser": "slurm(64030)"}), trusted_uids({"SlurmUser": "root(0)"})
     ((0, 64030), (0,))
     """
-    found = re.search(r"\((\d+)\)\s*$", config.get("SlurmUser", "root(0)"))
-    if found is None:
-        raise InputError("SlurmUser", "must be as in slurm(64030)", config["SlurmUser"])
-    return tuple(dict.fromkeys((0, int(found[1]))))
+    return tuple(dict.fromkeys((0, slurm_user(config)[1])))
 
 
 def _quoted(text: str) -> str:

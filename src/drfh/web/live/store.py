@@ -15,13 +15,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from drfh.engines.slurm.cluster import SlurmCluster
-from drfh.engines.slurm.explain import check_job, why_job
+from drfh.engines.slurm.explain import why_job
 from drfh.engines.slurm.status import Status, status_of
 from drfh.engines.snapshot import ClusterSnapshot, TaskSnapshot
 from drfh.web.live.events import LiveEvent, changes, remarks
 from drfh.web.live.history import HistoryColumns, HistorySample, ShareHistory
 from drfh.web.live.nodes import NodeMap, node_map
 from drfh.web.live.pending import Pending, PendingQueue
+from drfh.wire.slurm.notation import parse_job_name
 
 __all__ = ["LiveExplanation", "LiveStore", "LiveView"]
 
@@ -266,7 +267,7 @@ class LiveStore:
         job
             Such as 12, or 12_3 for a task of an array.
         """
-        number, task = check_job(job)
+        number, task = parse_job_name(job)
         name = number if task is None else f"{number}_{task}"
         if name not in self._questions:
             self._questions.append(name)

@@ -1,0 +1,1 @@
+"""What Slurm writes: notation of values, nodes and jobs, output of scontrol."""
