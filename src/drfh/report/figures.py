@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +9,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import altair
 import polars as pl
+from markupsafe import Markup
 
 from drfh.report.charts.base import SHAPES
 from drfh.report.charts.lines import READER
-from drfh.report.html import Figure, Markup, join, tag, text
+from drfh.report.html import Figure, join, tag
 from drfh.report.style import DASHES, PALETTE
 
 __all__ = [
@@ -55,17 +55,17 @@ class FigureKey(NamedTuple):
     dash: Sequence[int] = ()
 
     def markup(self) -> Markup:
-        """Return the sign and the name."""
+        """Return the symbol and the name."""
         if self.shape:
             drawn = f'<path d="{_PATHS[self.shape]}" transform="translate(6,6) scale(6)"'
-            sign = f'<svg width="12" height="12">{drawn} fill="{self.colour}"/></svg>'
+            symbol = f'<svg width="12" height="12">{drawn} fill="{self.colour}"/></svg>'
         else:
             dash = " ".join(map(str, self.dash)) if self.dash[1:] != (0,) else ""
-            sign = (
+            symbol = (
                 f'<svg width="30" height="12"><path d="M0,6 H30" stroke="{self.colour}" '
                 f'stroke-width="2.5" stroke-dasharray="{dash}"/></svg>'
             )
-        return Markup(f"<span>{sign}{text(self.name)}</span>")
+        return tag("span", Markup(symbol) + self.name)
 
 
 def line_keys(names: Sequence[str]) -> list[FigureKey]:
@@ -135,15 +135,14 @@ def plot_parts(plot: Plot) -> list[str | Figure]:
     >>> frame = pl.DataFrame({"x": [1, 2]})
     >>> chart = altair.Chart(frame).mark_point().encode(x="x:Q")
     >>> parts = plot_parts(Plot("dots", "Two dots", "One is to the right.", [("", chart)], frame))
-    >>> parts[0]
-    '<figure class="plot" id="dots"><h3>Two dots</h3><div class="panels">'
+    >>> print(parts[0])
+    <figure class="plot" id="dots"><h3>Two dots</h3><div class="panels">
     """
     kind = "panels" + " small" * plot.small + " square" * plot.square
-    name = html.escape(plot.name)
     keys = tag("p", join(key.markup() for key in plot.keys), "keys") if plot.keys else ""
     parts: list[str | Figure] = [
-        Markup(
-            f'<figure class="plot" id="{name}">{tag("h3", plot.title)}{keys}<div class="{kind}">'
+        Markup('<figure class="plot" id="{}">{}{}<div class="{}">').format(
+            plot.name, tag("h3", plot.title), keys, kind
         )
     ]
     for heading, chart in plot.panels:
@@ -152,29 +151,26 @@ def plot_parts(plot: Plot) -> list[str | Figure]:
     csv = plot.data.write_csv(float_precision=None)
     # In JSON, as nothing in it may end the script.
     data = json.dumps(csv, ensure_ascii=False).replace("<", "\\u003c")
-    link = Markup(
-        f'<a class="data" download="{name}.csv" data-source="data-{name}">'
-        f"data (CSV, {len(plot.data):,} rows)</a>"
-    )
     caption = plot.caption.replace(" %", "\u00a0%")  # never at the start of a line
     parts.append(
         Markup(
-            f"</div><figcaption>{text(caption)} {link}</figcaption></figure>"
-            f'<script type="application/json" id="data-{name}">{data}</script>'
-        )
+            '</div><figcaption>{caption} <a class="data" download="{name}.csv" '
+            'data-source="data-{name}">data (CSV, {rows:,} rows)</a></figcaption></figure>'
+            '<script type="application/json" id="data-{name}">{data}</script>'
+        ).format(caption=caption, name=plot.name, rows=len(plot.data), data=Markup(data))
     )
     return parts
 
 
 def contents(links: Sequence[tuple[str, str]]) -> Markup:
-    """Return links to the sections of a page: anchor and words of each.
+    """Return links to the sections of a page, given anchor and text of each.
 
     Examples
     --------
-    >>> contents([("top", "Top")])
-    '<nav><a href="#top">Top</a></nav>'
+    >>> print(contents([("top", "Top")]))
+    <nav><a href="#top">Top</a></nav>
     """
-    return tag("nav", join(Markup(f'<a href="#{html.escape(a)}">{text(w)}</a>') for a, w in links))
+    return tag("nav", join(Markup('<a href="#{}">{}</a>').format(*link) for link in links))
 
 
 def paper_chart(plot: Plot) -> altair.TopLevelMixin:

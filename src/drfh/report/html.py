@@ -1,12 +1,13 @@
-"""Parts of a page: escaped text, cells with marks and bars, tables, details."""
+"""HTML of tables, cells with marks and bars, details; all text is escaped."""
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from markupsafe import Markup, escape
 
 if TYPE_CHECKING:
     import altair
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cell", "Figure", "Markup", "bar", "details", "join", "mark", "number_text",
-    "part_text", "seconds", "short_number", "table", "tag", "text"
+    "part_text", "seconds", "short_number", "table", "tag"
 ]  # fmt: skip
 
 # From which span on, how many seconds, name.
@@ -29,12 +30,6 @@ MARKS: dict[str, tuple[str, str]] = {
     "measured": ("·", "measured"),
     "not applicable": ("–", "nothing"),
 }
-
-
-class Markup(str):
-    """HTML that is complete and escaped; any other text is escaped before it meets a page."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -84,26 +79,15 @@ class Figure:
     keys: bool = True
 
 
-def text(value: str) -> Markup:
-    """Return text escaped for a page; markup stays as it is.
-
-    Examples
-    --------
-    >>> text("a < b"), text(Markup("<b>a</b>"))
-    ('a &lt; b', '<b>a</b>')
-    """
-    return value if isinstance(value, Markup) else Markup(html.escape(value))
-
-
 def join(pieces: Iterable[str], between: str = "") -> Markup:
-    """Return pieces one after the other, each escaped unless it is markup.
+    """Return pieces joined, each escaped unless it is markup.
 
     Examples
     --------
-    >>> join(["a & b", Markup("<br>")])
-    'a &amp; b<br>'
+    >>> print(join(["a & b", Markup("<br>")]))
+    a &amp; b<br>
     """
-    return Markup(text(between).join(text(piece) for piece in pieces))
+    return escape(between).join(pieces)
 
 
 def tag(name: str, content: str, kind: str = "") -> Markup:
@@ -111,14 +95,14 @@ def tag(name: str, content: str, kind: str = "") -> Markup:
 
     Examples
     --------
-    >>> tag("p", "1 < 2", "note")
-    '<p class="note">1 &lt; 2</p>'
+    >>> print(tag("p", "1 < 2", "note"))
+    <p class="note">1 &lt; 2</p>
     """
-    return Markup(f"<{name}{_attribute('class', kind)}>{text(content)}</{name}>")
+    return Markup(f"<{name}{_attribute('class', kind)}>{escape(content)}</{name}>")
 
 
 def _attribute(name: str, value: str) -> str:
-    return f' {name}="{html.escape(value)}"' if value else ""
+    return f' {name}="{escape(value)}"' if value else ""
 
 
 def part_text(part: float) -> str:
@@ -198,12 +182,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Content]], kind: str = ""
         {cell.kind.partition(" ")[0] for row in content if (cell := row[column]).content}
         for column in range(len(head))
     ]
-    names = "".join(
+    names = join(
         tag("th", name, "number" if found and found <= {"number", "part"} else "")
         for name, found in zip(head, kinds, strict=True)
     )
     labels = head if "labelled" in kind.split() else [""] * len(head)
-    lines = "\n".join(f"<tr>{''.join(map(_element, row, labels))}</tr>" for row in content)
+    lines = join((tag("tr", join(map(_element, row, labels))) for row in content), "\n")
     style = _attribute("class", kind)
     return Markup(f'<div class="table"><table{style}><tr>{names}</tr>\n{lines}</table></div>')
 
@@ -257,11 +241,11 @@ def seconds(value: float | None) -> str:
     return f"{amount:,.0f} {unit}" if 99.95 <= amount < 1e15 else f"{amount:.3g} {unit}"
 
 
-def _element(cell: Cell, label: str) -> str:
+def _element(cell: Cell, label: str) -> Markup:
     style = "" if cell.part is None else f"--part: {100 * cell.part:.2f}%"
-    extra = _attribute("class", cell.kind) + _attribute("style", style)
-    extra += _attribute("data-label", label)
-    return f"<td{extra}{_attribute('title', cell.title)}>{text(cell.content)}</td>"
+    attributes = {"class": cell.kind, "style": style, "data-label": label, "title": cell.title}
+    listed = "".join(_attribute(name, value) for name, value in attributes.items())
+    return Markup(f"<td{listed}>{escape(cell.content)}</td>")
 
 
 def details(summary: str, content: str, *, name: str = "") -> Markup:
@@ -274,5 +258,5 @@ def details(summary: str, content: str, *, name: str = "") -> Markup:
     a &lt; b
     </details>
     """
-    head = f"<details{_attribute('id', name)}><summary>{text(summary)}</summary>"
-    return Markup(f"{head}\n{text(content)}\n</details>")
+    head = f"<details{_attribute('id', name)}>{tag('summary', summary)}"
+    return Markup(f"{head}\n{escape(content)}\n</details>")

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import vl_convert
+from markupsafe import Markup
 
 from drfh.errors import InputError
 from drfh.files.atomic import write_whole
-from drfh.report.html import Cell, Content, Figure, Markup, join, table, tag, text
+from drfh.report.html import Cell, Content, Figure, join, table, tag
 from drfh.report.style import FONT, stylesheet
 
 if TYPE_CHECKING:
@@ -130,10 +131,10 @@ def body_of(parts: Iterable[str | Figure]) -> tuple[Markup, dict[str, Any]]:
     Examples
     --------
     >>> body_of([tag("p", "1 < 2")])
-    ('<p>1 &lt; 2</p>', {})
+    (Markup('<p>1 &lt; 2</p>'), {})
     """
     specs: dict[str, Any] = {}
-    body: list[Markup] = []
+    body: list[str] = []
     for part in parts:
         if isinstance(part, Figure):
             name = f"figure-{len(specs) + 1}"
@@ -144,8 +145,8 @@ def body_of(parts: Iterable[str | Figure]) -> tuple[Markup, dict[str, Any]]:
                 Markup(f'<div class="scroll"><div class="{kind}" id="{name}"{least}></div></div>')
             )
         else:
-            body.append(text(part))
-    return Markup("\n".join(body)), specs
+            body.append(part)
+    return join(body, "\n"), specs
 
 
 @cache

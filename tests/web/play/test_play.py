@@ -245,7 +245,7 @@ def test_words_and_tables_hold_for_what_is_odd() -> None:
     film = carry_out(Piece(cluster, endless, None, ""), ["fifo"], lambda words, part: None).films[0]
     assert (film.horizon, times_of([film]).tolist()) == (0.0, [0.0])
     frame = film.frame(0.0)
-    assert "<b>&lt;b&gt;&quot;x&quot;" in user_table([film], [frame])
+    assert "<b>&lt;b&gt;&#34;x&#34;" in user_table([film], [frame])
     assert "1 task runs, 1 waits, 0 done. In use: cpu 100 %." in now_text(film, frame)
     assert "0 of 2" in summary_table([film])
     many = [Server({"cpu": i + 1}, name=f"n{i}") for i in range(99)]

@@ -20,7 +20,6 @@ from drfh.report.html import (
     part_text,
     table,
     tag,
-    text,
 )
 from drfh.report.page import page_of, save_picture
 
@@ -83,10 +82,10 @@ def found_words(finding: Finding) -> Markup:
     Examples
     --------
     >>> from drfh.auditor import Finding
-    >>> found_words(Finding("fair", "fails", 0.25, "ann has 3 tasks of 4", ("ann",)))
-    'ann has 3 tasks of 4<span class="soft">Hurt, worst first: ann</span>'
+    >>> print(found_words(Finding("fair", "fails", 0.25, "ann has 3 tasks of 4", ("ann",))))
+    ann has 3 tasks of 4<span class="soft">Hurt, worst first: ann</span>
     """
-    lines = [text(finding.text)]
+    lines = [finding.text]
     if finding.hurt:
         named = ", ".join(finding.hurt[:_MOST_HURT])
         more = len(finding.hurt) - _MOST_HURT
@@ -235,8 +234,9 @@ def _card(report: Report) -> Markup:
     rows = []
     for finding in report:
         title = PROPERTIES[finding.name].title if finding.name in PROPERTIES else ""
-        name = Markup(f'<a href="#case-{text(finding.name)}">{text(finding.name)}</a>')
-        shown = name if finding.counterexample is not None else text(finding.name)
+        shown = finding.name
+        if finding.counterexample is not None:
+            shown = Markup('<a href="#case-{0}">{0}</a>').format(finding.name)
         amount = finding.amount if finding.verdict in ("fails", "measured") else None
         rows.append(
             [
@@ -280,12 +280,13 @@ def _again(name: str, example: Counterexample, again: str) -> list[Markup]:
     if len(scenario) > _LONGEST_CASE:
         words = f'Too long for a page; write it with report["{name}"].counterexample.save(path).'
         return [tag("p", words, "note")]
-    source = f"yaml-{text(name)}"
-    button = f'<button class="copy" type="button" data-source="{source}">copy</button>'
     return [
-        Markup(f"<p>Save this as <code>{text(name)}.yaml</code> {button}</p>"),
-        Markup(f'<pre id="{source}">{text(scenario)}</pre>'),
-        Markup(f"<p>Then run it:</p><pre>{text(again)}</pre>"),
+        Markup(
+            '<p>Save this as <code>{0}.yaml</code> <button class="copy" type="button" '
+            'data-source="yaml-{0}">copy</button></p>'
+        ).format(name),
+        Markup('<pre id="yaml-{}">{}</pre>').format(name, scenario),
+        Markup("<p>Then run it:</p>") + tag("pre", again),
     ]
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 
-from drfh.report.html import Markup, tag, text
+from drfh.report.html import join, tag
 from drfh.report.style import DASHES, FONT, PALETTE
 from drfh.web.play.film import Film
 
@@ -171,9 +172,9 @@ def keys(curves: Sequence[Curve]) -> Markup:
             dash = ",".join(map(str, curve.dash)) or "none"
             line = f'<line x1="0" y1="5" x2="26" y2="5" stroke="{curve.colour}" stroke-width="3" '
             line += f'stroke-dasharray="{dash}"/>'
-            drawn = f'<svg width="26" height="10" aria-hidden="true">{line}</svg>'
-            parts.append(f"<span>{drawn}{text(curve.name)}</span>")
-    return tag("p", Markup("".join(parts)), "keys note")
+            symbol = Markup(f'<svg width="26" height="10" aria-hidden="true">{line}</svg>')
+            parts.append(tag("span", symbol + curve.name))
+    return tag("p", join(parts), "keys note")
 
 
 def fair_text(curves: Sequence[Curve]) -> str:

@@ -150,7 +150,7 @@ def user_table(films: Sequence[Film], frames: Sequence[Frame]) -> Markup:
     if len(listed) == len(users):
         return shown
     words = f"The {len(listed)} of {len(users):,} users with the largest shares."
-    return Markup(shown + tag("p", words, "note"))
+    return shown + tag("p", words, "note")
 
 
 def summary_table(films: Sequence[Film]) -> Markup:

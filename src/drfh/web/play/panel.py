@@ -171,7 +171,7 @@ class PlayPanel:
             words += " It may take a while, and can be stopped."
         if short:
             return tag("p", piece.words, "note")
-        return Markup(tag("p", words, "headline") + piece_table(piece))
+        return tag("p", words, "headline") + piece_table(piece)
 
     def _run(self) -> None:
         asked = self._asked()
@@ -245,5 +245,5 @@ def piece_table(piece: Piece) -> Markup:
     shown = table(["user", "jobs", "tasks", "first at", "a task takes"], rows, "tight")
     if len(listed) < users:
         words = f"The {len(listed)} of {users:,} users with the most tasks."
-        return Markup(shown + tag("p", words, "note"))
+        return shown + tag("p", words, "note")
     return shown

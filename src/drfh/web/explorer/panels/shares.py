@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from markupsafe import escape
 
 from drfh.formatting import amount_text
-from drfh.report.html import Cell, Content, Markup, number_text, part_text, table, tag, text
+from drfh.report.html import Cell, Content, Markup, number_text, part_text, table, tag
 from drfh.web.components.bars import (
     Stacks,
     bars_height,
@@ -173,7 +174,7 @@ def keys(seen: Stacks, colours: dict[str, str]) -> Markup:
     parts = []
     for name in seen.names:
         colour = colours.get(name, OTHERS) if name in seen.users else OTHERS
-        parts.append(f'<span><i style="background: {colour}"></i>{text(name)}</span>')
+        parts.append(f'<span><i style="background: {colour}"></i>{escape(name)}</span>')
     parts.append('<span><i class="free"></i>free</span>')
     return tag("p", Markup("".join(parts)), "keys")
 
