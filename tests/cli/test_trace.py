@@ -18,7 +18,7 @@ from drfh.files.ledger import Ledger
 from drfh.generators import GENERATORS, Generator
 from drfh.traces import FORMATS, Trace, read
 from drfh.traces.base import Option, TraceReading
-from drfh.traces.tables.reader import write
+from drfh.traces.tables.writer import write
 from tests.traces.test_google2011 import files
 
 SERVERS = "name,count,cpu,memory,label.zone\nbig,3,8,64Gi,a\nsmall,20,2,4Gi,\n"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import drfh
 from drfh.traces import Trace, read
-from drfh.traces.google2011.runs import Steps, find_runs
+from drfh.traces.google2011.task_runs import Steps, find_runs
 from tests.support.damage import damaged, folder_with, survives
 
 SECOND = 1_000_000

@@ -24,10 +24,10 @@ from drfh import Cluster, InputError, Server, User, allocate, traces
 from drfh.files import reader as opening
 from drfh.files.ledger import Ledger
 from drfh.traces import build as building
-from drfh.traces.google2011 import rows as google_rows
-from drfh.traces.google2011 import runs as google_runs
-from drfh.traces.google2011.rows import Part, compiled_part, plain_part
-from drfh.traces.google2011.runs import Steps, find_runs, plain_runs
+from drfh.traces.google2011 import task_events as google_rows
+from drfh.traces.google2011 import task_runs as google_runs
+from drfh.traces.google2011.task_events import Part, compiled_part, plain_part
+from drfh.traces.google2011.task_runs import Steps, find_runs, plain_runs
 
 DATA = os.environ.get("DRFH_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="DRFH_DATA is not set")

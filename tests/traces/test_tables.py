@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import drfh
 from drfh.traces import Trace, read
 from drfh.traces.build import build
-from drfh.traces.tables.reader import write
+from drfh.traces.tables.writer import write
 from tests.support.damage import damaged, folder_with, survives
 
 BY_HAND = {

@@ -262,6 +262,6 @@ def _snapshot_format(file: str) -> str | None:
     except (OSError, ValueError):
         return None
     for name, chosen in FORMATS.items():
-        if chosen.snapshot and chosen.recognises((Path(file),)):
+        if chosen.snapshot and chosen.signature.matches(Path(file)):
             return name
     return None

@@ -289,7 +289,7 @@ def _write(
 ) -> None:
     """Write tables and draw, then say what was written."""
     from drfh.cli.render import trace as text
-    from drfh.traces.tables.reader import write
+    from drfh.traces.tables.writer import write
 
     with _as_options():
         write(trace, directory, kind="parquet" if parquet else "csv", force=force)
@@ -376,7 +376,7 @@ def _check_picture(path: Path | None) -> None:
 
 def _check_directory(directory: Path, force: bool, field: str) -> None:
     from drfh.files.atomic import check_directory
-    from drfh.traces.tables.layout import ABOUT
+    from drfh.traces.tables import ABOUT
 
     with _as_options():
         check_directory(directory, ABOUT, force=force, field=field)

@@ -15,7 +15,7 @@ from drfh.model.cluster import Cluster
 from drfh.model.jobs import Workload
 from drfh.policies.slots import COUNT_RULES, OVERSIZE
 from drfh.traces.base import Trace
-from drfh.traces.google2011.machines import drawn_servers
+from drfh.traces.google2011.machine_events import drawn_servers
 
 __all__ = ["RESOURCES", "Ground", "Preset", "Setup", "ground_of", "with_users"]
 

@@ -17,7 +17,7 @@ from drfh.generators.google_parameters import LEVELS, Stream, Table, shipped_tab
 from drfh.model.cluster import Cluster
 from drfh.traces.base import Option, TraceReading
 from drfh.traces.build import build
-from drfh.traces.google2011.machines import drawn_servers
+from drfh.traces.google2011.machine_events import drawn_servers
 
 __all__ = ["GENERATOR", "Drawn", "draw_stream", "make", "mean_work", "tail_mean"]
 

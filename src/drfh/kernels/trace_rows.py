@@ -1,7 +1,7 @@
 """Rows of Google's trace, straight from the bytes.
 
-A short cut: :func:`drfh.traces.google2011.rows.plain_part` is the twin that defines what comes out.
-What is unusual in any way is not read here; the kernel says so, and the twin reads it.
+A short cut: :func:`drfh.traces.google2011.task_events.plain_part` defines what comes out. What
+is unusual in any way is not read here; the kernel says so, and the twin reads it.
 
 Most rows end like an earlier row of the same job: user, class, priority, requests. Such an ending
 is read once and kept as a *form*; the next row of the job is compared with it, eight bytes at a

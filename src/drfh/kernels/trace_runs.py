@@ -1,7 +1,7 @@
 """The runs of Google's tasks in one pass over their events; and numbers for values.
 
-Short cuts both: :func:`drfh.traces.google2011.runs.plain_runs` and :func:`drfh.traces.build.codes`
-are the twins that define what comes out.
+Short cuts both: :func:`drfh.traces.google2011.task_runs.plain_runs` and
+:func:`drfh.traces.build.codes` define what comes out.
 """
 
 from __future__ import annotations

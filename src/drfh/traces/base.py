@@ -1,9 +1,11 @@
-"""What a format is: a name, a reader with its options, and how to recognise it."""
+"""Formats of traces: reader, options and signature; and the trace that is read."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from drfh.errors import InputError, UnknownNameError
 from drfh.files.ledger import Ledger, Oddity, Progress
+from drfh.files.reader import read_head
 from drfh.model.cluster import Cluster
 from drfh.model.jobs import Workload
 from drfh.model.resources import FrozenMap
@@ -23,6 +26,7 @@ __all__ = [
     "WINDOW",
     "Format",
     "Option",
+    "Signature",
     "Trace",
     "TraceReading",
     "read_options",
@@ -30,6 +34,7 @@ __all__ = [
 ]
 
 
+_HEAD = 16384  # bytes of a file that are looked at
 Kind = Literal["number", "whole", "choice", "text", "users"]
 _RULES = {
     "number": "must be a finite number ≥ 0",
@@ -105,7 +110,7 @@ class Option:
         if isinstance(value, str):
             if value.isascii() and value.isdigit():
                 return self._users(int(value))
-            value = [word.strip() for word in value.split(",")]
+            value = [name.strip() for name in value.split(",")]
         if isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**53:
             return value
         listed = isinstance(value, Sequence) and len(value) > 0
@@ -191,15 +196,15 @@ def split_source(source: str, formats: Collection[str]) -> tuple[str | None, lis
         raise InputError("trace", "must be FORMAT:PATH or PATH", source)
     if _exists(source):
         return None, [source]
-    word, colon, rest = source.partition(":")
+    prefix, colon, rest = source.partition(":")
     name = None
-    if colon and "/" not in word:
-        if word not in formats:
-            raise UnknownNameError("format", word, formats)
-        name, source = word, rest
+    if colon and "/" not in prefix:
+        if prefix not in formats:
+            raise UnknownNameError("format", prefix, formats)
+        name, source = prefix, rest
     paths = [source] if _exists(source) else [path for path in source.split(",") if path]
     if not paths:
-        raise InputError("trace", "must name a file or directory after the format", word)
+        raise InputError("trace", "must name a file or directory after the format", prefix)
     return name, paths
 
 
@@ -286,6 +291,50 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
+class Signature:
+    """File names and first bytes by which a format is recognised.
+
+    Parameters
+    ----------
+    folders
+        Groups of glob patterns: a directory matches a group if it has a file for each pattern.
+    suffixes
+        Endings of file names.
+    heads
+        Regular expressions: a file matches if all are found in its beginning.
+    files
+        Glob patterns of the files of a directory whose beginning is looked at.
+
+    Examples
+    --------
+    >>> Signature(suffixes=(".swf",)).matches(Path("log.SWF"))
+    True
+    """
+
+    folders: tuple[tuple[str, ...], ...] = ()
+    suffixes: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    def matches(self, path: Path) -> bool:
+        """Return whether a file or directory has the format."""
+        if path.is_dir():
+            if any(all(any(path.glob(name)) for name in group) for group in self.folders):
+                return True
+            files = sorted(file for name in self.files for file in path.glob(name))
+        else:
+            if path.name.lower().endswith(self.suffixes):
+                return True
+            files = [path]
+        return bool(self.heads) and any(self._has_head(file) for file in files)
+
+    def _has_head(self, file: Path) -> bool:
+        head = read_head(file, _HEAD)
+        text = head.decode(json.detect_encoding(head), "ignore").lstrip("\ufeff \t\r\n")
+        return all(re.search(pattern, text, re.MULTILINE) for pattern in self.heads)
+
+
+@dataclass(frozen=True, slots=True)
 class Format:
     """One outside format.
 
@@ -294,18 +343,18 @@ class Format:
     title
         What it is, in a few words.
     read
-        Takes the paths, the options (each with a value), a ledger, and somebody to tell of
-        progress or None.
-    recognises
-        Whether the paths look like this format; looks at names and first bytes only.
+        Takes the paths, the options (each with a value), a ledger, and a function to call with
+        the progress, or None.
+    signature
+        How it is recognised.
     options
-        What the reader can be asked for.
+        The options of the reader.
     snapshot
         Whether it is the state of a live cluster at one instant.
     """
 
     title: str
     read: Callable[[tuple[Path, ...], Mapping[str, Any], Ledger, Progress | None], TraceReading]
-    recognises: Callable[[tuple[Path, ...]], bool]
+    signature: Signature
     options: tuple[Option, ...] = ()
     snapshot: bool = False

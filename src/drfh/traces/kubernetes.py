@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any
 
 from drfh.errors import InputError
 from drfh.files.ledger import Ledger, Progress
-from drfh.traces.base import Format, Option, TraceReading
-from drfh.traces.snapshot import HELD, NodeRecord, TaskRecord, closing_option, snapshot
-from drfh.wire.documents import documents, head_text, json_files, listing, mapping, nothing_of, text
+from drfh.traces.base import Format, Option, Signature, TraceReading
+from drfh.traces.snapshot import CLOSING, CLOSING_HELP, HELD, NodeRecord, TaskRecord, snapshot
+from drfh.wire.documents import JSON_FILES, documents, listing, mapping, nothing_of, text
 from drfh.wire.kubernetes import (
     NodeFilter,
     list_objects,
@@ -41,7 +40,7 @@ _OPTIONS = (
         "reserve",
         ("reserve", "keep", "drop"),
     ),
-    closing_option("cordoned", "Cordoned nodes"),
+    Option("cordoned", f"Cordoned nodes {CLOSING_HELP}", "choice", "used", CLOSING),
     HELD,
     Option(
         "also",
@@ -49,8 +48,6 @@ _OPTIONS = (
         "text",
     ),
 )
-_KINDS = re.compile(r'"kind"\s*:\s*"(?:Node|Pod|NodeList|PodList|List)"')
-_API = re.compile(r'"apiVersion"\s*:\s*"v1"')
 _SYSTEM = "kube-system"
 _CANNOT = (
     "a snapshot has no run times: every task runs on for ever, and all are there from the start",
@@ -61,14 +58,6 @@ _CANNOT = (
 
 #: Objects by name, each with where it is: what is listed twice counts once.
 _Objects = dict[str, tuple[str, Mapping[str, Any]]]
-
-
-def _recognises(paths: tuple[Path, ...]) -> bool:
-    for path in json_files(paths):
-        head = head_text(path)
-        if _KINDS.search(head) and _API.search(head):
-            return True
-    return False
 
 
 def _read(
@@ -260,7 +249,14 @@ def _detail(value: Any) -> str | None:
 FORMAT = Format(
     "nodes and pods of a live Kubernetes cluster (kubectl get nodes,pods -A -o json)",
     _read,
-    _recognises,
+    Signature(
+        files=JSON_FILES,
+        heads=(
+            r"\A\{",
+            r'"kind"\s*:\s*"(?:Node|Pod|NodeList|PodList|List)"',
+            r'"apiVersion"\s*:\s*"v1"',
+        ),
+    ),
     _OPTIONS,
     snapshot=True,
 )

@@ -31,7 +31,7 @@ from drfh.files.ledger import Ledger, Progress
 from drfh.files.reader import read_head, unpacked
 from drfh.model.cluster import Cluster, Server
 from drfh.model.users import Restriction
-from drfh.traces.base import SAMPLING, WINDOW, Format, Option, TraceReading
+from drfh.traces.base import SAMPLING, WINDOW, Format, Option, Signature, TraceReading
 from drfh.traces.build import build, keep_sample, keep_window
 from drfh.traces.rows import parse_rows, refuse
 
@@ -114,22 +114,16 @@ _OPTIONS = (
 )
 
 
-def _recognises(paths: tuple[Path, ...]) -> bool:
-    if len(paths) == 1 and paths[0].is_dir():
-        return any(True for _ in _folder(paths[0]).glob(f"{_NODES}*"))
-    return any(_is_node_list(path) for path in paths)
-
-
 def _read(
-    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, tell: Progress | None
+    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, progress: Progress | None
 ) -> TraceReading:
     node_list, pod_list = _find_lists(paths, options)
     cluster = _read_nodes(node_list, ledger)
-    if tell is not None:
-        tell("lists", 1, 2)
+    if progress is not None:
+        progress("lists", 1, 2)
     pods = _read_pods(pod_list, options["user_by"], ledger)
-    if tell is not None:
-        tell("lists", 2, 2)
+    if progress is not None:
+        progress("lists", 2, 2)
     latest = pods.select(pl.max_horizontal(*_TIMES).max()).item()
     end = 0.0 if latest is None else float(latest)
     pods = _that_ran(pods, end, options, ledger)
@@ -347,6 +341,6 @@ def _in_range(
 FORMAT = Format(
     title="Alibaba GPU 2023: nodes with GPU models, pods with parts of GPUs",
     read=_read,
-    recognises=_recognises,
+    signature=Signature(folders=((f"{_NODES}*",), (f"csv/{_NODES}*",)), heads=(r"\Asn,cpu_milli",)),
     options=_OPTIONS,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any
 
 from drfh.errors import InputError
 from drfh.files.ledger import Ledger, Progress
-from drfh.traces.base import Format, Option, TraceReading
-from drfh.traces.snapshot import HELD, NodeRecord, TaskRecord, closing_option, snapshot
-from drfh.wire.documents import documents, head_text, items_of, json_files, mapping, nothing_of
+from drfh.traces.base import Format, Option, Signature, TraceReading
+from drfh.traces.snapshot import CLOSING, CLOSING_HELP, HELD, NodeRecord, TaskRecord, snapshot
+from drfh.wire.documents import JSON_FILES, documents, items_of, mapping, nothing_of
 from drfh.wire.slurm.notation import count_array_tasks
 from drfh.wire.slurm.records import EligibleNodes, JobRecord, SlurmNode, add_nodes
 
@@ -26,13 +25,14 @@ _OPTIONS = (
         "user",
         ("user", "account", "partition", "qos"),
     ),
-    closing_option("draining", "Nodes that drain, fail or are under maintenance"),
+    Option(
+        "draining",
+        f"Nodes that drain, fail or are under maintenance {CLOSING_HELP}",
+        "choice",
+        "used",
+        CLOSING,
+    ),
     HELD,
-)
-_LISTS = re.compile(r'"(?:nodes|jobs|sinfo)"\s*:\s*\[')
-_SLURM = re.compile(
-    r'"Slurm"\s*:|openapi|data_parser|"array_job_id"|"accrue_time"|"burstbuffer_network_address"'
-    r'|"real_memory"|"tres_req_str"'
 )
 _CANNOT = (
     "a snapshot has no run times: every task runs on for ever, and all are there from the start",
@@ -49,14 +49,6 @@ _HELD = "jobs that are held or wait for another job or a time, left out"
 _BEYOND_LIMIT = "array tasks beyond the array's own limit, left out"
 _EMPTY = "jobs that ask for nothing, left out"
 _MAX_NODES = 1_000_000
-
-
-def _recognises(paths: tuple[Path, ...]) -> bool:
-    for path in json_files(paths):
-        head = head_text(path)
-        if _SLURM.search(head) and (_LISTS.search(head) or '"meta"' in head):
-            return True
-    return False
 
 
 def _read(
@@ -197,7 +189,15 @@ class _JobReader:
 FORMAT = Format(
     "nodes and jobs of a live Slurm cluster (sinfo --json, squeue --json)",
     _read,
-    _recognises,
+    Signature(
+        files=JSON_FILES,
+        heads=(
+            r"\A\{",
+            r'"Slurm"\s*:|openapi|data_parser|"array_job_id"|"accrue_time"'
+            r'|"burstbuffer_network_address"|"real_memory"|"tres_req_str"',
+            r'"(?:nodes|jobs|sinfo)"\s*:\s*\[|"meta"',
+        ),
+    ),
     _OPTIONS,
     snapshot=True,
 )

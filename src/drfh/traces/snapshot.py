@@ -16,7 +16,7 @@ from drfh.model.users import User
 from drfh.traces.base import Option, TraceReading
 from drfh.traces.build import build
 
-__all__ = ["HELD", "NodeRecord", "TaskRecord", "closing_option", "snapshot"]
+__all__ = ["CLOSING", "CLOSING_HELP", "HELD", "NodeRecord", "TaskRecord", "snapshot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +80,12 @@ HELD = Option(
 )
 
 
-def closing_option(name: str, what: str) -> Option:
-    """Return the option for servers that take nothing new.
-
-    Examples
-    --------
-    >>> closing_option("cordoned", "Cordoned nodes").default
-    'used'
-    """
-    text = (
-        f"{what} take nothing new. used: count what runs there and no more; keep: count them "
-        "whole; drop: leave them out with what runs there."
-    )
-    return Option(name, text, "choice", "used", ("used", "keep", "drop"))
+#: What to do with nodes that take nothing new, and how an option explains it.
+CLOSING = ("used", "keep", "drop")
+CLOSING_HELP = (
+    "take nothing new. used: count what runs there and no more; keep: count them whole; drop: "
+    "leave them out with what runs there."
+)
 
 
 def snapshot(

@@ -30,10 +30,10 @@ import polars as pl
 
 from drfh.errors import InputError
 from drfh.files.ledger import Ledger, Progress
-from drfh.files.reader import as_paths, read_head, unpacked
+from drfh.files.reader import as_paths, unpacked
 from drfh.model.cluster import Cluster, Server
 from drfh.model.users import Restriction
-from drfh.traces.base import SAMPLING, WINDOW, Format, Option, TraceReading
+from drfh.traces.base import SAMPLING, WINDOW, Format, Option, Signature, TraceReading
 from drfh.traces.build import build, keep_sample, keep_window
 from drfh.traces.rows import LINE, refuse
 from drfh.traces.tables.reader import read_servers
@@ -201,17 +201,8 @@ _OPTIONS = (
 )
 
 
-def _recognises(paths: tuple[Path, ...]) -> bool:
-    if len(paths) != 1 or not paths[0].is_file():
-        return False
-    if paths[0].name.lower().removesuffix(".gz").endswith(".swf"):
-        return True
-    head = read_head(paths[0]).decode("utf-8", "replace").split("\n")
-    return any(key in _KEYS for key in _header(head))
-
-
 def _read(
-    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, tell: Progress | None
+    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, progress: Progress | None
 ) -> TraceReading:
     if len(paths) != 1:
         raise InputError("path", "must be one file", ", ".join(map(str, paths)))
@@ -222,11 +213,11 @@ def _read(
         cluster = machine_of_header(header, ledger, path.name)
     else:
         cluster = read_machine(options["machine"])
-    if tell is not None:
-        tell("lines", 0, len(lines))
+    if progress is not None:
+        progress("lines", 0, len(lines))
     jobs = _that_ran(_parsed(lines, ledger, path.name), options, ledger)
-    if tell is not None:
-        tell("lines", len(lines), len(lines))
+    if progress is not None:
+        progress("lines", len(lines), len(lines))
     batches, restrictions, resources = _batches(jobs, cluster, options, ledger)
     ends = batches["arrival"] + batches["wait"].clip(0) + batches["duration"]
     inside = keep_window(batches, options)
@@ -406,6 +397,6 @@ def _restrictions(
 FORMAT = Format(
     title="Standard Workload Format of the Parallel Workloads Archive",
     read=_read,
-    recognises=_recognises,
+    signature=Signature(suffixes=(".swf", ".swf.gz"), heads=(rf"^;+\s*({'|'.join(_KEYS)})\s*:",)),
     options=_OPTIONS,
 )

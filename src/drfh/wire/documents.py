@@ -1,4 +1,4 @@
-"""JSON of live clusters: whole files in, and values that are what they should be."""
+"""JSON documents of live clusters: files, and values of the right type."""
 
 from __future__ import annotations
 
@@ -9,50 +9,20 @@ from typing import Any
 
 from drfh.errors import InputError
 from drfh.files.ledger import Ledger, Progress
-from drfh.files.reader import read_head, unpacked
+from drfh.files.reader import unpacked
 
 __all__ = [
+    "JSON_FILES",
     "documents",
-    "head_text",
     "items_of",
-    "json_files",
     "listing",
     "mapping",
     "nothing_of",
     "text",
 ]
 
-_SUFFIXES = (".json", ".json.gz")
-
-
-def json_files(paths: tuple[Path, ...]) -> list[Path]:
-    """Return the files; of a directory, those that end in ``.json`` or ``.json.gz``.
-
-    Examples
-    --------
-    >>> json_files((Path("cluster.json"),))
-    [PosixPath('cluster.json')]
-    """
-    found: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            found += sorted(p for p in path.iterdir() if p.name.endswith(_SUFFIXES) and p.is_file())
-        else:
-            found.append(path)
-    return found
-
-
-def head_text(path: Path) -> str:
-    """Return the beginning of a file as text, for recognition; empty if it is no JSON object.
-
-    Examples
-    --------
-    >>> head_text(Path("no-such-file"))
-    ''
-    """
-    head = read_head(path, 16384)
-    decoded = head.decode(json.detect_encoding(head), "ignore").lstrip("\ufeff \t\r\n")
-    return decoded if decoded.startswith("{") else ""
+#: Glob patterns of the files that are read of a directory.
+JSON_FILES = ("*.json", "*.json.gz")
 
 
 def documents(
@@ -69,9 +39,15 @@ def documents(
     ledger
         Where damaged gzip files are counted.
     progress
-        Told of each file.
+        Called with the name of each file.
     """
-    files = json_files(paths)
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found = (file for pattern in JSON_FILES for file in path.glob(pattern))
+            files += sorted(file for file in found if file.is_file())
+        else:
+            files.append(path)
     if not files:
         shown = ", ".join(map(str, paths))
         raise InputError("path", "must be a directory with .json or .json.gz files", shown)
@@ -85,7 +61,7 @@ def documents(
             whole = data.decode(json.detect_encoding(data)).removeprefix("\ufeff")
         except UnicodeDecodeError:
             raise InputError("the file", "must be text in UTF-8", place=place) from None
-        start = _blank(whole, 0)
+        start = _skip_blanks(whole, 0)
         if start == len(whole):
             raise InputError("the file", "must not be empty", place=place)
         while start < len(whole):
@@ -100,11 +76,10 @@ def documents(
             except ValueError as error:  # a whole number of thousands of digits
                 raise InputError("the file", f"must be JSON ({error})", place=place) from None
             yield place, value
-            start = _blank(whole, end)
+            start = _skip_blanks(whole, end)
 
 
-def _blank(whole: str, start: int) -> int:
-    """Return where the next thing begins."""
+def _skip_blanks(whole: str, start: int) -> int:
     while start < len(whole) and whole[start] in " \t\r\n":
         start += 1
     return start

@@ -3,7 +3,7 @@
 J. Wilkes, C. Reiss: *Google cluster-usage traces: format + schema*, 2011. Two of its tables are
 read: ``machine_events/`` and ``task_events/``, gzip or plain, any parts of them. How events become
 tasks is in :mod:`drfh.traces.google2011.reader`, how they become servers in
-:mod:`drfh.traces.google2011.machines`.
+:mod:`drfh.traces.google2011.machine_events`.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from numpy.typing import NDArray
 
 from drfh.errors import InputError
 from drfh.files.ledger import Ledger, Progress
-from drfh.traces.base import SAMPLING, WINDOW, Format, Option, TraceReading
+from drfh.traces.base import SAMPLING, WINDOW, Format, Option, Signature, TraceReading
 from drfh.traces.build import build, keep_sample
-from drfh.traces.google2011.machines import drawn_servers, read_machines
-from drfh.traces.google2011.parts import (
+from drfh.traces.google2011.machine_events import drawn_servers, read_machines
+from drfh.traces.google2011.task_events import (
     ENDS,
+    INDEX_BITS,
     START_OF_TRACE,
     TaskEvents,
     find_parts,
     read_task_events,
 )
-from drfh.traces.google2011.rows import INDEX_BITS
-from drfh.traces.google2011.runs import OPEN, TaskRuns, find_runs
+from drfh.traces.google2011.task_runs import OPEN, TaskRuns, find_runs
 
 __all__ = ["FORMAT", "PRESETS", "tasks_of"]
 
@@ -236,12 +236,8 @@ _OPTIONS = (
 )
 
 
-def _recognises(paths: tuple[Path, ...]) -> bool:
-    return any((path / "task_events").is_dir() for path in paths)
-
-
 def _read(
-    paths: tuple[Path, ...], given: Mapping[str, Any], ledger: Ledger, tell: Progress | None
+    paths: tuple[Path, ...], given: Mapping[str, Any], ledger: Ledger, progress: Progress | None
 ) -> TraceReading:
     options = dict(given)
     for name, choice in PRESETS[options["preset"]].items():
@@ -251,7 +247,7 @@ def _read(
         raise InputError("path", rule, ", ".join(map(str, paths)))
     folder = paths[0]
     parts = find_parts(folder, "task_events", ledger)
-    events = read_task_events(parts, ledger, tell)
+    events = read_task_events(parts, ledger, progress)
     begin, end = _window(events.first_time, events.last_time, options)
     batches = tasks_of(events, begin, end, options, ledger)
     every = len(batches)
@@ -292,6 +288,6 @@ def _window(first: int, last: int, options: Mapping[str, Any]) -> tuple[int, int
 FORMAT = Format(
     title="Google cluster trace 2011, version 2 (machine_events/, task_events/)",
     read=_read,
-    recognises=_recognises,
+    signature=Signature(folders=(("task_events",),)),
     options=_OPTIONS,
 )

@@ -1,7 +1,4 @@
-"""Our own tables: ``servers``, ``jobs``, ``users`` and ``events``, as CSV or Parquet files.
-
-The columns are in :mod:`drfh.traces.tables.layout`.
-"""
+"""Reader of tables: ``servers``, ``jobs``, ``users`` and ``events``, CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -20,26 +17,19 @@ from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, RemoveServers, ResizeServer, ServerEvent
 from drfh.model.resources import parse_quantity
 from drfh.model.users import User, parse_restriction
-from drfh.traces.base import SAMPLING, WINDOW, Format, TraceReading
+from drfh.traces.base import SAMPLING, WINDOW, Format, Signature, TraceReading
 from drfh.traces.build import build, keep_sample, keep_window
 from drfh.traces.rows import LINE, header_of, parse_rows, refuse
-from drfh.traces.tables.layout import ABOUT, COLUMNS, KINDS, LABEL, NOTE
-from drfh.traces.tables.writer import write
+from drfh.traces.tables import ABOUT, COLUMNS, KINDS, LABEL, NOTE
 
-__all__ = ["FORMAT", "find_table", "needed_table", "read_servers", "read_table", "write"]
+__all__ = ["FORMAT", "read_servers"]
 
 
 _LONGEST_NAME = 100
 _TYPES = {"arrival": pl.Float64, "count": pl.Int64, "time": pl.Float64, "weight": pl.Float64}
 
 
-def find_table(folder: Path, table: str) -> Path | None:
-    """Return the file of a table, if there is one.
-
-    Examples
-    --------
-    >>> find_table(Path("no-such-folder"), "events")
-    """
+def _find_table(folder: Path, table: str) -> Path | None:
     found = [path for kind in KINDS if (path := folder / f"{table}.{kind}").is_file()]
     if len(found) > 1:
         rule = f"must have one of {table}.csv and {table}.parquet, not both"
@@ -47,36 +37,19 @@ def find_table(folder: Path, table: str) -> Path | None:
     return found[0] if found else None
 
 
-def needed_table(folder: Path, table: str) -> Path:
-    """Return the file of a table; raise if there is none.
-
-    Examples
-    --------
-    >>> needed_table(Path("no-such-folder"), "jobs")
-    Traceback (most recent call last):
-    drfh.errors.InputError: path must have a jobs.csv or jobs.parquet in it, got 'no-such-folder'
-    """
-    found = find_table(folder, table)
+def _needed_table(folder: Path, table: str) -> Path:
+    found = _find_table(folder, table)
     if found is None:
         raise InputError("path", f"must have a {table}.csv or {table}.parquet in it", str(folder))
     return found
 
 
-def read_table(
+def _read_table(
     path: Path, table: str, ledger: Ledger, known: Iterable[str] | None
 ) -> tuple[pl.DataFrame, list[str], str]:
-    """Return the rows of one file, its resource columns, and what to call it.
+    """Return the rows of one file, its resource columns and its name.
 
-    Parameters
-    ----------
-    path
-        CSV or Parquet.
-    table
-        Which of the tables it is.
-    ledger
-        Where broken rows are counted.
-    known
-        The resources that there are; None if this file says so itself.
+    `known` are the resources that there are; None if this file says so itself.
     """
     own = COLUMNS[table]
     frame = _parquet(path) if path.suffix == ".parquet" else None
@@ -156,27 +129,19 @@ _PLAIN = (
 _SECONDS = "must be a number of seconds ≥ 0"
 
 
-def _recognises(paths: tuple[Path, ...]) -> bool:
-    folder = paths[0]
-    return any(
-        (folder / f"jobs.{kind}").is_file() and (folder / f"servers.{kind}").is_file()
-        for kind in KINDS
-    )
-
-
 def _read(
-    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, tell: Progress | None
+    paths: tuple[Path, ...], options: Mapping[str, Any], ledger: Ledger, progress: Progress | None
 ) -> TraceReading:
     if len(paths) != 1 or not paths[0].is_dir():
         rule = "must be one directory, with servers and jobs in it (CSV or Parquet)"
         raise InputError("path", rule, ", ".join(map(str, paths)))
     folder = paths[0]
     about = _about(folder / ABOUT)
-    cluster = read_servers(needed_table(folder, "servers"), ledger)
-    events = _events(find_table(folder, "events"), ledger)
+    cluster = read_servers(_needed_table(folder, "servers"), ledger)
+    events = _events(_find_table(folder, "events"), ledger)
     known = {*cluster.resources, *(r for event in events for r in _resources(event))}
-    users = _users(find_table(folder, "users"), known, ledger)
-    jobs, resources, place = read_table(needed_table(folder, "jobs"), "jobs", ledger, known)
+    users = _users(_find_table(folder, "users"), known, ledger)
+    jobs, resources, place = _read_table(_needed_table(folder, "jobs"), "jobs", ledger, known)
     ledger.count("rows of jobs", len(jobs))
     batches, restrictions = _batches(jobs, resources, ledger, place)
     batches = keep_sample(keep_window(batches, options), options)
@@ -240,7 +205,7 @@ def read_servers(path: Path, ledger: Ledger) -> Cluster:
     ledger
         Where broken rows are counted.
     """
-    frame, resources, place = read_table(path, "servers", ledger, None)
+    frame, resources, place = _read_table(path, "servers", ledger, None)
     if not resources:
         raise InputError("columns", "must have one for each resource", place=f"{place}, line 1")
     servers: dict[str, Server] = {}
@@ -295,7 +260,7 @@ def _each(
 def _users(path: Path | None, known: Iterable[str], ledger: Ledger) -> list[User]:
     if path is None:
         return []
-    frame, resources, place = read_table(path, "users", ledger, known)
+    frame, resources, place = _read_table(path, "users", ledger, known)
     users: dict[str, User] = {}
 
     def add(row: dict[str, Any]) -> None:
@@ -330,7 +295,7 @@ def _restriction(cell: Any) -> Any:
 def _events(path: Path | None, ledger: Ledger) -> list[ServerEvent]:
     if path is None:
         return []
-    frame, resources, place = read_table(path, "events", ledger, None)
+    frame, resources, place = _read_table(path, "events", ledger, None)
     events: list[ServerEvent] = []
 
     def add(row: dict[str, Any]) -> None:
@@ -483,6 +448,6 @@ def _type(said: Any) -> Any:
 FORMAT = Format(
     title="Our own tables: servers, jobs, users, events (CSV or Parquet)",
     read=_read,
-    recognises=_recognises,
+    signature=Signature(folders=tuple((f"jobs.{kind}", f"servers.{kind}") for kind in KINDS)),
     options=(*WINDOW, *SAMPLING),
 )

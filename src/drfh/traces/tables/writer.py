@@ -1,4 +1,4 @@
-"""A trace → a directory of tables that can be read again, with nothing lost."""
+"""Writer of tables: a directory that can be read again, with nothing lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from drfh.model.cluster import Cluster
 from drfh.model.jobs import AddServers, RemoveServers, ResizeServer, ServerEvent, Workload
 from drfh.model.users import Restriction, User
 from drfh.traces.base import Trace
-from drfh.traces.tables.layout import ABOUT, COLUMNS, KINDS, LABEL, NOTE
+from drfh.traces.tables import ABOUT, COLUMNS, KINDS, LABEL, NOTE
 
 __all__ = ["write"]
 
