@@ -147,7 +147,7 @@ class Bench:
         """Measure the brain alone, on all jobs and the empty cluster."""
         arrays = self.submit(f"--partition={MANAGED}")
         slurm = TimedSlurm(self.sandbox.environment, Meters())
-        snapshot = observe(slurm, self.site, POLICY).view.snapshot
+        snapshot = observe(slurm, self.site, POLICY).snapshot
         best = float("inf")
         for _ in range(repeats):
             cache = SchedulerCache(POLICY)

@@ -11,15 +11,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from drfh.cli.slurm.render import write_status
+from drfh.cli.cluster.render import write_status
 from drfh.engines.cache import SchedulerCache
+from drfh.engines.engine import ControllerFacts
 from drfh.engines.slurm.client import Slurm
-from drfh.engines.slurm.cluster import SlurmCluster
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.controller import Controller
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode, missing
-from drfh.engines.slurm.status import Status, status_of
 from drfh.engines.slurm.submit_plugin import submit_script
+from drfh.engines.status import Status, status_of
 
 IMAGES = Path(__file__).parent / "images"
 WIDTH = 84
@@ -59,7 +59,7 @@ def cluster_status() -> Status:
         for _ in range(4):
             done = controller.cycle()
             time.sleep(1.0)
-        return status_of(SlurmCluster(site, done.picture, done.view, controller.cache))
+        return status_of(controller.cluster(done))
 
 
 def draw(status: Status, look: str) -> str:
@@ -74,7 +74,7 @@ def draw(status: Status, look: str) -> str:
     """
     out = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True,
                   color_system="standard", markup=False, highlight=False)  # fmt: skip
-    write_status(out, status, head="controller runs")
+    write_status(out, status, controller=ControllerFacts(True, {}))
     picture = out.export_svg(title="drfh slurm status", theme=THEMES[look], unique_id=look)
     picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
     return re.sub(r"<!--.*?-->\s*", "", picture.replace("Fira Code", "DejaVu Sans Mono"))

@@ -104,3 +104,26 @@ def test_kernels_are_private_to_solvers_and_alone_know_numba() -> None:
 def test_modules_stay_short() -> None:
     for path in sources():
         assert len(path.read_text().splitlines()) <= 800, path
+
+
+def test_only_the_slurm_verbs_name_the_slurm_engine() -> None:
+    """The live view and the verbs on live clusters work on any engine: see engines/engine.py."""
+    slurm = "drfh.engines.slurm"
+    wrong = []
+    for path in sources():
+        relative = path.relative_to(ROOT)
+        if relative.parts[0] not in ("web", "cli") or relative.parts[:2] == ("cli", "slurm"):
+            continue
+        text = path.read_text()
+        names = {module for module, _ in imports(path)}
+        if slurm in text or any(name.startswith(slurm) for name in names):
+            wrong.append(str(relative))
+    assert not wrong
+
+
+def test_engines_in_common_name_no_engine() -> None:
+    for path in (ROOT / "engines").rglob("*.py"):
+        inside = path.relative_to(ROOT / "engines").parts
+        if len(inside) == 1 or inside[0] == "journal":
+            names = [module for module, _ in imports(path)]
+            assert not [n for n in names if n.startswith("drfh.engines.slurm")], path

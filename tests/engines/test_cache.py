@@ -12,9 +12,16 @@ from hypothesis import strategies as st
 
 from drfh import Scheduler
 from drfh.engines.cache import SchedulerCache, fresh
-from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
+from drfh.engines.snapshot import (
+    BlockedCode,
+    BlockedReason,
+    ClusterSnapshot,
+    NodeSnapshot,
+    TaskSnapshot,
+)
 from drfh.errors import InputError
 
+BLOCKED = BlockedReason(BlockedCode.DEPENDENCY, "it depends")
 NODES = {
     "n0": {"cpu": 4.0, "memory": 8.0},
     "n1": {"cpu": 8.0, "memory": 4.0},
@@ -77,19 +84,19 @@ def test_the_mirror_is_as_a_fresh_brain(data: st.DataObject, policy: str) -> Non
         for name, server in cache.placed.items():  # what the engine made of the decisions
             task = tasks[name]
             fate = data.draw(st.sampled_from(["runs", "waits", "refused", "gone", "elsewhere"]))
-            if states[server] != "up" or (fate == "runs" and task.aside):
+            if states[server] != "up" or (fate == "runs" and task.blocked):
                 fate = "refused"
             if fate in ("runs", "waits"):
-                tasks[name] = replace(task, on=server, returned=False)
+                tasks[name] = replace(task, on=server, recalled=False)
             elif fate == "refused":
-                tasks[name] = replace(task, returned=data.draw(st.booleans()))
+                tasks[name] = replace(task, recalled=data.draw(st.booleans()))
             elif fate == "gone":
                 del tasks[name]
             else:
                 tasks[name] = replace(task, on="n1")
         for _ in range(data.draw(st.integers(0, 4), label="changes")):
             what = data.draw(
-                st.sampled_from(["new", "end", "requeue", "aside", "change", "node", "weight"])
+                st.sampled_from(["new", "end", "requeue", "block", "change", "node", "weight"])
             )
             some = data.draw(st.sampled_from(sorted(tasks))) if tasks else None
             if what == "new":
@@ -110,9 +117,9 @@ def test_the_mirror_is_as_a_fresh_brain(data: st.DataObject, policy: str) -> Non
             elif what == "end":
                 del tasks[some]
             elif what == "requeue" and tasks[some].on is not None:
-                tasks[some] = replace(tasks[some], on=None, returned=True)
-            elif what == "aside" and tasks[some].on is None:
-                tasks[some] = replace(tasks[some], aside="" if tasks[some].aside else "it depends")
+                tasks[some] = replace(tasks[some], on=None, recalled=True)
+            elif what == "block" and tasks[some].on is None:
+                tasks[some] = replace(tasks[some], blocked=None if tasks[some].blocked else BLOCKED)
             elif what == "change" and tasks[some].on is None:
                 tasks[some] = replace(
                     tasks[some], demand=data.draw(demands), servers=data.draw(restrictions)

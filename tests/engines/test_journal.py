@@ -15,7 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drfh.engines.journal.reader import Journal, JournalEntry, JournalWriter, read_journal
-from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
+from drfh.engines.snapshot import (
+    BlockedCode,
+    BlockedReason,
+    ClusterSnapshot,
+    NodeSnapshot,
+    TaskSnapshot,
+)
 from drfh.errors import DrfhError, InputError
 from drfh.scheduler import Placed
 
@@ -31,7 +37,7 @@ amounts = st.dictionaries(
 servers = st.builds(
     NodeSnapshot,
     size=amounts,
-    room=amounts,
+    available=amounts,
     state=st.sampled_from(["up", "closing", "down"]),
     labels=st.dictionaries(st.sampled_from(["zone", "feature"]), st.text(max_size=3), max_size=2),
 )
@@ -42,8 +48,8 @@ tasks = st.builds(
     order=st.lists(st.integers(-5, 2**40), max_size=2).map(tuple),
     servers=st.none() | st.lists(names, max_size=3).map(tuple),
     on=st.none() | names,
-    aside=st.sampled_from(["", "it depends"]),
-    returned=st.booleans(),
+    blocked=st.sampled_from([None, BlockedReason(BlockedCode.RECORDED, "it depends")]),
+    recalled=st.booleans(),
     since=st.sampled_from([0.0, 1763222400.125, 5.0]),
     limit=st.none() | st.sampled_from([60.0, 0.3]),
 )

@@ -16,7 +16,13 @@ from drfh import simulate
 from drfh.engines.cache import SchedulerCache
 from drfh.engines.journal.reader import Journal, JournalWriter, read_journal
 from drfh.engines.journal.replay import RecordedWorkload, replay_same, what_if, workload_of
-from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
+from drfh.engines.snapshot import (
+    BlockedCode,
+    BlockedReason,
+    ClusterSnapshot,
+    NodeSnapshot,
+    TaskSnapshot,
+)
 from drfh.errors import InputError
 from drfh.scheduler import Placed
 
@@ -249,6 +255,7 @@ def test_first_in_first_out_makes_small_tasks_wait(tmp_path: Path) -> None:
 
 # What a simulation cannot know, by hand
 
+HELD = BlockedReason(BlockedCode.RECORDED, "held")
 ROOM = {
     "n0": NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0}),
     "n1": NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0}),
@@ -320,7 +327,7 @@ def test_a_limit_that_is_partly_used_up(tmp_path: Path) -> None:
 
 def test_what_others_start_is_bound_to_its_server(tmp_path: Path) -> None:
     looks: list[Seen] = [
-        (0.0, {"1": task(1), "2": task(2, aside="held")}, {"1": "n0"}),
+        (0.0, {"1": task(1), "2": task(2, blocked=HELD)}, {"1": "n0"}),
         (4.0, {"1": task(1, on="n1"), "2": task(2, on="n0"), "3": task(3, on="n1")}, {}),
         (5.0, {}, {}),
     ]
@@ -348,14 +355,14 @@ def test_requeued_refused_cancelled_and_changed(tmp_path: Path) -> None:
     recorded = workload_of(
         journal_of(
             tmp_path / "log",
-            (0.0, {"1": task(1), "2": task(2), "3": task(3), "4": task(4, aside="held")},
+            (0.0, {"1": task(1), "2": task(2), "3": task(3), "4": task(4, blocked=HELD)},
              {"1": "n0"}),
             (1.0, {"1": task(1, on="n0"), "2": task(2), "3": task(3), "4": task(4)}, {"2": "n1"}),
-            (2.0, {"1": task(1, returned=True), "2": task(2), "4": task(4)}, {"1": "n1"}),
+            (2.0, {"1": task(1, recalled=True), "2": task(2), "4": task(4)}, {"1": "n1"}),
             (3.0, {"1": task(1, on="n1"), "2": task(2, limit=7.0, servers=("n1", "n7")),
                    "4": task(4)}, {}),
             (5.0, {"2": task(2, limit=7.0, servers=("n1", "n7")), "4": task(4),
-                   "5": task(5, aside="held"), "6": task(6, "bob")}, {}),
+                   "5": task(5, blocked=HELD), "6": task(6, "bob")}, {}),
         )
     )  # fmt: skip
     assert rows(recorded) == {
@@ -384,7 +391,7 @@ def test_one_that_waits_again_has_not_run(tmp_path: Path) -> None:
             tmp_path / "log",
             (0.0, {"1": task(1)}, {"1": "n0"}),
             (1.0, {"1": task(1, on="n0")}, {}),
-            (2.0, {"1": task(1, returned=True)}, {}),
+            (2.0, {"1": task(1, recalled=True)}, {}),
         )
     )
     row = recorded.placements.row(0, named=True)
@@ -478,7 +485,7 @@ def test_a_difference_is_named(tmp_path: Path) -> None:
     }  # fmt: skip
     fewer = journal_of(tmp_path / "fewer", (0.0, tasks, {"1": "n0"}))
     assert "recorded nothing, replayed 2 on n0" in str(replay_same(fewer))
-    more = journal_of(tmp_path / "more", (0.0, {"1": task(1, aside="held")}, {"1": "n0"}))
+    more = journal_of(tmp_path / "more", (0.0, {"1": task(1, blocked=HELD)}, {"1": "n0"}))
     assert "recorded 1 on n0, replayed nothing" in str(replay_same(more))
     other = replay_same(journal, "drfh+tightest")
     assert other.policies == ("drfh+tightest",)

@@ -1,6 +1,6 @@
-"""From one look at a cluster to the next: only what changed, as plain data, and back.
+"""The differences between two snapshots of a cluster as plain data, and back.
 
-A *line* is a mapping with these keys, each left out if it has nothing to say:
+A *line* is a mapping with these keys, each left out if nothing changed there:
 
 ``order``
     Names of all servers, in order: given when servers came, left or changed places. One that is
@@ -21,39 +21,53 @@ A *line* is a mapping with these keys, each left out if it has nothing to say:
 ``weights``
     Weights that are new or have changed; null for one that is not given any more.
 
-What a group does not say is as before; for a name that is new it is the default of
-:class:`~drfh.engines.snapshot.NodeSnapshot` (its room: all of its size) or
-:class:`~drfh.engines.snapshot.TaskSnapshot`.
+What a group leaves out is as before; for a name that is new it is the default of
+:class:`~drfh.engines.snapshot.NodeSnapshot` (available: all of its size) or
+:class:`~drfh.engines.snapshot.TaskSnapshot`. Three fields have other names in a line: `available`
+is ``room``, `recalled` is ``returned``, and `blocked` is ``aside``, the text alone, empty for None.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
+from drfh.engines.snapshot import (
+    BlockedCode,
+    BlockedReason,
+    ClusterSnapshot,
+    NodeSnapshot,
+    TaskSnapshot,
+)
 from drfh.errors import InputError, UnknownNameError
 from drfh.model.resources import parse_amounts
 
-__all__ = ["KEYS", "SnapshotBuilder", "changes", "is_number", "short"]
+__all__ = ["KEYS", "SnapshotBuilder", "compact", "difference", "is_number"]
 
-#: The keys of a line that :func:`changes` writes and :meth:`SnapshotBuilder.apply` reads.
+#: The keys of a line that :func:`difference` writes and :meth:`SnapshotBuilder.apply` reads.
 KEYS = ("order", "servers", "lists", "tasks", "gone", "weights")
 
 _DEFAULT_TASK = TaskSnapshot("", {}, ())
-_TASK_FIELDS = tuple(field.name for field in fields(TaskSnapshot))
-_SERVER_FIELDS = tuple(field.name for field in fields(NodeSnapshot))
+_KEYS_OF_FIELDS = {"available": "room", "blocked": "aside", "recalled": "returned"}
 
 
-def short(value: Any) -> Any:
+def _keys(record: type) -> dict[str, str]:
+    """Return the fields of a record: key in a line → name."""
+    return {_KEYS_OF_FIELDS.get(field.name, field.name): field.name for field in fields(record)}
+
+
+_TASK_FIELDS, _SERVER_FIELDS = _keys(TaskSnapshot), _keys(NodeSnapshot)
+
+
+def compact(value: Any) -> Any:
     """Return a number as it is written: 4 for 4.0; mappings and lists with such numbers.
 
     Examples
     --------
-    >>> short({"cpu": 4.0, "gpu": 0.5}), short(None)
+    >>> compact({"cpu": 4.0, "gpu": 0.5}), compact(None)
     ({'cpu': 4, 'gpu': 0.5}, None)
     """
     if isinstance(value, float):
@@ -61,8 +75,8 @@ def short(value: Any) -> Any:
             raise InputError("a number in a journal", "must be finite", value)
         return int(value) if value.is_integer() and abs(value) < 2**53 else value
     if isinstance(value, Mapping):
-        return {name: short(inner) for name, inner in value.items()}
-    return [short(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+        return {name: compact(inner) for name, inner in value.items()}
+    return [compact(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def is_number(value: Any) -> bool:
@@ -76,44 +90,37 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < math.inf
 
 
-# What changed
-
-
-def changes(
+def difference(
     before: ClusterSnapshot, after: ClusterSnapshot, lists: Mapping[tuple[str, ...], int]
 ) -> tuple[dict[str, Any], dict[tuple[str, ...], int]]:
-    """Return the line that leads from one look to the next, and all numbered lists after it.
+    """Return the line that leads from one snapshot to the next, and all numbered lists after it.
 
     Parameters
     ----------
     before, after
-        The looks; ``ClusterSnapshot({}, {})`` before the first one.
+        The snapshots; ``ClusterSnapshot({}, {})`` before the first one.
     lists
         Lists of servers that earlier lines have numbered.
 
     Examples
     --------
-    >>> room = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
+    >>> node = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
     >>> tasks = {f"7_{i}": TaskSnapshot("ann", {"cpu": 1.0}, (7, i)) for i in range(2)}
-    >>> first = ClusterSnapshot({"n0": room}, tasks)
-    >>> line, lists = changes(ClusterSnapshot({}, {}), first, {})
+    >>> first = ClusterSnapshot({"n0": node}, tasks)
+    >>> line, lists = difference(ClusterSnapshot({}, {}), first, {})
     >>> line["order"], line["servers"]
     (['n0'], [{'names': ['n0'], 'size': {'cpu': 4}}])
     >>> line["tasks"]
     [{'names': ['7_0', '7_1'], 'order': [[7, 0], [7, 1]], 'user': 'ann', 'demand': {'cpu': 1}}]
-    >>> changes(first, ClusterSnapshot({"n0": room}, {"7_0": tasks["7_0"]}), lists)[0]
+    >>> difference(first, ClusterSnapshot({"n0": node}, {"7_0": tasks["7_0"]}), lists)[0]
     {'gone': ['7_1']}
     """
-    order = {}
-    if tuple(before.servers) != tuple(after.servers):
-        order["order"] = list(after.servers)  # empty if there are none any more
-    line: dict[str, Any] = {}
     servers = _Groups()
     for name, server in after.servers.items():
         old_server = before.servers.get(name)
         if old_server is not server and old_server != server:
             base = old_server or NodeSnapshot(server.size, server.size)
-            change = _differences(base, server, _SERVER_FIELDS)
+            change = _changed_fields(base, server, _SERVER_FIELDS)
             if old_server is None:
                 change = {"size": server.size, **change}
             servers.add(name, change)
@@ -122,25 +129,38 @@ def changes(
     for name, task in after.tasks.items():
         old_task = before.tasks.get(name)
         if old_task is not task and old_task != task:
-            change = _differences(old_task or _DEFAULT_TASK, task, _TASK_FIELDS)
+            change = _changed_fields(old_task or _DEFAULT_TASK, task, _TASK_FIELDS)
+            if "aside" in change:
+                change["aside"] = "" if task.blocked is None else str(task.blocked)
             if old_task is None:  # also where they happen to be those of the default
                 change = {"user": task.user, "demand": task.demand, "order": task.order} | change
             if change.get("servers") is not None:
                 change["servers"] = known.setdefault(task.servers or (), len(known))
             tasks.add(name, change, change.pop("order", None))
-    line |= {"servers": servers.rows(), "lists": [list(names) for names in known][len(lists) :]}
-    line["tasks"] = tasks.rows()
-    line["gone"] = [name for name in before.tasks if name not in after.tasks]
-    if before.weights is not after.weights and before.weights != after.weights:
-        names = dict.fromkeys((*before.weights, *after.weights))
-        pairs = {name: (before.weights.get(name), after.weights.get(name)) for name in names}
-        line["weights"] = {name: short(new) for name, (old, new) in pairs.items() if old != new}
-    return {**order, **{key: value for key, value in line.items() if value}}, known
+    line: dict[str, Any] = {
+        "servers": servers.rows(),
+        "lists": [list(names) for names in known][len(lists) :],
+        "tasks": tasks.rows(),
+        "gone": [name for name in before.tasks if name not in after.tasks],
+        "weights": _changed_weights(before.weights, after.weights),
+    }
+    line = {key: value for key, value in line.items() if value}
+    if tuple(before.servers) != tuple(after.servers):
+        line = {"order": list(after.servers), **line}  # empty if there are none any more
+    return line, known
 
 
-def _differences(old: Any, new: Any, names: Iterable[str]) -> dict[str, Any]:
-    pairs = ((name, getattr(old, name), getattr(new, name)) for name in names)
-    return {name: value for name, was, value in pairs if was != value}
+def _changed_fields(old: Any, new: Any, keys: Mapping[str, str]) -> dict[str, Any]:
+    pairs = ((key, getattr(old, name), getattr(new, name)) for key, name in keys.items())
+    return {key: value for key, was, value in pairs if was != value}
+
+
+def _changed_weights(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Any]:
+    if before is after or before == after:
+        return {}
+    names = dict.fromkeys((*before, *after))
+    pairs = {name: (before.get(name), after.get(name)) for name in names}
+    return {name: compact(new) for name, (old, new) in pairs.items() if old != new}
 
 
 class _Groups:
@@ -150,7 +170,7 @@ class _Groups:
         self._groups: dict[str, dict[str, Any]] = {}
 
     def add(self, name: str, change: Mapping[str, Any], order: Any = None) -> None:
-        plain = short(change)
+        plain = compact(change)
         key = json.dumps([order is not None, plain])
         group = self._groups.setdefault(
             key, {"names": [], **({} if order is None else {"order": []}), **plain}
@@ -163,21 +183,18 @@ class _Groups:
         return list(self._groups.values())
 
 
-# And back
-
-
 class SnapshotBuilder:
-    """The cluster as the lines so far tell it.
+    """Builds the snapshot of a cluster from lines.
 
     Examples
     --------
-    >>> picture = SnapshotBuilder()
-    >>> picture.apply({"order": ["n0"], "servers": [{"names": ["n0"], "size": {"cpu": 4}}]})
+    >>> builder = SnapshotBuilder()
+    >>> builder.apply({"order": ["n0"], "servers": [{"names": ["n0"], "size": {"cpu": 4}}]})
     ()
-    >>> picture.apply({"tasks": [{"names": ["7"], "user": "ann", "demand": {"cpu": 1},
+    >>> builder.apply({"tasks": [{"names": ["7"], "user": "ann", "demand": {"cpu": 1},
     ...                           "order": [[7, 0]]}]})
     ('7',)
-    >>> picture.snapshot().tasks["7"].order, picture.snapshot().servers["n0"].room
+    >>> builder.snapshot().tasks["7"].order, builder.snapshot().servers["n0"].available
     ((7, 0), {'cpu': 4.0})
     """
 
@@ -188,11 +205,11 @@ class SnapshotBuilder:
         self._lists: list[tuple[str, ...]] = []
 
     def snapshot(self) -> ClusterSnapshot:
-        """Return what is known now; later lines do not change it."""
+        """Return the snapshot so far; later lines do not change it."""
         return ClusterSnapshot(self.servers, dict(self.tasks), self.weights)
 
     def apply(self, line: Mapping[str, Any]) -> tuple[str, ...]:
-        """Take over what a line says; return the names of tasks that came, changed or went."""
+        """Apply a line; return the names of tasks that came, changed or went."""
         if "order" in line or "servers" in line:
             self._change_servers(line)
         for position, names in enumerate(_sequence(line.get("lists", []), "lists")):
@@ -216,22 +233,22 @@ class SnapshotBuilder:
         servers = dict(self.servers)
         for position, group in enumerate(_sequence(line.get("servers", []), "servers")):
             field = f"servers[{position}]"
-            names, said = _group(group, field, _SERVER_FIELDS)
-            told: dict[str, Any] = {}
-            for key, value in said.items():
+            names, given = _group(group, field, _SERVER_FIELDS)
+            change: dict[str, Any] = {}
+            for key, value in given.items():
                 if key in ("size", "room"):
-                    told[key] = dict(parse_amounts(value, f"{field}.{key}"))
+                    change[_SERVER_FIELDS[key]] = dict(parse_amounts(value, f"{field}.{key}"))
                 elif key == "state":
-                    told[key] = _text(value, f"{field}.state")
+                    change[key] = _text(value, f"{field}.state")
                 else:
-                    told[key] = _labels(value, f"{field}.labels")
+                    change[key] = _labels(value, f"{field}.labels")
             for name in names:
                 if name in servers:
-                    servers[name] = replace(servers[name], **told)
-                elif "size" not in told:
+                    servers[name] = replace(servers[name], **change)
+                elif "size" not in change:
                     raise InputError(f"{field}.size", f"must be given: {name} is new")
                 else:
-                    servers[name] = NodeSnapshot(**{"room": told["size"], **told})
+                    servers[name] = NodeSnapshot(**{"available": change["size"], **change})
         order = _names(line["order"], "order") if "order" in line else list(servers)
         for name in order:
             if name not in servers:
@@ -243,21 +260,24 @@ class SnapshotBuilder:
         self.servers = {name: servers[name] for name in order}
 
     def _changed_tasks(self, group: Any, field: str) -> dict[str, TaskSnapshot]:
-        names, said = _group(group, field, _TASK_FIELDS)
-        told = {key: self._task_value(key, value, f"{field}.{key}") for key, value in said.items()}
-        orders = told.pop("order", None)
+        names, given = _group(group, field, _TASK_FIELDS)
+        change = {
+            _TASK_FIELDS[key]: self._task_value(key, value, f"{field}.{key}")
+            for key, value in given.items()
+        }
+        orders = change.pop("order", None)
         if orders is not None and len(orders) != len(names):
             raise InputError(f"{field}.order", f"must be one for each of {len(names)} names")
         found: dict[str, TaskSnapshot] = {}
         for position, name in enumerate(names):
             own = {} if orders is None else {"order": orders[position]}
             if name in self.tasks:
-                found[name] = replace(self.tasks[name], **told, **own)
+                found[name] = replace(self.tasks[name], **change, **own)
                 continue
             for key in ("user", "demand", "order"):
-                if key not in said:
+                if key not in given:
                     raise InputError(f"{field}.{key}", f"must be given: {name} is new")
-            found[name] = TaskSnapshot(**told, **own)
+            found[name] = TaskSnapshot(**change, **own)
         return found
 
     def _task_value(self, key: str, value: Any, field: str) -> Any:
@@ -283,13 +303,18 @@ class SnapshotBuilder:
             if not is_number(value):
                 raise InputError(field, "must be a number", value)
             return float(value)
-        return None if value is None and key == "on" else _text(value, field)
+        if value is None and key == "on":
+            return None
+        text = _text(value, field)
+        if key == "aside":
+            return BlockedReason(BlockedCode.RECORDED, text) if text else None
+        return text
 
-    def _change_weights(self, told: Any) -> None:
-        if not isinstance(told, Mapping):
-            raise InputError("weights", "must map users to weights", told)
+    def _change_weights(self, change: Any) -> None:
+        if not isinstance(change, Mapping):
+            raise InputError("weights", "must map users to weights", change)
         weights = dict(self.weights)
-        for user, weight in told.items():
+        for user, weight in change.items():
             if weight is None:
                 weights.pop(user, None)
             elif is_number(weight) and weight > 0:
@@ -299,16 +324,16 @@ class SnapshotBuilder:
         self.weights = weights
 
 
-def _group(group: Any, field: str, known: tuple[str, ...]) -> tuple[list[str], dict[str, Any]]:
-    """Return the names of a group, and what it says."""
+def _group(group: Any, field: str, known: Mapping[str, str]) -> tuple[list[str], dict[str, Any]]:
+    """Return the names of a group, and its other keys."""
     if not isinstance(group, Mapping):
         raise InputError(field, "must be a mapping with names", group)
-    said = dict(group)
-    names = _names(said.pop("names", None), f"{field}.names")
-    for key in said:
+    given = dict(group)
+    names = _names(given.pop("names", None), f"{field}.names")
+    for key in given:
         if key not in known:
             raise UnknownNameError(f"a key of {field}", key, ("names", *known))
-    return names, said
+    return names, given
 
 
 def _sequence(value: Any, field: str) -> list[Any]:

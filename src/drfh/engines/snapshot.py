@@ -4,8 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
-__all__ = ["ClusterSnapshot", "NodeSnapshot", "TaskSnapshot"]
+__all__ = [
+    "BlockedCode",
+    "BlockedReason",
+    "ClusterSnapshot",
+    "NodeSnapshot",
+    "TaskSnapshot",
+    "job_of",
+]
+
+
+class BlockedCode(StrEnum):
+    """Kinds of reasons why a task must not be placed, or was recalled from its node."""
+
+    HELD_BY_OWNER = "held-by-owner"
+    HELD_BY_ADMINISTRATOR = "held-by-administrator"
+    HELD_BY_ENGINE = "held-by-engine"
+    DEPENDENCY = "dependency"  # on another task
+    BEGIN_TIME = "begin-time"
+    RESUMING = "resuming"  # nothing blocks it any more, and the engine does not show that yet
+    REQUEUED = "requeued"
+    RELEASED = "released"  # by somebody else than drfh
+    NODE_LIST_CHANGED = "node-list-changed"
+    NODE_UNAVAILABLE = "node-unavailable"
+    NOT_STARTED = "not-started"  # on the node that it was released to
+    ARRAY_LIMIT = "array-limit"
+    BACK_OFF = "back-off"  # after the engine refused it
+    UNSUPPORTED = "unsupported"  # drfh cannot place such tasks
+    RECORDED = "recorded"  # read from a journal, which has only the text
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedReason:
+    """Why a task must not be placed now.
+
+    Parameters
+    ----------
+    code
+        What kind of reason it is.
+    summary
+        The reason without what differs from task to task: tasks are counted by it.
+    detail
+        The rest of the text, with the blank or comma before it.
+
+    Examples
+    --------
+    >>> str(BlockedReason(BlockedCode.DEPENDENCY, "waits for another job", " (afterok:7)"))
+    'waits for another job (afterok:7)'
+    """
+
+    code: BlockedCode
+    summary: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.summary}{self.detail}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +71,7 @@ class NodeSnapshot:
     ----------
     size
         All it has when it works.
-    room
+    available
         What counts now: `size` if it takes new tasks, else what still runs there.
     state
         ``up``, ``closing`` (takes nothing new) or ``down``.
@@ -25,12 +80,12 @@ class NodeSnapshot:
 
     Examples
     --------
-    >>> NodeSnapshot({"cpu": 4.0}, {"cpu": 1.0}, "closing").room
+    >>> NodeSnapshot({"cpu": 4.0}, {"cpu": 1.0}, "closing").available
     {'cpu': 1.0}
     """
 
     size: Mapping[str, float]
-    room: Mapping[str, float]
+    available: Mapping[str, float]
     state: str = "up"
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -41,8 +96,6 @@ class TaskSnapshot:
 
     Parameters
     ----------
-    user
-        Whose it is.
     demand
         What it needs, or holds.
     order
@@ -51,9 +104,9 @@ class TaskSnapshot:
         Where it may run, in the order of the servers; None: everywhere.
     on
         Where it runs, or will as soon as the engine starts it.
-    aside
-        Why it must not be placed now, such as an open dependency; empty if it may.
-    returned
+    blocked
+        Why it must not be placed now, such as an open dependency; None if it may.
+    recalled
         It waits, and had a server before: it goes before those that had none.
     since
         When it was submitted, or started if it runs; seconds since 1970, for people.
@@ -71,8 +124,8 @@ class TaskSnapshot:
     order: tuple[int, ...]
     servers: tuple[str, ...] | None = None
     on: str | None = None
-    aside: str = ""
-    returned: bool = False
+    blocked: BlockedReason | None = None
+    recalled: bool = False
     since: float = 0.0
     limit: float | None = None
 
@@ -81,11 +134,14 @@ class TaskSnapshot:
 class ClusterSnapshot:
     """Servers in the engine's order, tasks by name, and weights of users (1 where not named).
 
+    A job that runs on several nodes is a task for each, named ``job@node``; else a task has the
+    name of its job.
+
     Examples
     --------
-    >>> here = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
+    >>> node = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
     >>> task = TaskSnapshot("ann", {"cpu": 1.0}, (7, 0))
-    >>> snapshot = ClusterSnapshot({"n0": here}, {"7": task}, {"bob": 2.0})
+    >>> snapshot = ClusterSnapshot({"n0": node}, {"7": task}, {"bob": 2.0})
     >>> snapshot.users, snapshot.weight("ann"), snapshot.resources
     (('ann', 'bob'), 1.0, ('cpu',))
     """
@@ -112,3 +168,19 @@ class ClusterSnapshot:
         for task in self.tasks.values():
             names.update(dict.fromkeys(task.demand))
         return tuple(names)
+
+    @property
+    def has_capacity(self) -> bool:
+        """Whether any server has anything available."""
+        return any(any(server.available.values()) for server in self.servers.values())
+
+
+def job_of(task: str) -> str:
+    """Return the job that a task belongs to.
+
+    Examples
+    --------
+    >>> job_of("12@n0"), job_of("12_3")
+    ('12', '12_3')
+    """
+    return task.partition("@")[0]

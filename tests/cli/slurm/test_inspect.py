@@ -22,22 +22,22 @@ from rich.console import Console
 
 import drfh
 from drfh.cli import main
-from drfh.cli.slurm import inspect as slurm_look
+from drfh.cli.cluster import status as cluster_status
+from drfh.cli.cluster.render import glyph, print_nodes, write_status
 from drfh.cli.slurm.options import open_site
-from drfh.cli.slurm.render import glyph, print_nodes, write_status
 from drfh.engines.cache import SchedulerCache
-from drfh.engines.fair_share import ideal_of
+from drfh.engines.engine import ControllerFacts
+from drfh.engines.fair_share import fair_share_of
 from drfh.engines.lock import ControllerLock
 from drfh.engines.slurm.annotations import HELD_UNTIL
 from drfh.engines.slurm.client import Slurm
-from drfh.engines.slurm.cluster import SlurmCluster, understood
+from drfh.engines.slurm.cluster import SlurmCluster, cluster_of
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.controller import Controller
-from drfh.engines.slurm.explain import why_job
 from drfh.engines.slurm.sandbox import Sandbox
 from drfh.engines.slurm.state import read_state
-from drfh.engines.slurm.status import NodeStatus, Status, Total, UserStatus, status_of
 from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
+from drfh.engines.status import NodeStatus, Status, Total, UserStatus, status_of
 
 NOW = 1_700_000_000.0
 GIB = 1024  # Slurm counts MiB
@@ -90,7 +90,7 @@ SITE = SlurmConfig(partitions=("main",), weights={"bob": 2.0, "zoe": 3.0})
 
 @pytest.fixture(scope="module")
 def live() -> SlurmCluster:
-    return understood(read_state(NODES, JOBS, NOW), SITE)
+    return cluster_of(read_state(NODES, JOBS, NOW), SITE)
 
 
 @pytest.fixture(scope="module")
@@ -111,9 +111,9 @@ def test_users_and_their_jobs(status: Status) -> None:
     ann, bob, eve = users["ann"], users["bob"], users["eve"]
     assert (ann.running, ann.starting, ann.waiting, ann.never) == (2, 0, 10, 0)
     assert (bob.running, bob.waiting, bob.never) == (0, 1, 1)
-    assert bob.aside == {"waits for another job": 1}
-    assert (eve.starting, eve.aside) == (1, {"held by its owner": 1})
-    assert (users["zoe"].jobs, users["zoe"].ideal, users["zoe"].weight) == (0, None, 3.0)
+    assert bob.blocked == {"waits for another job": 1}
+    assert (eve.starting, eve.blocked) == (1, {"held by its owner": 1})
+    assert (users["zoe"].jobs, users["zoe"].fair_share, users["zoe"].weight) == (0, None, 3.0)
     # 12 CPUs are up: what drains and is empty counts nothing, what is down neither.
     assert ann.share == pytest.approx(6 / 12)
     assert (ann.resource, ann.level) == ("cpu", ann.share)
@@ -132,7 +132,7 @@ def test_ideal_shares_are_those_of_the_exact_allocation(status: Status) -> None:
         drfh.User("eve", {"cpu": 1, "memory": "1Gi"}, tasks=1),
     ]
     expected = drfh.allocate(cluster, users).shares
-    found = {user.name: user.ideal for user in status.users if user.ideal is not None}
+    found = {user.name: user.fair_share for user in status.users if user.fair_share is not None}
     assert found == pytest.approx(expected)
     assert (status.distance, status.worst) == (1.0, "bob")  # it has nothing
     assert by_name(status)["ann"].uneven  # its memory is the same for all sizes
@@ -143,15 +143,15 @@ def test_distance_with_weights() -> None:
     entries = [job(1, "ann", 1, on="n0"), job(2, "bob", 2, on="n0"), job(3, "ann", 1),
                job(4, "bob", 2)]  # fmt: skip
     found = status_of(
-        understood(read_state([node("n0", 6)], entries, NOW), SlurmConfig(weights={"bob": 2.0}))
+        cluster_of(read_state([node("n0", 6)], entries, NOW), SlurmConfig(weights={"bob": 2.0}))
     )
-    assert [user.ideal for user in found.users] == pytest.approx([1 / 3, 2 / 3])
+    assert [user.fair_share for user in found.users] == pytest.approx([1 / 3, 2 / 3])
     assert [user.level for user in found.users] == pytest.approx([1 / 6, 1 / 6])
     assert found.distance == pytest.approx(0.5)
     assert found.worst == "ann"  # as far as bob, and first by name
     even = [job(1, "ann", 2, on="n0"), job(2, "bob", 4, on="n0")]
     found = status_of(
-        understood(read_state([node("n0", 6)], even, NOW), SlurmConfig(weights={"bob": 2.0}))
+        cluster_of(read_state([node("n0", 6)], even, NOW), SlurmConfig(weights={"bob": 2.0}))
     )
     assert (found.distance, found.worst) == (0.0, None)
 
@@ -167,7 +167,7 @@ def test_nodes_and_totals(status: Status) -> None:
 
 
 def test_what_is_not_ours_and_what_is_broken(status: Status) -> None:
-    assert status.outside == {
+    assert status.unmanaged == {
         "drfh does not manage the partition other": 1,
         "it was not handed to drfh when it was submitted": 1,
         "it asks for a reservation": 1,
@@ -175,7 +175,7 @@ def test_what_is_not_ours_and_what_is_broken(status: Status) -> None:
     assert len(status.broken) == 1
     assert "job_state must be a state of Slurm, got 'DANCING'" in status.broken[0]
     assert status.notes == ()
-    strange = status_of(understood(read_state(NODES, JOBS, NOW), SlurmConfig(partitions=("mian",))))
+    strange = status_of(cluster_of(read_state(NODES, JOBS, NOW), SlurmConfig(partitions=("mian",))))
     assert strange.notes == ("no node is in the managed partition mian",)
 
 
@@ -199,8 +199,8 @@ def test_status_is_plain_data(status: Status) -> None:
     ],
 )
 def test_nobody_is_active(nodes: list[Any], jobs: list[Any]) -> None:
-    found = status_of(understood(read_state(nodes, jobs, NOW), SlurmConfig()))
-    assert all(user.ideal is None for user in found.users)
+    found = status_of(cluster_of(read_state(nodes, jobs, NOW), SlurmConfig()))
+    assert all(user.fair_share is None for user in found.users)
     assert (found.distance, found.worst) == (0.0, None)
     assert "distance" not in drawn(found, 80)
 
@@ -208,15 +208,15 @@ def test_nobody_is_active(nodes: list[Any], jobs: list[Any]) -> None:
 def test_a_node_that_went_down_with_a_job() -> None:
     nodes = [node("n0", 4, "down"), node("n1", 4)]
     found = status_of(
-        understood(read_state(nodes, [job(1, "ann", 2, on="n0")], NOW), SlurmConfig())
+        cluster_of(read_state(nodes, [job(1, "ann", 2, on="n0")], NOW), SlurmConfig())
     )
     assert found.totals["cpu"] == Total(6.0, 2.0)
-    assert found.users[0].ideal == pytest.approx(found.users[0].share)
+    assert found.users[0].fair_share == pytest.approx(found.users[0].share)
 
 
 def test_a_job_on_several_nodes_is_one_job() -> None:
     entry = job(1, "ann", 4, on="n0") | {"nodes": "n[0-1]", "tres_alloc_str": "cpu=4,mem=2G,node=2"}
-    found = status_of(understood(read_state([node("n0"), node("n1")], [entry], NOW), SlurmConfig()))
+    found = status_of(cluster_of(read_state([node("n0"), node("n1")], [entry], NOW), SlurmConfig()))
     assert found.users[0].running == 1
     assert [n.jobs for n in found.nodes] == [1, 1]
 
@@ -225,14 +225,16 @@ def test_ideal_of_restricted_users() -> None:
     servers = {name: NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0}) for name in ("a", "b")}
     tasks = {str(i): TaskSnapshot("ann", {"cpu": 1.0}, (i, 0), ("a",)) for i in range(8)}
     tasks |= {str(i): TaskSnapshot("bob", {"cpu": 1.0}, (i, 0)) for i in range(8, 20)}
-    assert ideal_of(ClusterSnapshot(servers, tasks)).shares == pytest.approx(
+    assert fair_share_of(ClusterSnapshot(servers, tasks)).shares == pytest.approx(
         {"ann": 0.5, "bob": 0.5}
     )
     tasks = {name: replace(task, on="a") if name in "01" else task for name, task in tasks.items()}
     more = {"ann": 3.0}
-    shares = ideal_of(ClusterSnapshot(servers, tasks, more)).shares
+    shares = fair_share_of(ClusterSnapshot(servers, tasks, more)).shares
     assert shares == pytest.approx({"ann": 0.5, "bob": 0.5})  # there is no more on a
-    shares = ideal_of(ClusterSnapshot({**servers, "a": servers["a"]}, tasks, {"bob": 3.0})).shares
+    shares = fair_share_of(
+        ClusterSnapshot({**servers, "a": servers["a"]}, tasks, {"bob": 3.0})
+    ).shares
     assert shares == pytest.approx({"ann": 0.25, "bob": 0.75})
 
 
@@ -266,14 +268,14 @@ def test_ideal_of_restricted_users() -> None:
     ],
 )  # fmt: skip
 def test_why(live: SlurmCluster, name: str, state: str, words: str) -> None:
-    answer = why_job(live, name)
+    answer = live.explain(name)
     assert answer.state == state
     assert words in answer.text
     assert json.loads(json.dumps(answer.to_dict()))["state"] == state
 
 
 def test_why_of_an_array_has_the_first_that_waits(live: SlurmCluster) -> None:
-    answer = why_job(live, "20")
+    answer = live.explain("20")
     assert answer.tasks == {"running": 1, "waiting": 9}
     assert answer.first is not None
     assert answer.first.job == "20_1"
@@ -284,7 +286,7 @@ def test_why_of_an_array_has_the_first_that_waits(live: SlurmCluster) -> None:
 def test_why_of_a_job_on_many_nodes() -> None:
     nodes = [node(f"n{i}") for i in range(8)]
     entry = job(1, "ann", 8, on="n0") | {"nodes": "n[0-7]", "time_limit": 90}
-    answer = why_job(understood(read_state(nodes, [entry], NOW), SlurmConfig()), "1")
+    answer = cluster_of(read_state(nodes, [entry], NOW), SlurmConfig()).explain("1")
     assert "runs on n0, n1, n2 and 5 other nodes since" in answer.text
     assert "(1 min 30 s, for at most 1 h 30 min)" in answer.text
     assert len(answer.nodes) == 8
@@ -293,7 +295,7 @@ def test_why_of_a_job_on_many_nodes() -> None:
 @pytest.mark.parametrize("name", ["", "ann", "-1", "12_", "12_x", "1 2", "１2x", "12.0"])
 def test_why_of_what_is_no_job(live: SlurmCluster, name: str) -> None:
     with pytest.raises(drfh.errors.InputError, match=r"^job must be a number such as 12"):
-        why_job(live, name)
+        live.explain(name)
 
 
 # The text
@@ -305,7 +307,7 @@ def drawn(status: Status, width: int, *, most: int | None = None, colour: bool =
         file=out, width=width, markup=False, highlight=False, emoji=False, soft_wrap=True,
         force_terminal=colour, color_system="256" if colour else None,
     )  # fmt: skip
-    write_status(console, status, head="no controller runs", most=most)
+    write_status(console, status, controller=ControllerFacts(False, {}), most=most)
     return out.getvalue()
 
 
@@ -318,7 +320,7 @@ def many(status: Status, users: int, nodes: int) -> Status:
     return replace(
         status,
         users=tuple(
-            replace(someone, name=f"user{i:04}", share=(i + 1) / 2 / users**2, ideal=1 / users,
+            replace(someone, name=f"user{i:04}", share=(i + 1) / 2 / users**2, fair_share=1 / users,
                     waiting=12_345, uneven=i % 3 == 0)
             for i in range(users)
         ),
@@ -352,8 +354,8 @@ def test_the_text(status: Status) -> None:
 
 def test_a_bar_has_a_line_at_the_ideal(status: Status) -> None:
     def strip(share: float, ideal: float | None) -> str:
-        someone = replace(by_name(status)["ann"], share=share, ideal=ideal, uneven=False)
-        other = replace(someone, name="bob", share=0.0, ideal=1.0)
+        someone = replace(by_name(status)["ann"], share=share, fair_share=ideal, uneven=False)
+        other = replace(someone, name="bob", share=0.0, fair_share=1.0)
         text = drawn(replace(status, users=(someone, other), worst=None), 120)
         [line] = [line for line in text.splitlines() if line.startswith(" ann")]
         return line.partition("%")[2][3:19]
@@ -367,7 +369,7 @@ def test_a_bar_has_a_line_at_the_ideal(status: Status) -> None:
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 @pytest.mark.parametrize(("users", "nodes"), [(3, 16), (60, 64), (60, 640), (60, 5000)])
 def test_nothing_is_cut_or_too_wide(status: Status, width: int, users: int, nodes: int) -> None:
-    shown = replace(many(status, users, nodes), outside={}, broken=())
+    shown = replace(many(status, users, nodes), unmanaged={}, broken=())
     text = drawn(shown, width, most=12)
     rows = [line for line in text.splitlines() if line.startswith(" user0")]
     parts = len(rows) // min(users, 12)
@@ -672,7 +674,7 @@ def test_watch_goes_on_when_slurmctld_is_away(
     def away(seconds: float) -> None:
         fake(site, "squeue", json.dumps({"jobs": JOBS}) if not next(looks) else "down")
 
-    monkeypatch.setattr(slurm_look, "_pause", away)
+    monkeypatch.setattr(cluster_status, "_pause", away)
     words = ("status", "--watch", "--count", "3")
     code, out, _ = run(*words, "--json")
     lines = [json.loads(line) for line in out.splitlines()]
@@ -697,7 +699,7 @@ def test_watch_ends_with_ctrl_c(run: Run, site: Path, monkeypatch: pytest.Monkey
         assert seconds == 7.5
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(slurm_look, "_pause", pressed)
+    monkeypatch.setattr(cluster_status, "_pause", pressed)
     code, out, err = run("status", "--watch", "7.5")
     assert (code, err) == (0, "")
     assert "3 jobs run, " in out

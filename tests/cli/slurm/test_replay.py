@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from drfh.cli import main
-from drfh.cli.slurm.replay import replay
+from drfh.cli.slurm.inspect import replay
 from drfh.engines.cache import SchedulerCache
 from drfh.engines.journal.reader import JournalWriter
 from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot

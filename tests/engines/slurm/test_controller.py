@@ -144,13 +144,13 @@ def test_one_that_does_not_start_is_taken_back_and_left_alone_for_a_while() -> N
     ours = controller(slurm, patience=30.0)
     ours.cycle()
     slurm.now += 31.0  # Slurm has not started it
-    assert not ours.cycle().taken_back, "it is seen for the first time now"
+    assert not ours.cycle().recalled, "it is seen for the first time now"
     slurm.now += 31.0
     slurm.table[name]["state_reason"] = "Resources"
-    assert list(ours.cycle().taken_back) == [name]
+    assert list(ours.cycle().recalled) == [name]
     done = ours.cycle()
     assert not done.placed
-    assert "Slurm did not take it (Resources)" in done.view.snapshot.tasks[name].aside
+    assert "Slurm did not take it (Resources)" in str(done.view.snapshot.tasks[name].blocked)
     slurm.now += 2.0
     assert [one.task for one in ours.cycle().placed] == [name]
 
@@ -164,11 +164,11 @@ def test_one_that_does_not_start_tries_all_nodes() -> None:
         tried += [one.server for one in ours.cycle().placed]
         slurm.table[name]["state_reason"] = "ReqNodeNotAvail"
         slurm.now += 1.0
-        assert list(ours.cycle().taken_back) == [name]
+        assert list(ours.cycle().recalled) == [name]
     assert sorted(tried) == ["n0", "n1", "n2"]
     done = ours.cycle()
     assert not done.placed
-    assert "Slurm did not take it (ReqNodeNotAvail)" in done.view.snapshot.tasks[name].aside
+    assert "Slurm did not take it (ReqNodeNotAvail)" in str(done.view.snapshot.tasks[name].blocked)
     slurm.now += 2.0
     assert ours.cycle().placed, "and begins again"
 

@@ -108,12 +108,12 @@ def test_dependencies_and_begin_times_are_slurms(ours: Driver) -> None:
     later = submit("sleep 60", "--begin=now+1hour", user="games")
     array = submit("sleep 60", f"--dependency=afterok:{first}", "--array=1-2", user="mail")
     ours.round()
-    assert ours.task(after).aside.startswith(f"waits for another job (afterok:{first}")
+    assert str(ours.task(after).blocked).startswith(f"waits for another job (afterok:{first}")
     ours.run_all(after, f"{array}_1", f"{array}_2")
     ours.rounds(2)
     assert ours.states(never, later) == ["PENDING", "PENDING"]
-    assert ours.task(never).aside.startswith(f"waits for another job (afterok:{fails}")
-    assert ours.task(later).aside.startswith("must not start before 20")
+    assert str(ours.task(never).blocked).startswith(f"waits for another job (afterok:{fails}")
+    assert str(ours.task(later).blocked).startswith("must not start before 20")
     # Its owner is tired of waiting for what never comes.
     assert ours.as_user("games", "scontrol", "update", f"JobId={never}", "Dependency=")
     assert ours.as_user("games", "scontrol", "update", f"JobId={later}", "StartTime=now")
@@ -130,7 +130,7 @@ def test_what_an_owner_holds(ours: Driver) -> None:
     ours.run_all(waits, filler)
     ours.rounds(2)
     assert ours.states(held, other) == ["PENDING"] * 2
-    assert [ours.task(name).aside for name in (held, other)] == ["held by its owner"] * 2
+    assert [str(ours.task(name).blocked) for name in (held, other)] == ["held by its owner"] * 2
     assert ours.mark(held) == ours.mark(other) == "drfh;held"
     # One that must wait is let into the queue, and not past it.
     assert ours.as_user("games", "scontrol", "hold", late)
@@ -229,7 +229,7 @@ def test_an_administrators_hold(ours: Driver) -> None:
     ours.until(lambda: ours.ended(first), "the first job")
     ours.rounds(3)
     assert ours.states(held, depends) == ["PENDING"] * 2
-    assert ours.task(held).aside == ours.task(depends).aside == "held by an administrator"
+    assert {str(ours.task(one).blocked) for one in (held, depends)} == {"held by an administrator"}
     assert ours.running(freed), "an administrator may start what he wants"
     assert not ours.as_user("games", "scontrol", "release", held)
     for name in (held, depends):
@@ -315,10 +315,11 @@ def test_a_node_drained_after_the_release(ours: Driver) -> None:
     ours.controller.read_state = lambda: old  # type: ignore[method-assign]
     assert [one.server for one in ours.round().placed] == ["n12"]
     ours.controller.read_state = seen  # type: ignore[method-assign]
-    assert not ours.round().taken_back
+    assert not ours.round().recalled
     assert ours.states(name) == ["PENDING"]
     ours.sandbox.run("scontrol", "update", "NodeName=n12", "State=DRAIN", "Reason=test")
-    assert ours.round().taken_back == {name: "n12 takes no new jobs"}
+    recalled = ours.round().recalled
+    assert {name: str(why) for name, why in recalled.items()} == {name: "n12 takes no new jobs"}
     ours.run_all(name)
     assert ours.node(name) in ACCEL - {"n12"}
 
@@ -333,9 +334,9 @@ def test_one_that_does_not_start_is_taken_back(ours: Driver) -> None:
     # A controller has released it, and was killed; n4 is full.
     ours.sandbox.run("scontrol", "update", f"JobId={name}", "ReqNodeList=n4", mark)
     ours.sandbox.run("scontrol", "release", name)
-    assert not ours.rounds(2)[-1].taken_back, "patience"
+    assert not ours.rounds(2)[-1].recalled, "patience"
     ours.controller.patience = 0.0
-    assert list(ours.round().taken_back) == [name]
+    assert list(ours.round().recalled) == [name]
     ours.controller.patience = 60.0
     ours.run_all(name)
     assert ours.node(name) == "n5", "the other one that its owner allows"
@@ -349,7 +350,9 @@ def test_a_node_dies_and_comes_back(ours: Driver, told: bool) -> None:
     if told:  # as Slurm does by itself, half a minute later
         ours.sandbox.run("scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=test")
     ours.until(lambda: ours.states(name) == ["PENDING"], "requeued", 40)
-    ours.until(lambda: "it was requeued" in ours.task(name).aside or held(ours, name), "taken back")
+    ours.until(
+        lambda: "it was requeued" in str(ours.task(name).blocked) or held(ours, name), "taken back"
+    )
     ours.rounds(2)
     assert ours.states(name) == ["PENDING"]
     assert held(ours, name)
@@ -388,7 +391,7 @@ def test_requeued_under_a_hold(ours: Driver, user: str) -> None:
     ours.until(lambda: ours.states(name) == ["PENDING"], "requeued")
     ours.rounds(3)
     assert ours.states(name) == ["PENDING"]
-    assert ours.task(name).aside == "held by its owner"
+    assert str(ours.task(name).blocked) == "held by its owner"
     assert ours.as_user(user, "scontrol", "release", name)
     ours.run_all(name)
     if user == "root":
@@ -450,7 +453,7 @@ def test_slurmctld_restarts(ours: Driver) -> None:
     ours.run_all(waits)
     ours.sandbox.run("scancel", waits)
     ours.run_all(parked)
-    assert ours.task(by_admin).aside == "held by an administrator"
+    assert str(ours.task(by_admin).blocked) == "held by an administrator"
 
 
 def test_slurmctld_is_killed(ours: Driver) -> None:
@@ -619,7 +622,7 @@ def test_without_the_script(quiet_bare: Sandbox) -> None:
     # Slurm lets this end the hold; we take it back.
     assert ours.as_user("games", "scontrol", "update", f"JobId={name}", "Nice=1")
     assert not held(ours, name)
-    assert list(ours.round().taken_back) == [name]
+    assert list(ours.round().recalled) == [name]
     assert held(ours, name)
     assert ours.as_user("mail", "scontrol", "release", held_by_owner)
     ours.rounds(2)
@@ -645,10 +648,10 @@ def test_an_owners_hold_without_the_script(quiet_bare: Sandbox) -> None:
         quiet_bare.run("scontrol", "release", one)
         assert ours.as_user("games", "scontrol", "hold", one)
     ours.rounds(2)
-    assert ours.task(name).aside == "held by its owner"
+    assert str(ours.task(name).blocked) == "held by its owner"
     assert ours.as_user("games", "scontrol", "release", name)
-    assert list(ours.round().taken_back) == [name]
-    assert ours.task(name).aside == ""
+    assert list(ours.round().recalled) == [name]
+    assert ours.task(name).blocked is None
     assert not release_all(ours.slurm, ours.site)[1]
     quiet_bare.run("scontrol", "update", ALL_NODES, "State=RESUME")
     quiet_bare.wait(lambda: ours.running(name), 20, "Slurm's own scheduler")

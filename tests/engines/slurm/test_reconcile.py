@@ -65,7 +65,7 @@ def given_back(jobs: dict[str, SlurmJob], failing: str = "") -> list[str]:
 
 def test_a_waiting_job() -> None:
     task = seen(job(7)).snapshot.tasks["7"]
-    assert (task.user, task.on, task.aside, task.returned) == ("ann", None, "", False)
+    assert (task.user, task.on, task.blocked, task.recalled) == ("ann", None, None, False)
     assert task.demand == {"cpu": 2.0, "memory": 100 * MIB}
     assert task.servers is None
 
@@ -96,8 +96,8 @@ def test_the_tasks_of_an_array_and_its_limit() -> None:
     tasks = seen(array, one).snapshot.tasks
     assert set(tasks) == {"7_0", "7_1", "7_2", "7_4", "7_9"}
     assert tasks["7_1"].on == "n0"
-    assert tasks["7_0"].aside == ""
-    assert tasks["7_2"].aside == "its array runs at most 2 at once"
+    assert tasks["7_0"].blocked is None
+    assert str(tasks["7_2"].blocked) == "its array runs at most 2 at once"
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_the_tasks_of_an_array_and_its_limit() -> None:
     ],
 )
 def test_who_must_not_be_placed(asked: dict[str, Any], words: str) -> None:
-    assert words in seen(job(7, **asked)).snapshot.tasks["7"].aside
+    assert words in str(seen(job(7, **asked)).snapshot.tasks["7"].blocked)
 
 
 def test_in_controller_mode_an_admin_hold_is_ours() -> None:
     held = job(7, state_reason="JobHeldAdmin")
-    assert seen(held, hold_by="controller").snapshot.tasks["7"].aside == ""
+    assert seen(held, hold_by="controller").snapshot.tasks["7"].blocked is None
     new = job(8, admin_comment="", priority=5)
     found = seen(new, hold_by="controller")
     assert [one.name for one in found.to_hold] == ["8"]
@@ -158,16 +158,16 @@ def test_a_released_job_is_taken_back(change: dict[str, Any], why: str) -> None:
     mark = "drfh;pin=n1;restarts=0"
     more = {"priority": 5, "state_reason": "None", "admin_comment": mark, "required_nodes": "n1"}
     found = seen(job(7, **{**more, **change}))
-    assert found.to_take_back == {"7": why}
+    assert {name: str(reason) for name, reason in found.to_recall.items()} == {"7": why}
     assert found.snapshot.tasks["7"].on is None
-    assert found.snapshot.tasks["7"].returned
+    assert found.snapshot.tasks["7"].recalled
 
 
 def test_a_requeued_job_waits_for_the_dust_to_settle() -> None:
     fresh = job(7, restart_cnt=1, submit_time=NOW - 2)
-    assert seen(fresh).snapshot.tasks["7"].aside == "was requeued a moment ago"
-    assert seen({**fresh, "submit_time": NOW - 9}).snapshot.tasks["7"].aside == ""
-    assert seen({**fresh, "restart_cnt": 0}).snapshot.tasks["7"].aside == ""
+    assert str(seen(fresh).snapshot.tasks["7"].blocked) == "was requeued a moment ago"
+    assert seen({**fresh, "submit_time": NOW - 9}).snapshot.tasks["7"].blocked is None
+    assert seen({**fresh, "restart_cnt": 0}).snapshot.tasks["7"].blocked is None
 
 
 def test_a_node_that_takes_nothing_new() -> None:
@@ -175,9 +175,10 @@ def test_a_node_that_takes_nothing_new() -> None:
     mark = "drfh;pin=n0;restarts=0"
     waiting = job(7, priority=5, admin_comment=mark, required_nodes="n0")
     found = seen(waiting, running(8), nodes=drained)
-    assert found.to_take_back == {"7": "n0 takes no new jobs"}
+    assert str(found.to_recall["7"]) == "n0 takes no new jobs"
+    assert set(found.to_recall) == {"7"}
     server = found.snapshot.servers["n0"]
-    assert (server.state, server.room) == ("closing", {"cpu": 2.0, "memory": 100 * MIB})
+    assert (server.state, server.available) == ("closing", {"cpu": 2.0, "memory": 100 * MIB})
 
 
 def test_others_are_counted_and_not_touched() -> None:
@@ -189,7 +190,7 @@ def test_others_are_counted_and_not_touched() -> None:
         "7": "n0", "9@n1": "n1", "9@n2": "n2",
     }  # fmt: skip
     assert found.snapshot.users == ("ann", "eve")
-    asked = (found.to_hold, found.to_take_back, found.to_give_back, found.to_park, found.to_note)
+    asked = (found.to_hold, found.to_recall, found.to_give_back, found.to_park, found.to_annotate)
     assert not any(asked)
 
 
@@ -267,7 +268,7 @@ def test_a_task_whose_array_waits_for_others_is_free() -> None:
         for n in (1, 2, 3)
     ]  # fmt: skip
     found = seen(*parked, job(9, array_task_id=9, **array))
-    assert found.snapshot.tasks["7_9"].aside == ""
+    assert found.snapshot.tasks["7_9"].blocked is None
 
 
 def test_whole_nodes_are_not_those_that_take_nothing_new() -> None:
@@ -278,7 +279,7 @@ def test_whole_nodes_are_not_those_that_take_nothing_new() -> None:
 def test_marks_are_written_in_few_lines() -> None:
     array = job(7, array_job_id=7, array_task_string="0-999", eligible_time=HELD_UNTIL)
     found = seen(array, job(9, node_count=2))
-    lines, commands = orders.notes(found.to_note, found.known)
+    lines, commands = orders.notes(found.to_annotate, found.known)
     assert lines == ["update JobId=7 AdminComment=drfh;held"]
     assert len(commands) == 1
     assert "needs 2 nodes" in commands[0][3]

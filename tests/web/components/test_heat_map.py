@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drfh.engines.slurm.status import NodeStatus
 from drfh.engines.snapshot import TaskSnapshot
+from drfh.engines.status import NodeStatus
 from drfh.errors import InputError
 from drfh.web.components.heat_map_data import Cells, change_between, levels_of
 from drfh.web.live.nodes import node_map

@@ -12,8 +12,8 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from drfh.engines.slurm.status import NodeStatus, Status, Total, UserStatus
 from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
+from drfh.engines.status import NodeStatus, Status, Total, UserStatus
 from drfh.web.live.pending import Pending
 from drfh.web.live.store import LiveStore
 
@@ -76,10 +76,10 @@ def main(nodes: int, host: str) -> None:
     feed = LiveStore("sandbox", "best-fit-drfh places jobs by user, in all partitions")
     for past in range(40):
         status = made_up(4, past)
-        feed.take(replace(status, time=status.time - 60 + past))
-    feed.take(made_up(nodes), waits(), snapshot())
+        feed.update(replace(status, time=status.time - 60 + past))
+    feed.update(made_up(nodes), waits(), snapshot())
     feed.note("the made-up cluster has started")
-    feed.take(made_up(nodes), waits(), snapshot())
+    feed.update(made_up(nodes), waits(), snapshot())
     with live_server(feed, host=host) as site:
         print(site.address.url, flush=True)
         step = 0
@@ -87,9 +87,9 @@ def main(nodes: int, host: str) -> None:
             word, _, rest = line.strip().partition(" ")
             if word == "step":
                 step += 1
-                feed.take(made_up(nodes, step), waits(), snapshot())
+                feed.update(made_up(nodes, step), waits(), snapshot())
             elif word == "old":
-                feed.take(replace(made_up(nodes), time=time.time() - float(rest)))
+                feed.update(replace(made_up(nodes), time=time.time() - float(rest)))
             elif word == "trouble":
                 feed.trouble(rest)
             elif word == "break":

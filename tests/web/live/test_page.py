@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from drfh.cli import main
-from drfh.engines.slurm.cluster import understood
+from drfh.engines.slurm.cluster import cluster_of
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.sandbox import Sandbox
 from drfh.engines.slurm.state import read_state
-from drfh.engines.slurm.status import status_of
+from drfh.engines.status import status_of
 from drfh.errors import InputError
 from drfh.report.html import part_text
 from drfh.web.live.events import LiveEvent
@@ -43,7 +43,7 @@ from tests.web.live.server import USERS, made_up
 
 
 def test_numbers_at_the_top() -> None:
-    live = understood(read_state(NODES, JOBS, NOW), SITE)
+    live = cluster_of(read_state(NODES, JOBS, NOW), SITE)
     facts = {fact.name: fact for fact in facts_of(status_of(live))}
     assert (facts["distance"].value, facts["distance"].note) == (
         "100 %", "bob has 0 % of its fair share")  # fmt: skip
@@ -53,9 +53,9 @@ def test_numbers_at_the_top() -> None:
     assert (facts["used-cpu"].value, facts["used-cpu"].note) == ("58.3 %", "7 of 12")
     assert facts["used-memory"].note == "3Gi of 16Gi"
     even = [job(1, "ann", 2, on="n0"), job(2, "bob", 2, on="n0")]
-    facts_even = facts_of(status_of(understood(read_state([node("n0")], even, NOW), SlurmConfig())))
+    facts_even = facts_of(status_of(cluster_of(read_state([node("n0")], even, NOW), SlurmConfig())))
     assert facts_even[0].note == "nobody has less than its fair share"
-    empty = facts_of(status_of(understood(read_state([node("n0")], [], NOW), SlurmConfig())))
+    empty = facts_of(status_of(cluster_of(read_state([node("n0")], [], NOW), SlurmConfig())))
     assert empty[0].note == "nobody has jobs that could run"
     assert empty[2].note == "all of them"
 
@@ -166,7 +166,7 @@ def check_page(page: Watched, nodes: int) -> None:
     shares = last(page, "live-shares-chart")
     known = {user.name: user for user in status.users}
     drawn = [known[name] for name in choose_users(status, [], 6)]
-    expected = [*(user.share for user in drawn), *(user.ideal for user in drawn)]
+    expected = [*(user.share for user in drawn), *(user.fair_share for user in drawn)]
     assert shares == pytest.approx(expected, rel=1e-4)
     assert last(page, "live-distance-chart") == pytest.approx([status.distance])
     assert last(page, "live-queue-chart") == [50, 0]
@@ -256,7 +256,7 @@ def test_users_and_spans_can_be_chosen(browser: Any, small: View) -> None:
     chart = "JSON.parse(document.querySelector('[data-testid=live-shares-chart]').dataset.last)"
     page.page.wait_for_function(f"{chart}.length === 2")
     share = made_up(64).users[1]
-    assert last(page, "live-shares-chart") == pytest.approx([share.share, share.ideal])
+    assert last(page, "live-shares-chart") == pytest.approx([share.share, share.fair_share])
     points = int(page.page.get_attribute("[data-testid=live-shares-chart]", "data-points"))
     page.page.click(f"[data-testid=live-span] >> text={list(SPANS)[1]}")
     page.page.wait_for_function(

@@ -12,15 +12,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from drfh.cli.slurm.web import Place, follow
+from drfh.cli.cluster.web import WebAddress, publish
 from drfh.engines.cache import SchedulerCache
-from drfh.engines.slurm.cluster import SlurmCluster, understood
+from drfh.engines.engine import LiveCluster
+from drfh.engines.slurm.cluster import cluster_of
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.controller import Controller, Cycle
 from drfh.engines.slurm.state import read_state
-from drfh.engines.slurm.status import status_of
+from drfh.engines.status import status_of
 from drfh.errors import InputError, UnknownNameError
-from drfh.web.live.events import changes
+from drfh.web.live.events import change_events
 from drfh.web.live.history import HistorySample, ShareHistory
 from drfh.web.live.pending import PendingQueue
 from drfh.web.live.publisher import Publisher
@@ -72,13 +73,13 @@ def test_too_many_users_at_once_and_a_clock_that_jumps_back() -> None:
 
 
 def test_changes_between_two_looks() -> None:
-    before = understood(read_state(NODES, JOBS, NOW), SITE)
+    before = cluster_of(read_state(NODES, JOBS, NOW), SITE)
     nodes = [node("n0", state="drained"), NODES[1], node("n3", 16), node("n9")]
     jobs = [one for one in JOBS if one["job_id"] not in (1, 2, 20)]
     jobs += [job(2, "ann", 1, on="n1"), job(20, "ann", 2, array_job_id=20, array_task_id=0)]
-    after = understood(read_state(nodes, jobs, NOW + 5), SITE)
-    assert changes(None, before, starts=True) == []
-    found = [(event.kind, event.text) for event in changes(before, after, starts=True)]
+    after = cluster_of(read_state(nodes, jobs, NOW + 5), SITE)
+    assert change_events(None, before, starts=True) == []
+    found = [(event.kind, event.text) for event in change_events(before, after, starts=True)]
     assert found == [
         ("node", "n0 takes nothing new"),
         ("node", "n3 is up"),
@@ -88,15 +89,15 @@ def test_changes_between_two_looks() -> None:
         ("back", "job 20_0 of ann on n1"),
         ("started", "job 2 of ann on n1"),
     ]
-    quiet = [(event.kind, event.text) for event in changes(before, after)]
+    quiet = [(event.kind, event.text) for event in change_events(before, after)]
     assert quiet == [pair for pair in found if pair[0] in ("node", "ended")]
 
 
 def test_many_events_of_a_kind_are_one_line() -> None:
     entries = [job(i, f"u{i % 7}", 1, on="n1") for i in range(1, 9)]
-    before = understood(read_state([node("n1", 64)], entries, NOW), SlurmConfig())
-    after = understood(read_state([node("n1", 64)], [], NOW + 1), SlurmConfig())
-    [event] = changes(before, after)
+    before = cluster_of(read_state([node("n1", 64)], entries, NOW), SlurmConfig())
+    after = cluster_of(read_state([node("n1", 64)], [], NOW + 1), SlurmConfig())
+    [event] = change_events(before, after)
     assert event.text == "8 jobs (u1 2, u2 1, u3 1, u4 1, 3 others)"
 
 
@@ -112,9 +113,9 @@ def test_rounds_of_a_controller_are_told() -> None:
         slurm.submit("ann" if i % 2 else "bob", 4, 1000)
     done = ours.cycle()
     follower = Publisher(feed)
-    follower.round(ours, done)
+    follower.on_cycle(ours.cluster(done), done)
     assert follower.step()
-    seen = feed.snapshot()
+    seen = feed.view()
     assert seen.status is not None
     # What was placed counts as started, in all numbers alike.
     assert sum(user.starting for user in seen.status.users) == len(done.placed) == 4
@@ -123,8 +124,8 @@ def test_rounds_of_a_controller_are_told() -> None:
     assert [user.share for user in seen.status.users] == [0.5, 0.5]
     assert seen.placed == 4
     assert [event.kind for event in seen.events] == ["placed"] * 4
-    assert [one.user for one in seen.waits] == ["ann", "bob"]
-    assert "needs 4 cpu" in seen.waits[0].answers["6"]
+    assert [one.user for one in seen.pending] == ["ann", "bob"]
+    assert "needs 4 cpu" in seen.pending[0].explanations["6"]
     where = {one.task: one.server for one in done.placed}
     assert {node: {name for name, _ in tasks} for node, tasks in seen.on_nodes.items()} == {
         node: {name for name in where if where[name] == node} for node in where.values()
@@ -133,10 +134,11 @@ def test_rounds_of_a_controller_are_told() -> None:
     slurm.end("1")
     slurm.now += 1
     clock[0] += 1.5
-    follower.round(ours, ours.cycle())
+    done = ours.cycle()
+    follower.on_cycle(ours.cluster(done), done)
     assert follower.step()
     assert not follower.step()  # there is nothing new
-    later = feed.snapshot()
+    later = feed.view()
     assert later.version == seen.version + 2  # numbers, then words
     assert [event.kind for event in later.events][:2] == ["ended", "placed"]
     found = feed.columns("15 min", ["ann", "bob"])
@@ -149,21 +151,21 @@ def test_rounds_of_a_controller_are_told() -> None:
 def test_looks_are_not_taken_too_often() -> None:
     clock = [0.0]
     feed = LiveStore(clock=lambda: clock[0])
-    live = understood(read_state(NODES, JOBS, NOW), SITE)
+    live = cluster_of(read_state(NODES, JOBS, NOW), SITE)
     assert feed.due()
     feed.observe(live)
     clock[0] = 5.0
     assert not feed.due()  # nobody watches
-    feed.snapshot()
+    feed.view()
     assert feed.due()  # now somebody does
     feed.observe(live)
     clock[0] = 5.4
     assert not feed.due()
     clock[0] = 6.5
-    feed.snapshot()
+    feed.view()
     assert feed.due()
     feed.observe(live)
-    feed.ask("4")
+    feed.request_explanation("4")
     assert feed.due()  # somebody waits for an answer
 
 
@@ -175,12 +177,12 @@ def test_a_slow_look_is_followed_by_a_long_pause() -> None:
         return now[0]
 
     feed = LiveStore(clock=clock)
-    feed.snapshot()
+    feed.view()
     began = now[0]
-    feed.observe(understood(read_state(NODES, JOBS, NOW), SITE))
+    feed.observe(cluster_of(read_state(NODES, JOBS, NOW), SITE))
     ended = now[0]
     while not feed.due():
-        feed.snapshot()
+        feed.view()
     assert now[0] - ended >= ended - began  # as long as the look at least
 
 
@@ -199,6 +201,9 @@ class Busy:
         self.slurm.now += 1
         return self.controller.cycle()
 
+    def publishable(self, cycle: Cycle) -> tuple[LiveCluster, Cycle]:
+        return self.controller.cluster(cycle), cycle
+
 
 def test_the_controller_only_hands_over_and_the_newest_round_counts() -> None:
     busy = Busy()
@@ -210,27 +215,27 @@ def test_the_controller_only_hands_over_and_the_newest_round_counts() -> None:
         def due(self) -> bool:
             return True
 
-        def observe(self, live: SlurmCluster, *, starts: bool = True) -> None:
+        def observe(self, cluster: LiveCluster, *, starts: bool = True) -> None:
             threads.append(threading.get_ident())
-            times.append(live.picture.time)
+            times.append(cluster.time)
             begun.set()
             go_on.wait(60)
-            super().observe(live, starts=starts)
+            super().observe(cluster, starts=starts)
             if len(times) == 2:
                 seen_all.set()
 
     feed = Slow()
     with Publisher(feed) as follower:
-        follower.round(busy.controller, first := busy.round())
+        follower.on_cycle(*busy.publishable(first := busy.round()))
         assert begun.wait(60)
-        follower.round(busy.controller, busy.round())
-        follower.round(busy.controller, third := busy.round())
+        follower.on_cycle(*busy.publishable(busy.round()))
+        follower.on_cycle(*busy.publishable(third := busy.round()))
         go_on.set()
         assert seen_all.wait(60)
     assert times == [first.time, third.time]
     assert threading.get_ident() not in threads
     assert not follower._thread.is_alive()
-    seen = feed.snapshot()
+    seen = feed.view()
     assert (seen.placed, len(seen.events)) == (3, 3)  # also of the round that nobody looked at
     assert seen.status is not None
     assert seen.status.totals["cpu"].used == 3
@@ -247,32 +252,32 @@ def test_a_view_that_cannot_follow_says_so_once_and_recovers(
     with monkeypatch.context() as broken:
         broken.setattr("drfh.web.live.store.status_of", lambda live: 1 / 0)
         for _ in range(2):
-            follower.round(ours.controller, done)
+            follower.on_cycle(ours.controller.cluster(done), done)
             assert follower.step()
     words = "the live view could not follow (ZeroDivisionError: division by zero)"
     assert said == [words]
-    assert feed.snapshot().trouble == words
+    assert feed.view().trouble == words
     now = replace(done, picture=replace(done.picture, time=time.time()))
-    follower.round(ours.controller, now)
+    follower.on_cycle(ours.controller.cluster(now), now)
     assert follower.step()
-    assert feed.snapshot().trouble == ""
-    assert feed.snapshot().status is not None
+    assert feed.view().trouble == ""
+    assert feed.view().status is not None
 
 
 def test_rounds_that_fail_are_trouble_and_going_on_is_not() -> None:
     ours, feed = Busy(), LiveStore()
     follower = Publisher(feed)
     for _ in range(2):  # twice alike
-        follower.failed("slurmctld does not answer", 1)
-        assert feed.snapshot().trouble == "slurmctld does not answer"
-        follower.failed("goes on after 1 rounds that failed", 1)
+        follower.on_failure("slurmctld does not answer", 1)
+        assert feed.view().trouble == "slurmctld does not answer"
+        follower.on_failure("goes on after 1 rounds that failed", 1)
         done = ours.round()
         now = replace(done, picture=replace(done.picture, time=time.time()))
-        follower.round(ours.controller, now)
-        feed.ask("1")
+        follower.on_cycle(ours.controller.cluster(now), now)
+        feed.request_explanation("1")
         assert follower.step()
-        assert feed.snapshot().trouble == ""
-    kinds = Counter(event.kind for event in feed.snapshot().events)
+        assert feed.view().trouble == ""
+    kinds = Counter(event.kind for event in feed.view().events)
     assert (kinds["trouble"], kinds["note"]) == (2, 2)
 
 
@@ -280,58 +285,58 @@ def test_a_taken_port_does_not_keep_a_controller_from_its_work() -> None:
     pytest.importorskip("nicegui")
     said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as taken, ExitStack() as stack:
-        place = Place("127.0.0.1", taken.getsockname()[1])
-        assert follow(stack, "a cluster", "", place, said.append, 1.0) is None
+        place = WebAddress("127.0.0.1", taken.getsockname()[1])
+        assert publish(stack, "a cluster", "", place, said.append, 1.0) is None
     [line] = said
     assert line.startswith("there is no live view (--web-port must be free on 127.0.0.1")
 
 
 def test_trouble_is_not_over_because_of_an_older_look() -> None:
     feed = LiveStore()
-    live = understood(read_state(NODES, JOBS, NOW), SITE)
+    live = cluster_of(read_state(NODES, JOBS, NOW), SITE)
     feed.trouble("slurmctld is away", NOW + 1)
     feed.observe(live)
-    assert feed.snapshot().trouble == "slurmctld is away"
-    assert feed.snapshot().status is not None
-    feed.observe(understood(read_state(NODES, JOBS, NOW + 2), SITE))
-    assert feed.snapshot().trouble == ""
+    assert feed.view().trouble == "slurmctld is away"
+    assert feed.view().status is not None
+    feed.observe(cluster_of(read_state(NODES, JOBS, NOW + 2), SITE))
+    assert feed.view().trouble == ""
 
 
 def test_questions_are_answered_with_the_next_look() -> None:
     feed = LiveStore()
-    live = understood(read_state(NODES, JOBS, NOW), SITE)
+    live = cluster_of(read_state(NODES, JOBS, NOW), SITE)
     feed.observe(live)
-    assert feed.ask(" 5 ") == "5"
-    assert feed.ask("20_[1-9]") == "20"
+    assert feed.request_explanation(" 5 ") == "5"
+    assert feed.request_explanation("20_[1-9]") == "20"
     for wrong in ("all", "", "5; rm"):
         with pytest.raises(InputError, match="job must be a number"):
-            feed.ask(wrong)
-    assert not feed.snapshot().answers
+            feed.request_explanation(wrong)
+    assert not feed.view().explanations
     feed.observe(live)
-    answers = feed.snapshot().answers
+    answers = feed.view().explanations
     assert answers["5"].text.startswith("job 5 of bob never runs: it needs 64 cpu")
     assert "array 20 of ann has 10 tasks left" in answers["20"].text
     assert "job 20_1 of ann" in answers["20"].text
     for i in range(200):
-        feed.ask(str(1000 + i))
+        feed.request_explanation(str(1000 + i))
         if i % 10 == 0:
             feed.observe(live)
-    assert len(feed.snapshot().answers) <= 50
+    assert len(feed.view().explanations) <= 50
 
 
 def test_trouble_is_told_once_and_ends_with_a_look() -> None:
     feed = LiveStore()
     feed.trouble("slurmctld is away", 1.0)
     feed.trouble("slurmctld is away", 2.0)
-    seen = feed.snapshot()
+    seen = feed.view()
     assert (seen.trouble, len(seen.events), seen.status) == ("slurmctld is away", 1, None)
-    feed.observe(understood(read_state(NODES, JOBS, NOW), SITE))
-    assert feed.snapshot().trouble == ""
-    assert feed.snapshot().events[0].kind == "note"  # an entry of Slurm that cannot be read
+    feed.observe(cluster_of(read_state(NODES, JOBS, NOW), SITE))
+    assert feed.view().trouble == ""
+    assert feed.view().events[0].kind == "note"  # an entry of Slurm that cannot be read
     for i in range(1000):
         feed.note(f"line {i}")
     feed.trouble("again")
-    assert len(feed.snapshot().events) == 300
+    assert len(feed.view().events) == 300
 
 
 def test_pages_in_other_threads_see_whole_snapshots() -> None:
@@ -341,7 +346,7 @@ def test_pages_in_other_threads_see_whole_snapshots() -> None:
 
     def read() -> None:
         while not stop.is_set():
-            seen = feed.snapshot()
+            seen = feed.view()
             found = feed.columns("15 min", USERS)
             if seen.status is not None and seen.nodes.cells.states.size != 64:
                 wrong.append("half a snapshot")
@@ -353,7 +358,7 @@ def test_pages_in_other_threads_see_whole_snapshots() -> None:
         thread.start()
     for step in range(60):
         status = made_up(64, step)
-        feed.take(replace(status, time=NOW + step))
+        feed.update(replace(status, time=NOW + step))
     stop.set()
     for thread in threads:
         thread.join()
@@ -366,28 +371,28 @@ def test_pages_in_other_threads_see_whole_snapshots() -> None:
 def test_answers_take_turns_when_time_is_short() -> None:
     entries = [job(i, f"u{i}", 64 if i == 3 else 4) for i in range(8)]
     entries += [job(100, "u1", 4, on="n0"), job(101, "u2", 8, on="n1")]
-    live = understood(read_state([node("n0"), node("n1", 8)], entries, NOW), SlurmConfig())
+    live = cluster_of(read_state([node("n0"), node("n1", 8)], entries, NOW), SlurmConfig())
     status = status_of(live)
     desk = PendingQueue()
     answered: list[str] = []
     for number in range(1, 9):
-        found = {one.user: one for one in desk.look(live, status, budget=0.0)}
+        found = {one.user: one for one in desk.observe(live, status, budget=0.0)}
         assert set(found) == {f"u{i}" for i in range(8)}
-        told = [user for user, one in found.items() if one.answers]
+        told = [user for user, one in found.items() if one.explanations]
         assert len(told) == number  # one more each time, and nobody loses his
         answered += [user for user in told if user not in answered]
     assert sorted(answered) == sorted(found)
-    assert found["u3"].answers["3"].startswith("job 3 of u3 never runs")
+    assert found["u3"].explanations["3"].startswith("job 3 of u3 never runs")
     assert (found["u3"].never, found["u3"].waiting) == (1, 0)
     fewer = [entry for entry in entries if entry["job_id"] != 5]
-    live = understood(read_state([node("n0"), node("n1", 8)], fewer, NOW), SlurmConfig())
-    later = {one.user: one for one in desk.look(live, status_of(live), budget=0.0)}
+    live = cluster_of(read_state([node("n0"), node("n1", 8)], fewer, NOW), SlurmConfig())
+    later = {one.user: one for one in desk.observe(live, status_of(live), budget=0.0)}
     assert later == {user: one for user, one in found.items() if user != "u5"}
 
 
 def test_kinds_of_jobs_are_told_and_not_each_job() -> None:
     entries = [job(i, "ann", 1 + i // 10) for i in range(40)]
-    live = understood(read_state([node("n0", 8)], entries, NOW), SlurmConfig())
-    [found] = PendingQueue().look(live, status_of(live))
-    assert list(found.answers) == ["0", "10"]
+    live = cluster_of(read_state([node("n0", 8)], entries, NOW), SlurmConfig())
+    [found] = PendingQueue().observe(live, status_of(live))
+    assert list(found.explanations) == ["0", "10"]
     assert found.waiting == 40

@@ -5,8 +5,7 @@ from __future__ import annotations
 import typer
 
 from drfh.cli.slurm import demo as slurm_demo
-from drfh.cli.slurm import inspect as slurm_look
-from drfh.cli.slurm import replay as slurm_replay
+from drfh.cli.slurm import inspect as slurm_inspect
 from drfh.cli.slurm import run as slurm_run
 
 __all__ = ["app"]
@@ -18,9 +17,9 @@ app = typer.Typer(
 app.command("run")(slurm_run.run)
 app.command("install")(slurm_run.install)
 app.command("release-all")(slurm_run.release_all)
-app.command("status")(slurm_look.status)
-app.command("why")(slurm_look.why)
-app.command("audit")(slurm_look.audit)
+app.command("status")(slurm_inspect.status)
+app.command("why")(slurm_inspect.why)
+app.command("audit")(slurm_inspect.audit)
 app.command("record")(slurm_run.record)
-app.command("replay")(slurm_replay.replay)
+app.command("replay")(slurm_inspect.replay)
 app.command("demo")(slurm_demo.demo)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drfh.cli.cluster.web import view_at
 from drfh.cli.render.console import console, percent, print_json
-from drfh.cli.slurm.web import WebOption, WebPortOption, view_at
+from drfh.cli.slurm.options import WebOption, WebPortOption
 from drfh.errors import DrfhError, InputError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def demo(
 @contextmanager
 def _screen(demo: Demo, as_json: bool) -> Iterator[Callable[[DemoMoment], None]]:
     """Yield what shows a look: drawn again and again on a terminal, now and then in a pipe."""
-    from drfh.cli.slurm.render import StatusLines, print_status, write_status
+    from drfh.cli.cluster.render import StatusLines, print_status, write_status
 
     out = console()
     if demo.live_view:
@@ -182,7 +183,7 @@ def _as_data(demo: Demo, done: dict[str, int]) -> dict[str, Any]:
                 "users": {
                     user.name: {
                         "share": user.share,
-                        "ideal": user.ideal,
+                        "ideal": user.fair_share,
                         "running": user.running,
                         "starting": user.starting,
                         "waiting": user.waiting,
@@ -201,7 +202,7 @@ def _of(demo: Demo, name: str) -> list[tuple[float, float | None]]:
     rows: list[tuple[float, float | None]] = []
     for moment in demo.moments:
         user = next((user for user in moment.status.users if user.name == name), None)
-        rows.append((user.share, user.ideal) if user is not None else (0.0, None))
+        rows.append((user.share, user.fair_share) if user is not None else (0.0, None))
     return rows
 
 

@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drfh.cli.cluster.web import WEB_HOST, WEB_PORT
 from drfh.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
+    from drfh.engines.engine import ControllerFacts
     from drfh.engines.slurm.client import Slurm
     from drfh.engines.slurm.cluster import SlurmCluster
     from drfh.engines.slurm.config import SlurmConfig
 
-__all__ = ["ControllerFacts", "JsonOption", "OpenSite", "PartitionOption", "PolicyOption",
-           "UserByOption", "WeightsOption", "controller_facts", "open_site",
-           "partition_names"]  # fmt: skip
+__all__ = ["JsonOption", "OpenSite", "PartitionOption", "PolicyOption",
+           "UserByOption", "WebHostOption", "WebOption", "WebPortOption", "WeightsOption",
+           "controller_facts", "open_site", "partition_names"]  # fmt: skip
 
 DEFAULT_POLICY = "best-fit-drfh"
 _SHARERS = ("user", "account", "partition")
 _PANEL = "SlurmConfig (what looks has it from the controller that runs)"
+_WEB_PANEL = "Live view"
 
 PolicyOption = Annotated[
     str | None,
@@ -65,47 +68,36 @@ PartitionOption = Annotated[
         help="A partition that drfh manages, again for more; else all. Commas work, too.",
     ),
 ]
+WebOption = Annotated[
+    bool,
+    typer.Option(
+        "--web",
+        rich_help_panel=_WEB_PANEL,
+        help=f"Show the cluster in a browser, on port {WEB_PORT} of {WEB_HOST}.",
+    ),
+]
+WebPortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--web-port",
+        metavar="PORT",
+        envvar="DRFH_SLURM_WEB_PORT",
+        rich_help_panel=_WEB_PANEL,
+        help="The same on another port (0: any free one).",
+    ),
+]
+WebHostOption = Annotated[
+    str | None,
+    typer.Option(
+        "--web-host",
+        metavar="ADDRESS",
+        envvar="DRFH_SLURM_WEB_HOST",
+        rich_help_panel=_WEB_PANEL,
+        help="The same on another address; one that others can reach needs the token that is "
+        "printed at the start.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerFacts:
-    """What can be known of the controller of a cluster.
-
-    Attributes
-    ----------
-    running : bool or None
-        Whether it runs; None if that cannot be known here.
-    facts : mapping
-        What it wrote down: pid, host, started, and how it shares the cluster.
-    """
-
-    running: bool | None
-    facts: Mapping[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data, ready for JSON."""
-        known = {key: self.facts.get(key) for key in ("pid", "host", "started")}
-        return {"running": self.running, **known}
-
-    @property
-    def text(self) -> str:
-        """It in a line; empty if nothing can be known.
-
-        Examples
-        --------
-        >>> ControllerFacts(False, {}).text
-        'no controller runs'
-        """
-        if not self.facts:
-            return "no controller runs" if self.running is False else ""
-        who = f"process {self.facts['pid']} on {self.facts['host']}"
-        since = f"since {_local(str(self.facts['started']))}"
-        if self.running is None:
-            return f"controller: {who} {since}, if it still runs"
-        if self.running:
-            return f"controller runs: {who} {since}"
-        return f"no controller runs: {who} was killed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +141,13 @@ class OpenSite:
             "hold_by": site.hold_by,
         }
 
-    def look(self) -> SlurmCluster:
-        """Look at it once."""
+    @property
+    def user_by(self) -> str:
+        """Who shares it: ``user``, ``account`` or ``partition``."""
+        return self.site.user_by
+
+    def observe(self) -> SlurmCluster:
+        """Read its state once."""
         from drfh.engines.slurm.cluster import observe
 
         return observe(self.slurm, self.site, self.policy)
@@ -217,6 +214,7 @@ def controller_facts(configuration: Mapping[str, str]) -> ControllerFacts:
     >>> controller_facts({"StateSaveLocation": "/no/such/place"}).running is None
     True
     """
+    from drfh.engines.engine import ControllerFacts
     from drfh.engines.lock import ControllerLock, is_running
     from drfh.engines.slurm.config import lock_path
 
@@ -272,14 +270,3 @@ def partition_names(given: Sequence[str] | None) -> tuple[str, ...]:
     """
     names = [part.strip() for word in given or () for part in word.split(",")]
     return tuple(dict.fromkeys(name for name in names if name))
-
-
-def _local(written: str) -> str:
-    """Return a time as clocks here show it."""
-    from datetime import datetime
-
-    try:
-        when = datetime.fromisoformat(written)
-    except ValueError:
-        return written
-    return when.astimezone().strftime("%Y-%m-%d %H:%M:%S")

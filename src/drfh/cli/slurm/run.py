@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drfh.cli.cluster.web import publish, publishing, view_at
 from drfh.cli.render.console import print_json
 from drfh.cli.slurm.options import (
     JsonOption,
     PartitionOption,
     PolicyOption,
     UserByOption,
+    WebHostOption,
+    WebOption,
+    WebPortOption,
     WeightsOption,
     open_site,
     partition_names,
 )
-from drfh.cli.slurm.web import WebHostOption, WebOption, WebPortOption, follow, told_to, view_at
 from drfh.errors import DrfhError, InputError
 
 if TYPE_CHECKING:
@@ -137,7 +140,7 @@ def run(
         how = f"{cache.policy.name} places jobs by {site.user_by}, in {_where(site)}"
         follower = None
         if place is not None:
-            follower = follow(stack, opened.name, how, place, say, interval)
+            follower = publish(stack, opened.name, how, place, say, interval)
 
         def check() -> None:
             held.check()
@@ -147,13 +150,13 @@ def run(
         def tell(line: str) -> None:
             say(line)
             if follower is not None and service.failures:
-                follower.failed(line, service.failures)
+                follower.on_failure(line, service.failures)
 
         service = Service(
             controller,
             interval=interval,
             say=tell,
-            seen=told_to(follower, controller, _seen(say, as_json=as_json), say),
+            seen=publishing(follower, controller.cluster, _seen(say, as_json=as_json), say),
             gauges=gauges,
             check=check,
         )
@@ -394,7 +397,8 @@ def _seen(say: Callable[[str], None], *, as_json: bool) -> Callable[[Cycle], Non
             users = Counter(one.user for one in done.placed)
             shown = ", ".join(f"{user} {number}" for user, number in sorted(users.items()))
             tasks = done.view.snapshot.tasks.values()
-            waiting = sum(task.on is None and not task.aside for task in tasks) - len(done.placed)
+            queued = sum(task.on is None and task.blocked is None for task in tasks)
+            waiting = queued - len(done.placed)
             say(f"placed {len(done.placed)} ({shown}); {waiting} wait")
 
     return seen
@@ -405,7 +409,7 @@ def _facts(done: Cycle) -> dict[str, Any]:
         "time": done.time,
         "placed": [[one.task, one.user, one.server] for one in done.placed],
         "released": done.released,
-        "taken_back": done.taken_back,
+        "taken_back": {name: str(why) for name, why in done.recalled.items()},
         "failed": done.failed,
         "decision_seconds": done.decision_seconds,
         "seconds": done.seconds,

@@ -222,11 +222,11 @@ class _Notes:
             del self._here[name]
             return
         life.task = task
-        life.held |= bool(task.aside)
+        life.held |= task.blocked is not None
         self.resources.update(dict.fromkeys(task.demand))
         if task.on is not None and life.running is None:
             life.runs.append(TaskRun(task.on, time, start))
-        elif task.on is None and not task.aside and life.arrival is None:
+        elif task.on is None and task.blocked is None and life.arrival is None:
             life.arrival = time
 
     def _new(self, name: str, task: TaskSnapshot) -> TaskLife:

@@ -42,7 +42,7 @@ def working(server: NodeSnapshot | None) -> dict[str, float]:
     >>> working(None)
     {}
     """
-    return {name: amount for name, amount in server.room.items() if amount} if server else {}
+    return {name: amount for name, amount in server.available.items() if amount} if server else {}
 
 
 def rooms_over_time(history: TaskHistory) -> list[tuple[float, Mapping[str, NodeSnapshot]]]:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from drfh import __version__
-from drfh.engines.diff import changes, short
+from drfh.engines.diff import compact, difference
 from drfh.engines.journal.format import FORMAT, LONGEST_LINE, TICK, on_grid, parsed, read_header
 from drfh.engines.snapshot import ClusterSnapshot
 from drfh.errors import DrfhError, InputError
@@ -100,12 +100,12 @@ class JournalWriter:
             The time that was written. None if there was nothing to write: it is not the first
             look, nothing has changed, nothing was placed, and nothing at the look before.
         """
-        line, lists = changes(self._snapshot, snapshot, self._lists)
+        line, lists = difference(self._snapshot, snapshot, self._lists)
         # The first look is news, and what became of placements, also if nothing did.
         if not line and not placed and not self._placed and self._time >= 0:
             return None
         time = max(on_grid(t), self._time + TICK)
-        record: dict[str, Any] = {"t": short(time), **line}
+        record: dict[str, Any] = {"t": compact(time), **line}
         if placed is not None:
             record["placed"] = [[one.task, one.server] for one in placed]
             if limit is not None:

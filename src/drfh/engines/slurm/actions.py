@@ -41,7 +41,7 @@ def pin(name: str, node: str, job: SlurmJob) -> str:
 
 
 def _pinned(job: SlurmJob, node: str) -> str:
-    old = job.mark or Annotation()
+    old = job.annotation or Annotation()
     if old.pin is not None and job.required == old.pin:
         nodes, most = old.nodes, old.most
     else:
@@ -99,7 +99,7 @@ def grouped(names: Iterable[str]) -> Iterator[str]:
 def taken_back(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
     """Yield lines for jobs that are under the hold again, after they had a node."""
     for name, job in jobs.items():
-        mark = job.mark or Annotation()
+        mark = job.annotation or Annotation()
         if mark.held:
             begin = " StartTime=now" if job.begins >= HELD_UNTIL - DAY else ""
             yield f"update JobId={name} AdminComment={_plain(mark, held=False)}{begin}"
@@ -123,14 +123,14 @@ def together(jobs: Iterable[SlurmJob], known: Iterable[SlurmJob]) -> dict[str, S
     there = Counter(job.array for job in known if job.array in counts)
     kinds: dict[str | None, set[Any]] = {}
     for job in meant:
-        kinds.setdefault(job.array, set()).add((job.mark, job.required, job.hold, job.begins))
+        kinds.setdefault(job.array, set()).add((job.annotation, job.required, job.hold, job.begins))
 
     def name(job: SlurmJob) -> str:
         array = job.array
         if array is None or counts[array] != there[array] or len(kinds[array]) > 1:
             return job.name
         # Slurm sets no node list for several tasks, and those that had a node were alone anyway.
-        return array if job.mark is None or job.mark.pin is None else job.name
+        return array if job.annotation is None or job.annotation.pin is None else job.name
 
     return {name(job): job for job in meant}
 
@@ -144,7 +144,7 @@ def hold(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
 def park(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
     """Yield lines that give jobs a begin time far away; released then, they still wait."""
     for name, job in jobs.items():
-        old = job.mark or Annotation()
+        old = job.annotation or Annotation()
         held = job.begins >= HELD_UNTIL - DAY  # by its owner
         begin = old.begin if old.parked or held else int(job.begins)
         mark = _plain(old, parked=True, begin=begin, held=held)
@@ -154,13 +154,13 @@ def park(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
 
 def is_parked(job: SlurmJob) -> bool:
     """Return whether a job has a begin time far away already."""
-    return job.mark is not None and job.mark.parked and job.begins >= PARKED_UNTIL - DAY
+    return job.annotation is not None and job.annotation.parked and job.begins >= PARKED_UNTIL - DAY
 
 
 def collected(jobs: Mapping[str, SlurmJob], now: float) -> Iterator[str]:
     """Yield lines for jobs under the hold again, which need not wait for another one any more."""
     for name, job in jobs.items():
-        old = job.mark or Annotation()
+        old = job.annotation or Annotation()
         held = job.begins >= HELD_UNTIL - DAY  # by its owner, meanwhile: that begin time stays
         begin = "" if held else f" StartTime={_begin(old, now)}"
         mark = _plain(old, parked=False, begin=0, held=held)
@@ -207,7 +207,7 @@ def give_back(
 
 def _restored(name: str, job: SlurmJob, now: float) -> Iterator[str]:
     """Yield lines that undo what we changed about a job, but for hold and mark."""
-    mark = job.mark or Annotation()
+    mark = job.annotation or Annotation()
     changes = []
     if mark.pin is not None and job.required == mark.pin:
         changes.append(f"ReqNodeList={mark.nodes}")
@@ -251,7 +251,7 @@ def keep(jobs: Mapping[str, SlurmJob]) -> Iterator[str]:
     """Yield lines that make a hold of ``scontrol requeuehold`` one that the owner can lift."""
     far = datetime.fromtimestamp(HELD_UNTIL).isoformat()
     for name, job in jobs.items():
-        mark = _plain(job.mark or Annotation(), held=True, restarts=job.restarts)
+        mark = _plain(job.annotation or Annotation(), held=True, restarts=job.restarts)
         yield f"update JobId={name} StartTime={far} AdminComment={mark}"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
-from drfh.errors import DrfhError
+from drfh.engines.engine import EngineError
 from drfh.wire.slurm.scontrol import jobs_in_message, parse_config
 
 __all__ = ["Slurm", "SlurmError"]
@@ -20,7 +20,7 @@ _SIDE_BY_SIDE = 4  # scontrol processes
 _WORTH_A_PROCESS = 10  # lines
 
 
-class SlurmError(DrfhError):
+class SlurmError(EngineError):
     """A command of Slurm failed, or took too long."""
 
 

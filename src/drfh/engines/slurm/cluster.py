@@ -1,84 +1,197 @@
-"""A live cluster to look at: what the controller would see, without touching anything."""
+"""A live Slurm cluster: its state, read and reconciled; jobs and arrays explained."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from drfh.engines.cache import SchedulerCache
+from drfh.engines.engine import LiveCluster, TaskExplanation, TaskState
 from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.reconcile import Reconciliation, reconcile
-from drfh.engines.slurm.state import SlurmState, read_state
+from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
+from drfh.engines.snapshot import BlockedCode
+from drfh.model.resources import some
 from drfh.policies import Policy
+from drfh.wire.slurm.notation import parse_job_name
 
-__all__ = ["SlurmCluster", "observe", "understood"]
+__all__ = ["SlurmCluster", "cluster_of", "observe", "reconciled_cluster"]
 
-
-@dataclass(frozen=True)
-class SlurmCluster:
-    """A moment of a cluster.
-
-    Parameters
-    ----------
-    site
-        How it is shared.
-    picture
-        What Slurm says.
-    view
-        What that means to us.
-    cache
-        A brain that knows it.
-    """
-
-    site: SlurmConfig
-    picture: SlurmState
-    view: Reconciliation
-    cache: SchedulerCache
+#: States of tasks in the order of a summary, with the verbs for one and for several.
+_STATES = {
+    TaskState.RUNNING: ("runs", "run"),
+    TaskState.STARTING: ("starts", "start"),
+    TaskState.WAITING: ("waits", "wait"),
+    TaskState.BLOCKED: ("is set aside", "are set aside"),
+    TaskState.NEVER: ("never runs", "never run"),
+    TaskState.UNMANAGED: ("is not drfh's", "are not drfh's"),
+}
+_NOT_RUNNING = (TaskState.WAITING, TaskState.BLOCKED, TaskState.NEVER, TaskState.UNMANAGED)
+#: Reasons of Slurm that say nothing beyond drfh's: holds and begin times are mostly its own.
+_NOT_QUOTED = {"", "None", "JobHeldUser", "JobHeldAdmin", "BeginTime", "Dependency"}
 
 
-def observe(
-    slurm: Slurm, site: SlurmConfig, policy: str | Policy | Mapping[str, Any] = "best-fit-drfh"
-) -> SlurmCluster:
-    """Look at a cluster once.
+@dataclass(frozen=True, kw_only=True)
+class SlurmCluster(LiveCluster):
+    """A Slurm cluster as observed at one moment.
 
     Parameters
     ----------
-    slurm
-        Its commands.
-    site
-        How it is shared.
-    policy
-        By which the brain would decide.
-    """
-    nodes, jobs = slurm.nodes(), slurm.jobs()
-    picture = read_state(nodes, jobs, time.time(), memory=site.memory, linear=site.linear)
-    return understood(picture, site, policy)
-
-
-def understood(
-    picture: SlurmState,
-    site: SlurmConfig,
-    policy: str | Policy | Mapping[str, Any] = "best-fit-drfh",
-) -> SlurmCluster:
-    """Return what a look at a cluster means.
-
-    Parameters
-    ----------
-    picture
-        The look.
-    site, policy
-        As for :func:`observe`.
+    config, state
+        How the cluster is shared, and what Slurm says.
 
     Examples
     --------
     >>> node = {"name": "n0", "cpus": 4, "real_memory": 1024, "state": "idle", "partitions": ["a"]}
-    >>> understood(read_state([node], [], 0.0), SlurmConfig()).cache.scheduler.servers
+    >>> job = {"job_id": 7, "job_state": "PENDING", "user_name": "ann", "partition": "a",
+    ...        "tres_req_str": "cpu=6,mem=100M,node=1", "memory_per_node": 100, "priority": 0,
+    ...        "state_reason": "JobHeldUser", "admin_comment": "drfh"}
+    >>> cluster = cluster_of(read_state([node], [job], 0.0), SlurmConfig())
+    >>> print(cluster.explain("7").text)
+    job 7 of ann never runs: it needs 6 cpu, and no server has more than 4 cpu.
+    >>> print(cluster.explain("8").text)
+    job 8 is not in Slurm's queue: it has ended, or there was never one.
+    """
+
+    config: SlurmConfig
+    state: SlurmState
+
+    engine: ClassVar[str] = "slurm"
+    title: ClassVar[str] = "Slurm"
+
+    def job_name(self, text: str) -> str:
+        """Return the name of a job (12), a task of an array (12_3) or an array (12)."""
+        number, task = parse_job_name(text)
+        return number if task is None else f"{number}_{task}"
+
+    def unmanaged(self) -> dict[str, str]:
+        """Return the jobs that wait, and not for drfh: job → why."""
+        return {
+            name: self._unmanaged_reason(job)
+            for name, job in self.state.jobs.items()
+            if not job.on and name not in self.snapshot.tasks
+        }
+
+    def explain(self, job: str) -> TaskExplanation:
+        """Return why a job, a task of an array or the first task of an array waits."""
+        name = self.job_name(job)
+        if name not in self.state.jobs:
+            members = [job for job in self.state.jobs.values() if job.array == name]
+            if members:
+                return self._explain_array(name, sorted(members, key=lambda job: job.order))
+            return self.explain_unknown(name)
+        return self._explain_job(self.state.jobs[name])
+
+    def _explain_job(self, job: SlurmJob) -> TaskExplanation:
+        name, user, reason = job.name, job.owner[self.config.user_by], job.reason
+        if job.on:
+            return self.explain_running(name, user, list(job.on), job.since, job.limit)
+        task = self.snapshot.tasks.get(name)
+        quoted = reason not in _NOT_QUOTED
+        if task is None:
+            why = self._unmanaged_reason(job)
+            return self.explain_unmanaged(name, user, why, reason, quoted=quoted)
+        if task.blocked is not None and task.blocked.code is BlockedCode.HELD_BY_ENGINE:
+            quoted = False  # it is quoted already
+        return self.explain_task(name, user, reason, quoted=quoted)
+
+    def _explain_array(self, number: str, members: Sequence[SlurmJob]) -> TaskExplanation:
+        user = members[0].owner[self.config.user_by]
+        states = {job.name: self._job_state(job) for job in members}
+        counts = Counter(states.values())
+        tasks = {state: counts[state] for state in _STATES if counts[state]}
+        listed = ", ".join(f"{n:,} {_STATES[state][n != 1]}" for state, n in tasks.items())
+        text = f"array {number} of {user} has {some(len(members), 'task')} left: {listed}."
+        first = None
+        for state in _NOT_RUNNING:
+            job = next((job for job in members if states[job.name] is state), None)
+            if job is not None:
+                first = self._explain_job(job)
+                break
+        return TaskExplanation(
+            number, user, TaskState.ARRAY, text, engine=self.engine,
+            tasks={str(state): count for state, count in tasks.items()}, first=first,
+        )  # fmt: skip
+
+    def _job_state(self, job: SlurmJob) -> TaskState:
+        """Return the state alone: an array may have many thousands of tasks."""
+        if job.on:
+            return TaskState.RUNNING
+        if job.name not in self.snapshot.tasks:
+            return TaskState.UNMANAGED
+        return self.task_state(job.name)
+
+    def _unmanaged_reason(self, job: SlurmJob) -> str:
+        """Return why a job that waits is not drfh's to place."""
+        config = self.config
+        if job.reserved:
+            return "it asks for a reservation"
+        if not config.manages(job):
+            others = [name for name in job.partitions if name not in config.partitions]
+            return f"drfh does not manage the partition {', '.join(others)}"
+        if job.annotation is None:
+            if config.hold_by == "controller" and job.hold == "no":
+                return "it is new: the controller takes it over at its next look"
+            return "it was not handed to drfh when it was submitted"
+        if not job.demand:
+            return "it asks for nothing that Slurm counts"
+        return "an administrator has released it"
+
+
+def observe(
+    slurm: Slurm, config: SlurmConfig, policy: str | Policy | Mapping[str, Any] = "best-fit-drfh"
+) -> SlurmCluster:
+    """Read the state of a cluster once, and change nothing there.
+
+    Parameters
+    ----------
+    policy
+        By which its scheduler would decide.
+    """
+    nodes, jobs = slurm.nodes(), slurm.jobs()
+    state = read_state(nodes, jobs, time.time(), memory=config.memory, linear=config.linear)
+    return cluster_of(state, config, policy)
+
+
+def cluster_of(
+    state: SlurmState,
+    config: SlurmConfig,
+    policy: str | Policy | Mapping[str, Any] = "best-fit-drfh",
+) -> SlurmCluster:
+    """Return the cluster of a state that was read, with a scheduler that holds it.
+
+    Examples
+    --------
+    >>> node = {"name": "n0", "cpus": 4, "real_memory": 1024, "state": "idle", "partitions": ["a"]}
+    >>> cluster_of(read_state([node], [], 0.0), SlurmConfig()).cache.scheduler.servers
     ('n0',)
     """
-    seen = reconcile(picture, site)
+    reconciliation = reconcile(state, config)
     cache = SchedulerCache(policy)
-    cache.follow(seen.snapshot)
-    return SlurmCluster(site, picture, seen, cache)
+    cache.follow(reconciliation.snapshot)
+    return reconciled_cluster(state, config, reconciliation, cache)
+
+
+def reconciled_cluster(
+    state: SlurmState, config: SlurmConfig, reconciliation: Reconciliation, cache: SchedulerCache
+) -> SlurmCluster:
+    """Return the cluster of a state that was reconciled, with the cache that follows it."""
+    known = {name for node in state.nodes.values() for name in node.partitions}
+    return SlurmCluster(
+        time=state.time,
+        snapshot=reconciliation.snapshot,
+        cache=cache,
+        starting=reconciliation.released,
+        broken=state.broken,
+        notes=tuple(
+            f"no node is in the managed partition {name}"
+            for name in config.partitions
+            if name not in known
+        ),
+        config=config,
+        state=state,
+    )

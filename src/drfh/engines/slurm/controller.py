@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from drfh.engines.cache import SchedulerCache
 from drfh.engines.slurm import actions as orders
 from drfh.engines.slurm.client import Slurm, SlurmError
+from drfh.engines.slurm.cluster import SlurmCluster, reconciled_cluster
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.reconcile import Reconciliation, reconcile
 from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
-from drfh.engines.snapshot import ClusterSnapshot
+from drfh.engines.snapshot import BlockedCode, BlockedReason, ClusterSnapshot
 from drfh.scheduler import Placed
 
 __all__ = ["Controller", "Cycle"]
@@ -43,7 +44,7 @@ class Cycle:
         What the brain decided, in order.
     released
         Jobs that Slurm may start from now on.
-    taken_back
+    recalled
         Jobs that were put under the hold again: job → why.
     failed
         What Slurm refused: job → words; an empty key for what names no job.
@@ -58,7 +59,7 @@ class Cycle:
     view: Reconciliation
     placed: list[Placed] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
-    taken_back: dict[str, str] = field(default_factory=dict)
+    recalled: dict[str, BlockedReason] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     decision_seconds: float = 0.0
     seconds: float = 0.0
@@ -69,7 +70,7 @@ class Cycle:
         """Whether something was asked of Slurm, so that the next look shows something new."""
         seen = self.view
         asked = (seen.to_hold, seen.to_give_back, seen.to_park, seen.to_collect, seen.to_keep)
-        return bool(self.placed or self.taken_back or any(asked))
+        return bool(self.placed or self.recalled or any(asked))
 
 
 @dataclass(slots=True)
@@ -158,6 +159,10 @@ class Controller:
         done.seconds = time.perf_counter() - started
         return done
 
+    def cluster(self, cycle: Cycle) -> SlurmCluster:
+        """Return the cluster as a cycle found it."""
+        return reconciled_cluster(cycle.picture, self.site, cycle.view, self.cache)
+
     # What was learned from the look
 
     def _view(self, picture: SlurmState) -> Reconciliation:
@@ -168,9 +173,13 @@ class Controller:
         }
         return reconcile(picture, self.site, self._back_off(now), avoided)
 
-    def _back_off(self, now: float) -> dict[str, str]:
+    def _back_off(self, now: float) -> dict[str, BlockedReason]:
         return {
-            name: f"Slurm did not take it ({known.why}); tried again in {known.until - now:.0f} s"
+            name: BlockedReason(
+                BlockedCode.BACK_OFF,
+                "Slurm did not take it",
+                f" ({known.why}); tried again in {known.until - now:.0f} s",
+            )
             for name, known in self._refusals.items()
             if known.until > now
         }
@@ -184,7 +193,7 @@ class Controller:
                 del self._refusals[name]
         for name, why in self._hoped.items():
             task = seen.snapshot.tasks.get(name)
-            if task is not None and task.on is None and not task.aside:
+            if task is not None and task.on is None and task.blocked is None:
                 self._refuse(name, why, now)
                 news = True
         self._hoped.clear()
@@ -211,13 +220,15 @@ class Controller:
 
     def _put_in_order(self, done: Cycle) -> None:
         seen = done.view
-        back = dict(seen.to_take_back)
+        back = dict(seen.to_recall)
         for name, since in self._waiting_since.items():
             job, node = seen.jobs[name], seen.released[name]
             if done.time - since > self.patience or job.reason == _NOT_THERE:
-                back[name] = f"it did not start on {node} ({job.reason})"
+                back[name] = BlockedReason(
+                    BlockedCode.NOT_STARTED, f"it did not start on {node}", f" ({job.reason})"
+                )
                 self._avoid(name, node, done)
-        done.taken_back = back
+        done.recalled = back
         known = seen.known.values()
         self._hold_again(done, {name: seen.jobs[name] for name in back})
         self._park(done)
@@ -228,7 +239,7 @@ class Controller:
         self._ask(lines, done)
         giving = orders.together(seen.to_give_back, known)
         orders.give_back(lambda asked: self._ask(asked, done), giving, done.time, self.site.hold_by)
-        lines, commands = orders.notes(seen.to_note, seen.known)
+        lines, commands = orders.notes(seen.to_annotate, seen.known)
         self._ask(lines, done)
         for command in commands[:_WORDS_A_ROUND]:
             try:
@@ -345,4 +356,4 @@ class Controller:
 
 
 def _is_on(job: SlurmJob, node: str) -> bool:
-    return job.mark is not None and job.mark.pin == node == job.required
+    return job.annotation is not None and job.annotation.pin == node == job.required

@@ -25,8 +25,8 @@ from drfh.engines.slurm.client import Slurm, SlurmError
 from drfh.engines.slurm.cluster import observe
 from drfh.engines.slurm.config import SlurmConfig, config_of
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode
-from drfh.engines.slurm.status import Status, status_of
 from drfh.engines.slurm.submit_plugin import submit_script
+from drfh.engines.status import Status, status_of
 from drfh.errors import DrfhError, InputError
 
 __all__ = ["PARTITION", "VISITORS", "Demo", "DemoMoment", "Visitor", "demo_nodes", "open_directory"]

@@ -6,14 +6,12 @@ import time
 from collections import Counter
 
 from drfh.engines.metrics import Metrics
-from drfh.engines.slurm.cluster import SlurmCluster
 from drfh.engines.slurm.controller import Controller, Cycle
-from drfh.engines.slurm.status import Status, status_of
+from drfh.engines.status import Status, status_of
 
 __all__ = ["Gauges"]
 
 _BETWEEN = 5.0  # seconds: the exact allocation is solved for it, and nobody scrapes more often
-_WORDS = 4  # of a reason that make a label
 
 
 class Gauges:
@@ -43,15 +41,13 @@ class Gauges:
         metrics = self.metrics
         metrics.add("drfh_placements_total", len(done.placed))
         metrics.add("drfh_releases_total", len(done.released))
-        for why, times in Counter(done.taken_back.values()).items():
-            reason = " ".join(why.partition("(")[0].split()[:_WORDS])
-            metrics.add("drfh_take_backs_total", times, reason=reason)
+        for code, times in Counter(why.code for why in done.recalled.values()).items():
+            metrics.add("drfh_take_backs_total", times, reason=code)
         metrics.observe("drfh_decision_seconds", done.decision_seconds)
         metrics.observe("drfh_cycle_seconds", done.seconds)
         metrics.set("drfh_last_cycle_timestamp_seconds", time.time())
         if time.monotonic() >= self._next:
-            live = SlurmCluster(controller.site, done.picture, done.view, controller.cache)
-            self.cluster(status_of(live))
+            self.cluster(status_of(controller.cluster(done)))
             self._next = time.monotonic() + _BETWEEN
 
     def cluster(self, status: Status) -> None:
@@ -59,14 +55,14 @@ class Gauges:
         replace, users = self.metrics.replace, status.users
         replace("drfh_user_dominant_share", {user.name: user.share for user in users})
         replace("drfh_user_weight", {user.name: user.weight for user in users})
-        ideal = {user.name: user.ideal for user in users if user.ideal is not None}
-        replace("drfh_user_fair_share", ideal)
+        fair = {u.name: u.fair_share for u in users if u.fair_share is not None}
+        replace("drfh_user_fair_share", fair)
         tasks: dict[tuple[str, str], float] = {}
         for user in users:
             tasks[user.name, "running"] = user.running + user.starting
             tasks[user.name, "waiting"] = user.waiting
             tasks[user.name, "never"] = user.never
-            tasks[user.name, "aside"] = sum(user.aside.values())
+            tasks[user.name, "aside"] = sum(user.blocked.values())
         replace("drfh_tasks", tasks)
         replace("drfh_servers", dict(Counter(node.state for node in status.nodes)))
         replace("drfh_capacity", {name: total.capacity for name, total in status.totals.items()})

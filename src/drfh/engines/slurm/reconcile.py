@@ -1,38 +1,46 @@
-"""From a look at Slurm to what the brain should know, and what is to be put in order there."""
+"""Reconciliation of Slurm's state: the snapshot to schedule, and the changes to make in Slurm."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from drfh.engines.slurm.annotations import DAY, HELD_UNTIL, PARKED_UNTIL, Annotation
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.state import SlurmJob, SlurmState
-from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
+from drfh.engines.snapshot import (
+    BlockedCode,
+    BlockedReason,
+    ClusterSnapshot,
+    NodeSnapshot,
+    TaskSnapshot,
+)
 from drfh.wire.slurm.records import SlurmNode
 
 __all__ = ["Reconciliation", "reconcile"]
 
-_OWNER = "held by its owner"
 # Seconds after a requeue. Slurm itself waits for two minutes: a node that was told to end a job
 # takes it for that one if it comes back in the same second, and the job has failed.
 _AFTERMATH = 5.0
+_HELD_BY_OWNER = BlockedReason(BlockedCode.HELD_BY_OWNER, "held by its owner")
+_HELD_BY_ADMINISTRATOR = BlockedReason(
+    BlockedCode.HELD_BY_ADMINISTRATOR, "held by an administrator"
+)
+_RESUMING = BlockedReason(BlockedCode.RESUMING, "can go on in a moment")
 _SEVERAL_NODES = (
-    "needs {nodes} nodes at once, and drfh places jobs on one node: ask for one node, or use a "
-    "partition that drfh does not manage"
+    ", and drfh places jobs on one node: ask for one node, or use a partition that drfh does not "
+    "manage"
 )
 
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """What the brain should know, and what is to be done in Slurm besides placing.
+    """The snapshot for the scheduler, and the changes to make in Slurm besides placing.
 
     Parameters
     ----------
-    snapshot
-        For the brain.
     jobs
         The job of each task.
     known
@@ -41,7 +49,7 @@ class Reconciliation:
         Jobs that we released and that have not started yet: job → node.
     to_hold
         New jobs, not yet under a hold of ours.
-    to_take_back
+    to_recall
         Jobs that wait for a node which they will not get: job → why.
     to_give_back
         Jobs of ours that moved to where we do not manage.
@@ -51,204 +59,210 @@ class Reconciliation:
         Jobs that waited for another job, and need not any more.
     to_keep
         Jobs that somebody has requeued under a hold: their owners must be able to lift it.
-    to_note
-        Jobs whose mark should say something else.
+    to_annotate
+        Jobs whose annotation must change.
     """
 
     snapshot: ClusterSnapshot
     jobs: Mapping[str, SlurmJob]
     known: Mapping[str, SlurmJob]
     released: Mapping[str, str]
-    to_hold: tuple[SlurmJob, ...]
-    to_take_back: Mapping[str, str]
-    to_give_back: tuple[SlurmJob, ...]
-    to_park: tuple[SlurmJob, ...]
-    to_collect: tuple[SlurmJob, ...]
-    to_keep: tuple[SlurmJob, ...]
-    to_note: Mapping[str, Annotation]
+    to_hold: tuple[SlurmJob, ...] = ()
+    to_recall: Mapping[str, BlockedReason] = field(default_factory=dict)
+    to_give_back: tuple[SlurmJob, ...] = ()
+    to_park: tuple[SlurmJob, ...] = ()
+    to_collect: tuple[SlurmJob, ...] = ()
+    to_keep: tuple[SlurmJob, ...] = ()
+    to_annotate: Mapping[str, Annotation] = field(default_factory=dict)
 
 
 def reconcile(
-    picture: SlurmState,
-    site: SlurmConfig,
-    back_off: Mapping[str, str] | None = None,
+    state: SlurmState,
+    config: SlurmConfig,
+    back_off: Mapping[str, BlockedReason] | None = None,
     avoided: Mapping[str, frozenset[str]] | None = None,
 ) -> Reconciliation:
-    """Return what a look means.
+    """Return what the state of a Slurm cluster means for drfh.
 
     Parameters
     ----------
-    picture
-        The look.
-    site
-        How the site wants it.
     back_off
-        Jobs that must not be placed for a while: job → why, in words.
+        Jobs that must not be placed for a while: job → why.
     avoided
         Nodes on which a job must not be placed for a while.
     """
-    sorter = _Sorter(picture, site, back_off or {}, avoided or {})
-    for job in sorted(picture.jobs.values(), key=lambda job: job.order):
+    sorter = _JobSorter(state, config, back_off or {}, avoided or {})
+    for job in sorted(state.jobs.values(), key=lambda job: job.order):
         sorter.sort(job)
-    servers = _servers(picture, sorter.tasks)
-    weights = dict(site.weights)
     return Reconciliation(
-        ClusterSnapshot(servers, sorter.tasks, weights),
+        ClusterSnapshot(_servers(state, sorter.tasks), sorter.tasks, dict(config.weights)),
         sorter.jobs,
-        picture.jobs,
+        state.jobs,
         sorter.released,
         tuple(sorter.to_hold),
-        sorter.to_take_back,
+        sorter.to_recall,
         tuple(sorter.to_give_back),
         tuple(sorter.to_park),
         tuple(sorter.to_collect),
         tuple(sorter.to_keep),
-        sorter.to_note,
+        sorter.to_annotate,
     )
 
 
-class _Sorter:
-    """Tells for each job what it is to us."""
+class _JobSorter:
+    """Sorts jobs by what must happen with them."""
 
     def __init__(
         self,
-        picture: SlurmState,
-        site: SlurmConfig,
-        back_off: Mapping[str, str],
+        state: SlurmState,
+        config: SlurmConfig,
+        back_off: Mapping[str, BlockedReason],
         avoided: Mapping[str, frozenset[str]],
     ) -> None:
-        self.picture, self.site, self.back_off, self.avoided = picture, site, back_off, avoided
+        self.state, self.config, self.back_off, self.avoided = state, config, back_off, avoided
         self.tasks: dict[str, TaskSnapshot] = {}
         self.jobs: dict[str, SlurmJob] = {}
         self.released: dict[str, str] = {}
         self.to_hold: list[SlurmJob] = []
-        self.to_take_back: dict[str, str] = {}
+        self.to_recall: dict[str, BlockedReason] = {}
         self.to_give_back: list[SlurmJob] = []
         self.to_park: list[SlurmJob] = []
         self.to_collect: list[SlurmJob] = []
         self.to_keep: list[SlurmJob] = []
-        self.to_note: dict[str, Annotation] = {}
-        self._names = {name: position for position, name in enumerate(_useful(picture))}
+        self.to_annotate: dict[str, Annotation] = {}
+        self._names = {name: position for position, name in enumerate(_useful(state))}
         self._lists: dict[frozenset[str], tuple[str, ...]] = {}
         # Tasks of an array that run or may start: its owner may have set a limit.
         self._active = Counter(
             job.array
-            for job in picture.jobs.values()
+            for job in state.jobs.values()
             if job.array is not None and (job.on or (job.hold == "no" and not _is_parked(job)))
         )
 
     def sort(self, job: SlurmJob) -> None:
+        config, annotation = self.config, job.annotation
         if job.on:
-            self._runs(job)
-        elif job.mark is None:
-            if self.site.hold_by == "controller" and self.site.manages(job) and job.hold == "no":
+            self._running(job)
+        elif annotation is None:
+            if config.hold_by == "controller" and config.manages(job) and job.hold == "no":
                 self.to_hold.append(job)
-        elif not self.site.manages(job):
+        elif not config.manages(job):
             self.to_give_back.append(job)
-        elif job.hold == "requeued" and self.site.hold_by == "plugin":
+        elif job.hold == "requeued" and config.hold_by == "plugin":
             self.to_keep.append(job)
-            self._add(job, job.name, self._task(job, job.demand, aside=_OWNER, returned=True))
-        elif job.depends or job.mark.parked:
-            self._depends(job, job.mark)
+            task = self._task(job, job.demand, blocked=_HELD_BY_OWNER, recalled=True)
+            self._add(job, job.name, task)
+        elif job.depends or annotation.parked:
+            self._dependent(job, annotation)
         elif job.hold == "no":
-            self._released(job, job.mark)
+            self._released(job, annotation)
         else:
-            self._waits(job, job.mark)
+            self._held(job, annotation)
 
-    def _runs(self, job: SlurmJob) -> None:
+    def _running(self, job: SlurmJob) -> None:
         for node, demand in job.on.items():
             if node in self._names and demand:
                 name = job.name if len(job.on) == 1 else f"{job.name}@{node}"
                 self._add(job, name, self._task(job, demand, on=node))
 
-    def _depends(self, job: SlurmJob, mark: Annotation) -> None:
-        """Sort in a job that waits for another one, or did until now."""
-        by_others = self._held_by_others(job)
-        if by_others:
+    def _dependent(self, job: SlurmJob, annotation: Annotation) -> None:
+        """Sort a job that waits for another one, or did until now."""
+        blocked = self._other_hold(job)
+        if blocked:
             pass  # Slurm does not look at what it waits for
         elif not job.depends:
             self.to_collect.append(job)
-        elif not mark.parked or job.hold != "no":
+        elif not annotation.parked or job.hold != "no":
             self.to_park.append(job)
-        elif mark.held != (job.begins >= HELD_UNTIL - DAY):
-            self.to_note[job.name] = replace(mark, held=not mark.held)
-        aside = f"waits for another job ({job.depends})" if job.depends else "can go on in a moment"
-        aside = by_others or aside
-        task = self._task(job, job.demand, aside=aside, returned=mark.pin is not None)
-        self._add(job, job.name, task)
+        elif annotation.held != (job.begins >= HELD_UNTIL - DAY):
+            self.to_annotate[job.name] = replace(annotation, held=not annotation.held)
+        if blocked is None:
+            blocked = _RESUMING
+            if job.depends:
+                detail = f" ({job.depends})"
+                blocked = BlockedReason(BlockedCode.DEPENDENCY, "waits for another job", detail)
+        recalled = annotation.pin is not None
+        self._add(job, job.name, self._task(job, job.demand, blocked=blocked, recalled=recalled))
 
-    def _held_by_others(self, job: SlurmJob) -> str:
-        """Return who holds a job besides us, in words; empty if nobody does."""
-        if job.hold in ("no", self.site.hold):
-            return ""
+    def _other_hold(self, job: SlurmJob) -> BlockedReason | None:
+        """Return the hold of a job that is not ours."""
+        if job.hold in ("no", self.config.hold):
+            return None
         if job.hold == "failed":
-            return f"held by Slurm ({job.reason})"
-        return "held by an administrator" if job.hold == "admin" else _OWNER
+            detail = f" ({job.reason})"
+            return BlockedReason(BlockedCode.HELD_BY_ENGINE, "held by Slurm", detail)
+        return _HELD_BY_ADMINISTRATOR if job.hold == "admin" else _HELD_BY_OWNER
 
-    def _later(self, job: SlurmJob) -> str:
-        """Return why the time of a job has not come, in words; empty if it has."""
+    def _not_yet(self, job: SlurmJob) -> BlockedReason | None:
+        """Return why a job must not start before some time; None if that has passed."""
         if job.begins >= HELD_UNTIL - DAY:
-            return _OWNER
-        if job.restarts and self.picture.time < job.since + _AFTERMATH:
-            return "was requeued a moment ago"
-        if job.begins <= self.picture.time:
-            return ""
+            return _HELD_BY_OWNER
+        if job.restarts and self.state.time < job.since + _AFTERMATH:
+            return BlockedReason(BlockedCode.REQUEUED, "was requeued a moment ago")
+        if job.begins <= self.state.time:
+            return None
         if job.begins >= PARKED_UNTIL - DAY:
-            return "can go on in a moment"
+            return _RESUMING
         when = datetime.fromtimestamp(job.begins).isoformat(" ", "minutes")
-        return f"must not start before {when}"
+        return BlockedReason(BlockedCode.BEGIN_TIME, "must not start", f" before {when}")
 
-    def _released(self, job: SlurmJob, mark: Annotation) -> None:
-        """Sort in a job that Slurm may start."""
-        node = None if mark.pin is None else self.picture.nodes.get(mark.pin)
-        if mark.pin is None and self.site.hold_by == "plugin" and not mark.held:
-            return  # an administrator released it: it starts when Slurm finds room
-        why = ""
-        if mark.held or mark.pin is None:
-            # Without the script an owner can end even an administrator's hold (by Nice=1), or
-            # has ended his own; with it an administrator has released what its owner held.
-            why = "it was released, and waits for its turn"
-        elif job.required != mark.pin:
-            why = "its node list was changed"
-        elif job.restarts != mark.restarts:
-            why = "it was requeued"
-        elif node is None or node.state != "up":
-            why = f"{mark.pin} takes no new jobs"
-        elif self._later(job):
-            why = self._later(job)
-        if why:
-            self.to_take_back[job.name] = why
-            returned = mark.pin is not None
-            self._add(job, job.name, self._task(job, job.demand, aside=why, returned=returned))
+    def _released(self, job: SlurmJob, annotation: Annotation) -> None:
+        """Sort a job that Slurm may start."""
+        if annotation.pin is None and self.config.hold_by == "plugin" and not annotation.held:
+            return  # an administrator released it: it starts when Slurm has room
+        pin = annotation.pin
+        reason = self._recall_reason(job, annotation)
+        if reason is not None:
+            self.to_recall[job.name] = reason
+            task = self._task(job, job.demand, blocked=reason, recalled=pin is not None)
+            self._add(job, job.name, task)
         else:
-            assert node is not None
-            assert mark.pin is not None
-            self.released[job.name] = mark.pin
-            demand = _taken(job, node)
-            self._add(job, job.name, self._task(job, demand, on=mark.pin))
+            assert pin is not None
+            self.released[job.name] = pin
+            self._add(job, job.name, self._task(job, _taken(job, self.state.nodes[pin]), on=pin))
 
-    def _waits(self, job: SlurmJob, mark: Annotation) -> None:
-        """Sort in a job that is under a hold."""
+    def _recall_reason(self, job: SlurmJob, annotation: Annotation) -> BlockedReason | None:
+        """Return why a job that Slurm may start must not start; None if it may."""
+        pin = annotation.pin
+        if annotation.held or pin is None:
+            # Without the plugin an owner can end even an administrator's hold (by Nice=1), or
+            # has ended his own; with it an administrator has released what its owner held.
+            detail = ", and waits for its turn"
+            return BlockedReason(BlockedCode.RELEASED, "it was released", detail)
+        if job.required != pin:
+            return BlockedReason(BlockedCode.NODE_LIST_CHANGED, "its node list was changed")
+        if job.restarts != annotation.restarts:
+            return BlockedReason(BlockedCode.REQUEUED, "it was requeued")
+        node = self.state.nodes.get(pin)
+        if node is None or node.state != "up":
+            return BlockedReason(BlockedCode.NODE_UNAVAILABLE, f"{pin} takes no new jobs")
+        return self._not_yet(job)
+
+    def _held(self, job: SlurmJob, annotation: Annotation) -> None:
+        """Sort a job that is under a hold."""
         if self.avoided.get(job.name):
             names = frozenset(self._names) if job.allowed is None else job.allowed
             job = replace(job, allowed=names - self.avoided[job.name])
-        later = self._later(job)
-        by_others = self._held_by_others(job)
-        aside = by_others or later or self.back_off.get(job.name, "")
-        by_owner = _OWNER in (later, by_others)
-        if by_owner != mark.held:
-            self.to_note[job.name] = replace(mark, held=by_owner)
+        not_yet, other_hold = self._not_yet(job), self._other_hold(job)
+        blocked = other_hold or not_yet or self.back_off.get(job.name)
+        by_owner = _HELD_BY_OWNER in (not_yet, other_hold)
+        if by_owner != annotation.held:
+            self.to_annotate[job.name] = replace(annotation, held=by_owner)
         refused = ""
         if job.nodes > 1:
-            aside = refused = _SEVERAL_NODES.format(nodes=job.nodes)
-        if refused != mark.refused:
-            self.to_note[job.name] = replace(mark, held=by_owner, refused=refused)
-        if not aside and job.array is not None and job.array_most:
+            summary = f"needs {job.nodes} nodes at once"
+            blocked = BlockedReason(BlockedCode.UNSUPPORTED, summary, _SEVERAL_NODES)
+            refused = str(blocked)
+        if refused != annotation.refused:
+            self.to_annotate[job.name] = replace(annotation, held=by_owner, refused=refused)
+        if blocked is None and job.array is not None and job.array_most:
             if self._active[job.array] >= job.array_most:
-                aside = f"its array runs at most {job.array_most} at once"
+                summary = f"its array runs at most {job.array_most} at once"
+                blocked = BlockedReason(BlockedCode.ARRAY_LIMIT, summary)
             else:
                 self._active[job.array] += 1
-        task = self._task(job, job.demand, aside=aside, returned=mark.pin is not None)
+        recalled = annotation.pin is not None
+        task = self._task(job, job.demand, blocked=blocked, recalled=recalled)
         if job.whole:
             task = self._of_whole_node(job, task)
         self._add(job, job.name, task)
@@ -264,12 +278,12 @@ class _Sorter:
         demand: Mapping[str, float],
         *,
         on: str | None = None,
-        aside: str = "",
-        returned: bool = False,
+        blocked: BlockedReason | None = None,
+        recalled: bool = False,
     ) -> TaskSnapshot:
         return TaskSnapshot(
-            job.owner[self.site.user_by], demand, job.order, self._list(job.allowed),
-            on=on, aside=aside, returned=returned, since=job.since, limit=job.limit,
+            job.owner[self.config.user_by], demand, job.order, self._list(job.allowed),
+            on=on, blocked=blocked, recalled=recalled, since=job.since, limit=job.limit,
         )  # fmt: skip
 
     def _list(self, allowed: frozenset[str] | None) -> tuple[str, ...] | None:
@@ -284,7 +298,7 @@ class _Sorter:
         """Return a task that takes a whole node, or all memory of one: of the smallest that do."""
         kinds: dict[tuple[tuple[str, float], ...], list[str]] = {}
         for name in task.servers if task.servers is not None else self._names:
-            node = self.picture.nodes[name]
+            node = self.state.nodes[name]
             size = node.amounts
             fits = all(
                 size.get(resource, 0.0) >= amount
@@ -296,17 +310,17 @@ class _Sorter:
                 kinds.setdefault(key, []).append(name)
         if not kinds:
             return task
-        states = {name: node.state for name, node in self.picture.nodes.items()}
+        states = {name: node.state for name, node in self.state.nodes.items()}
         smallest = min(
             kinds,
             key=lambda key: (all(states[name] != "up" for name in kinds[key]), _bulk(dict(key))),
         )
         names = tuple(kinds[smallest])
-        return replace(task, demand=_taken(job, self.picture.nodes[names[0]]), servers=names)
+        return replace(task, demand=_taken(job, self.state.nodes[names[0]]), servers=names)
 
 
 def _is_parked(job: SlurmJob) -> bool:
-    return job.mark is not None and job.mark.parked
+    return job.annotation is not None and job.annotation.parked
 
 
 def _taken(job: SlurmJob, node: SlurmNode) -> Mapping[str, float]:
@@ -324,22 +338,22 @@ def _bulk(size: Mapping[str, float]) -> tuple[float, ...]:
     return (generic, size.get("cpu", 0.0), size.get("memory", 0.0))
 
 
-def _servers(picture: SlurmState, tasks: Mapping[str, TaskSnapshot]) -> dict[str, NodeSnapshot]:
+def _servers(state: SlurmState, tasks: Mapping[str, TaskSnapshot]) -> dict[str, NodeSnapshot]:
     used: dict[str, dict[str, float]] = {}
     for task in tasks.values():
         if task.on is not None:
             held = used.setdefault(task.on, {})
             for resource, amount in task.demand.items():
                 held[resource] = held.get(resource, 0.0) + amount
-    return {name: _server(picture.nodes[name], used.get(name, {})) for name in _useful(picture)}
+    return {name: _server(state.nodes[name], used.get(name, {})) for name in _useful(state)}
 
 
-def _useful(picture: SlurmState) -> list[str]:
+def _useful(state: SlurmState) -> list[str]:
     """Return the nodes that have something to share."""
-    return [name for name, node in picture.nodes.items() if any(node.amounts.values())]
+    return [name for name, node in state.nodes.items() if any(node.amounts.values())]
 
 
 def _server(node: SlurmNode, used: Mapping[str, float]) -> NodeSnapshot:
     size = {r: a for r, a in node.amounts.items() if a > 0}
-    room = size if node.state == "up" else dict(used)
-    return NodeSnapshot(size, room, node.state, node.labels)
+    available = size if node.state == "up" else dict(used)
+    return NodeSnapshot(size, available, node.state, node.labels)

@@ -92,10 +92,10 @@ def as_ours(picture: SlurmState, site: SlurmConfig) -> SlurmState:
     from drfh.engines.slurm.annotations import Annotation
 
     def ours(job: SlurmJob) -> SlurmJob:
-        if job.on or job.mark is not None or not site.manages(job):
+        if job.on or job.annotation is not None or not site.manages(job):
             return job
         if job.hold != "no":
-            return replace(job, mark=Annotation(), hold="admin")
-        return replace(job, mark=Annotation(), hold="user")
+            return replace(job, annotation=Annotation(), hold="admin")
+        return replace(job, annotation=Annotation(), hold="user")
 
     return replace(picture, jobs={name: ours(job) for name, job in picture.jobs.items()})

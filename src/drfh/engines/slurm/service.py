@@ -98,7 +98,7 @@ class Service(Stoppable):
             if line not in self._broken:
                 self.say(f"cannot be read, and is left out: {line}")
         self._broken = frozenset(done.picture.broken)
-        for name, why in done.taken_back.items():
+        for name, why in done.recalled.items():
             self.say(f"job {name} taken back: {why}")
         try:
             if self.gauges is not None:
@@ -173,7 +173,7 @@ def release_all(slurm: Slurm, site: SlurmConfig) -> tuple[list[str], dict[str, s
         Jobs that were given back, and what failed: job → words.
     """
     picture = read_state(slurm.nodes(), slurm.jobs(), time.time())
-    ours = [job for job in picture.jobs.values() if job.mark is not None and not job.on]
+    ours = [job for job in picture.jobs.values() if job.annotation is not None and not job.on]
     meant = orders.together(ours, picture.jobs.values())
     failed: dict[str, str] = {}
 

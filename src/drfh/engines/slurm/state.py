@@ -1,4 +1,4 @@
-"""One look at a Slurm cluster: its nodes, and its jobs that have not ended."""
+"""The state of a Slurm cluster: its nodes, and its jobs that have not ended."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SlurmJob:
         It asks for a reservation.
     array, array_most
         Number of its array, and how many of that may run at once (0: all).
-    mark
+    annotation
         Ours, if it has one.
     restarts
         How often it has been restarted.
@@ -88,7 +88,7 @@ class SlurmJob:
     reserved: bool
     array: str | None
     array_most: int
-    mark: Annotation | None
+    annotation: Annotation | None
     restarts: int
     since: float
     limit: float | None
@@ -99,7 +99,7 @@ class SlurmJob:
 class SlurmState:
     """All nodes in Slurm's order, and jobs by name.
 
-    `broken` has a line for each entry that could not be read.
+    `time` is in seconds since 1970; `broken` has a line for each entry that could not be read.
     """
 
     time: float
@@ -110,7 +110,7 @@ class SlurmState:
 
 @dataclass(slots=True)
 class _StateReader:
-    """Reads jobs one by one."""
+    """Reads jobs one by one, by Slurm's configuration."""
 
     eligible: EligibleNodes
     memory: bool
@@ -138,11 +138,11 @@ class _StateReader:
         if array is not None:
             name = f"{array}_{index:.0f}" if index is not None else array
             order = (int(array), int(index or 0))
-        mark = read_annotation(job.entry.get("admin_comment"))
+        annotation = read_annotation(job.entry.get("admin_comment"))
         required = str(job.entry.get("required_nodes") or "")
-        if mark is not None and mark.pin is not None and required == mark.pin:
+        if annotation is not None and annotation.pin is not None and required == annotation.pin:
             # What its owner asked for.
-            job = JobRecord({**job.entry, "required_nodes": mark.nodes})
+            job = JobRecord({**job.entry, "required_nodes": annotation.nodes})
         limit = job.number("time_limit")
         return SlurmJob(
             name=name, order=order, owner=_owner(job.entry), partitions=job.partitions,
@@ -150,11 +150,11 @@ class _StateReader:
             demand=self._counted(job.demand), nodes=job.node_count,
             tasks=int(job.number("tasks") or 1), most_nodes=int(job.number("max_nodes") or 0),
             required=required, allowed=self._allowed(job), whole=self._takes_whole(job),
-            hold=_hold(job, mark), depends=str(job.entry.get("dependency") or ""),
+            hold=_hold(job, annotation), depends=str(job.entry.get("dependency") or ""),
             begins=job.number("eligible_time") or 0.0,
             reserved=bool(job.entry.get("resv_name")), array=array,
             array_most=int(job.number("array_max_tasks") or 0),
-            mark=mark, restarts=int(job.number("restart_cnt") or 0),
+            annotation=annotation, restarts=int(job.number("restart_cnt") or 0),
             since=job.number("start_time" if running else "submit_time") or 0.0,
             limit=None if limit is None else limit * 60.0, reason=job.reason,
         )  # fmt: skip
@@ -185,12 +185,10 @@ def read_state(
     memory: bool = True,
     linear: bool = False,
 ) -> SlurmState:
-    """Return what the entries of ``sinfo --json`` and ``squeue --json`` say.
+    """Read the entries of ``sinfo --json`` and ``squeue --json``.
 
     Parameters
     ----------
-    nodes, jobs
-        The entries.
     now
         Seconds since 1970.
     memory
@@ -204,8 +202,8 @@ def read_state(
     >>> job = {"job_id": 7, "job_state": "PENDING", "user_name": "ann", "partition": "a",
     ...        "tres_req_str": "cpu=1,mem=100M,node=1", "memory_per_node": 100, "priority": 0,
     ...        "state_reason": "JobHeldUser", "admin_comment": "drfh"}
-    >>> picture = read_state([node], [job], 0.0)
-    >>> picture.jobs["7"].demand, picture.jobs["7"].hold
+    >>> state = read_state([node], [job], 0.0)
+    >>> state.jobs["7"].demand, state.jobs["7"].hold
     ({'cpu': 1.0, 'memory': 104857600.0}, 'user')
     """
     ledger = Ledger()
@@ -251,15 +249,15 @@ def _cleaned(name: Any) -> str:
     return str(name or "").encode(errors="replace").decode().strip()
 
 
-def _hold(job: JobRecord, mark: Annotation | None) -> str:
+def _hold(job: JobRecord, annotation: Annotation | None) -> str:
     if job.reason in _FAILED_HOLDS:
         return "failed"
     if not job.is_held:
         return "no"
     if job.reason == "JobHeldAdmin":
         return "admin"
-    if job.entry.get("state_description") == _REQUEUED and mark is not None:
+    if job.entry.get("state_description") == _REQUEUED and annotation is not None:
         # Slurm keeps these words until somebody holds or releases it: they may be old.
         restarts = job.number("restart_cnt") or 0
-        return "user" if mark.restarts == restarts else "requeued"
+        return "user" if annotation.restarts == restarts else "requeued"
     return "user"

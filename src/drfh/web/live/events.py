@@ -1,4 +1,4 @@
-"""Events of a live cluster, for people: what a round did, and what changed between two looks."""
+"""Events of a live cluster: what a cycle did, and what changed between two observations."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from drfh.engines.snapshot import job_of
 from drfh.model.resources import some
 
 if TYPE_CHECKING:
-    from drfh.engines.slurm.cluster import SlurmCluster
-    from drfh.engines.slurm.controller import Cycle
-    from drfh.engines.slurm.status import Status
+    from drfh.engines.engine import CycleReport, LiveCluster
     from drfh.engines.snapshot import ClusterSnapshot
+    from drfh.engines.status import Status
 
-__all__ = ["KINDS", "LiveEvent", "changes", "done_in", "remarks"]
+__all__ = ["KINDS", "LiveEvent", "change_events", "cycle_events", "remark_events"]
 
 #: What each kind of event is called.
 KINDS: Mapping[str, str] = {
@@ -28,13 +28,13 @@ KINDS: Mapping[str, str] = {
     "note": "note",
     "trouble": "trouble",
 }
-_FEW = 4  # so many of one kind in a round have a line each; more are counted in one
+_FEW = 4  # so many of one kind have an event each; more are counted in one
 _STATES = {"up": "is up", "closing": "takes nothing new", "down": "is down"}
 
 
 @dataclass(frozen=True, slots=True)
 class LiveEvent:
-    """Something that happened.
+    """An event of a live cluster.
 
     Parameters
     ----------
@@ -42,8 +42,6 @@ class LiveEvent:
         Seconds since 1970.
     kind
         One of :data:`KINDS`.
-    text
-        In words.
     """
 
     time: float
@@ -51,34 +49,34 @@ class LiveEvent:
     text: str
 
 
-def done_in(done: Cycle) -> list[LiveEvent]:
-    """Return what a round of the controller did."""
-    time = done.time
-    placed = [(f"job {one.task} of {one.user} on {one.server}", one.user) for one in done.placed]
-    back = [(f"job {name}: {why}", why) for name, why in done.taken_back.items()]
-    failed = [(f"job {name}: {why}" if name else why, why) for name, why in done.failed.items()]
+def cycle_events(cycle: CycleReport) -> list[LiveEvent]:
+    """Return what a cycle of the controller did."""
+    time = cycle.time
+    placed = [(f"job {one.task} of {one.user} on {one.server}", one.user) for one in cycle.placed]
+    recalled = [(f"job {name}: {why}", str(why)) for name, why in cycle.recalled.items()]
+    failed = [(f"job {name}: {why}" if name else why, why) for name, why in cycle.failed.items()]
     return [
-        *_told(time, "back", back, "job"),
-        *_told(time, "failed", failed, "answer"),
-        *_told(time, "placed", placed, "job"),
+        *_grouped(time, "back", recalled, "job"),
+        *_grouped(time, "failed", failed, "answer"),
+        *_grouped(time, "placed", placed, "job"),
     ]
 
 
-def changes(
-    before: SlurmCluster | None, after: SlurmCluster, *, starts: bool = False
+def change_events(
+    before: LiveCluster | None, after: LiveCluster, *, starts: bool = False
 ) -> list[LiveEvent]:
-    """Return what happened between two looks: jobs that ended, nodes that changed.
+    """Return what happened between two observations: jobs that ended, nodes that changed.
 
     Parameters
     ----------
     before, after
-        The looks; nothing has happened before the first.
+        None before the first observation.
     starts
-        Also jobs that started, or wait again; not needed where a round tells it.
+        Also jobs that started, or wait again; not needed where a cycle reports it.
     """
     if before is None:
         return []
-    time, old, new = after.picture.time, before.view.snapshot, after.view.snapshot
+    time, old, new = after.time, before.snapshot, after.snapshot
     nodes = []
     for name, server in new.servers.items():
         known = old.servers.get(name)
@@ -89,18 +87,18 @@ def changes(
         elif known.size != server.size:
             nodes.append((f"{name} has another size", "another size"))
     nodes += [(f"{name} is gone", "gone") for name in old.servers if name not in new.servers]
-    events = _told(time, "node", nodes, "node")
-    events += _told(time, "ended", _only_in(old, new, gone=True), "job")
+    events = _grouped(time, "node", nodes, "node")
+    events += _grouped(time, "ended", _only_in(old, new, gone=True), "job")
     if starts:
-        events += _told(time, "back", _only_in(old, new, gone=False), "job")
-        events += _told(time, "started", _only_in(new, old), "job")
+        events += _grouped(time, "back", _only_in(old, new, gone=False), "job")
+        events += _grouped(time, "started", _only_in(new, old), "job")
     return events
 
 
 def _only_in(
     one: ClusterSnapshot, other: ClusterSnapshot, gone: bool | None = None
 ) -> list[tuple[str, str]]:
-    """Return jobs that have a node in one look and none in the other: words, and whose they are.
+    """Return text and user of jobs that have a node in one snapshot and none in the other.
 
     Those alone that are not in the other at all (`gone`), or that wait there (not `gone`).
     """
@@ -110,19 +108,21 @@ def _only_in(
         if gone is not None and gone != (there is None):
             continue
         if task.on is not None and (there is None or there.on is None):
-            job = name.partition("@")[0]  # one on several nodes is a task for each
+            job = job_of(name)
             found.setdefault(job, (f"job {job} of {task.user} on {task.on}", task.user))
     return list(found.values())
 
 
-def remarks(before: Status | None, after: Status) -> list[LiveEvent]:
-    """Return what Slurm says now that cannot be read, or should be known, and did not before."""
+def remark_events(before: Status | None, after: Status) -> list[LiveEvent]:
+    """Return what is new among the entries that cannot be read and the notes."""
     known = set() if before is None else {*before.broken, *before.notes}
     lines = [line for line in (*after.notes, *after.broken) if line not in known]
-    return _told(after.time, "note", [(line, "note") for line in lines], "remark")
+    return _grouped(after.time, "note", [(line, "note") for line in lines], "remark")
 
 
-def _told(time: float, kind: str, found: Iterable[tuple[str, str]], thing: str) -> list[LiveEvent]:
+def _grouped(
+    time: float, kind: str, found: Iterable[tuple[str, str]], thing: str
+) -> list[LiveEvent]:
     """Return an event for each, or one for all with how many there are of each sort."""
     listed = list(found)
     if len(listed) <= _FEW:

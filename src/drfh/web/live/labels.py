@@ -14,7 +14,7 @@ from drfh.web.live.events import KINDS
 from drfh.web.live.nodes import short_name
 
 if TYPE_CHECKING:
-    from drfh.engines.slurm.status import Status, UserStatus
+    from drfh.engines.status import Status, UserStatus
     from drfh.web.live.events import LiveEvent
     from drfh.web.live.pending import Pending
 
@@ -61,7 +61,7 @@ def facts_of(status: Status) -> list[Fact]:
 
     Examples
     --------
-    >>> from drfh.engines.slurm.status import Status, Total
+    >>> from drfh.engines.status import Status, Total
     >>> status = Status(0.0, "p", (), {"cpu": Total(8.0, 2.0)}, (), 0.0, None, {})
     >>> [(fact.label, fact.value, fact.note) for fact in facts_of(status)][-1]
     ('cpu used', '25 %', '2 of 8')
@@ -74,7 +74,7 @@ def _distance(status: Status) -> Fact:
     if status.worst is not None:
         user = next(user for user in status.users if user.name == status.worst)
         note = f"{user.name} has {part_text(user.fulfilled or 0.0)} of its fair share"
-    elif any(user.ideal for user in status.users):
+    elif any(user.fair_share for user in status.users):
         note = "nobody has less than its fair share"
     value = part_text(status.distance)
     return Fact("distance", "distance from fair", value, note, status.distance)
@@ -85,9 +85,9 @@ def _jobs(status: Status) -> Fact:
     waiting = sum(user.waiting for user in status.users)
     more = {
         "starting": sum(user.starting for user in status.users),
-        "set aside": sum(sum(user.aside.values()) for user in status.users),
+        "set aside": sum(sum(user.blocked.values()) for user in status.users),
         "never fit": sum(user.never for user in status.users),
-        "not drfh's": sum(status.outside.values()),
+        "not drfh's": sum(status.unmanaged.values()),
     }
     note = ", ".join(f"{number:,} {word}" for word, number in more.items() if number)
     return Fact("jobs", "jobs", f"{running:,} run, {waiting:,} wait", note)
@@ -140,9 +140,9 @@ def users_markup(status: Status, *, everyone: bool = False) -> Markup:
     if not users:
         return tag("p", "Nobody has a job.", "note")
     shown = users[: _ALL_USERS if everyone else FEW_USERS]
-    scale = max(max(user.share, user.ideal or 0.0) for user in shown) or 1.0
+    scale = max(max(user.share, user.fair_share or 0.0) for user in shown) or 1.0
     extra = {
-        "set aside": [sum(user.aside.values()) for user in shown],
+        "set aside": [sum(user.blocked.values()) for user in shown],
         "never fit": [user.never for user in shown],
     }
     extra = {word: numbers for word, numbers in extra.items() if any(numbers)}
@@ -169,9 +169,9 @@ def _by_need(user: UserStatus) -> tuple[bool, float, str]:
 def _user_row(
     user: UserStatus, scale: float, weighted: bool, extra: Sequence[int]
 ) -> list[Content]:
-    fair = "" if user.ideal is None else f"{'≈ ' * user.uneven}{part_text(user.ideal)}"
+    fair = "" if user.fair_share is None else f"{'≈ ' * user.uneven}{part_text(user.fair_share)}"
     has = "" if user.fulfilled is None else part_text(user.fulfilled)
-    mark = "" if user.ideal is None else f"--fair: {100 * user.ideal / scale:.2f}%"
+    mark = "" if user.fair_share is None else f"--fair: {100 * user.fair_share / scale:.2f}%"
     style = f"--has: {100 * user.share / scale:.2f}%; {mark}".rstrip("; ")
     kind = "meter" if mark else "meter idle"
     strip = Markup(f'<span class="{kind}" style="{style}" aria-hidden="true"></span>')
@@ -198,10 +198,10 @@ def waits_markup(waits: Iterable[Pending]) -> Markup:
             f"{one.never:,} never fit": one.never,
         }
         listed = ", ".join(words for words, number in counts.items() if number)
-        lines = [tag("li", text) for text in one.answers.values()]
+        lines = [tag("li", text) for text in one.explanations.values()]
         lines += [
             tag("li", f"{some(number, 'job')} set aside: {why}")
-            for why, number in one.aside.items()
+            for why, number in one.blocked.items()
         ]
         head = join([tag("b", one.user), f": {listed}" if listed else ""])
         blocks.append(tag("div", join([tag("p", head), tag("ul", join(lines))]), "waits"))
@@ -242,7 +242,7 @@ def choose_users(
 
     Examples
     --------
-    >>> from drfh.engines.slurm.status import Status, UserStatus
+    >>> from drfh.engines.status import Status, UserStatus
     >>> def user(name, share):
     ...     return UserStatus(name, 1.0, share, "cpu", share, share, False, 1, 0, 0, 0, {})
     >>> users = (user("ann", 0.1), user("bob", 0.3), user("eve", 0.2))
@@ -250,7 +250,9 @@ def choose_users(
     >>> choose_users(status, ["zoe", "ann"], 2), choose_users(status, ["zoe"], 5, ["kim"])
     (['bob', 'ann'], ['zoe', 'bob', 'eve', 'ann', 'kim'])
     """
-    size = {user.name: max(user.share, user.ideal or 0.0) for user in status.users if user.jobs}
+    size = {
+        user.name: max(user.share, user.fair_share or 0.0) for user in status.users if user.jobs
+    }
     chosen = list(before[:most])
     new = sorted((name for name in size if name not in chosen), key=lambda n: (-size[n], n))
     free = [place for place, name in enumerate(chosen) if name not in size]
@@ -265,9 +267,9 @@ def choose_users(
 
 def shares_words(status: Status, users: Iterable[str]) -> str:
     """Return the ends of the lines in words, for who does not see them."""
-    known = {user.name: user for user in status.users}
+    known = {user.name: (user.share, user.fair_share or 0.0) for user in status.users}
     parts = [
-        f"{name} has {part_text(known[name].share)}, fair is {part_text(known[name].ideal or 0.0)}"
+        f"{name} has {part_text(known[name][0])}, fair is {part_text(known[name][1])}"
         for name in users
         if name in known
     ]

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from drfh.engines.snapshot import job_of
 from drfh.model.resources import format_quantity, some
 from drfh.report.html import part_text
 from drfh.web.components.heat_map_data import STATES, Cells, CellWords, levels_by_resource
 
 if TYPE_CHECKING:
-    from drfh.engines.slurm.status import NodeStatus
     from drfh.engines.snapshot import TaskSnapshot
+    from drfh.engines.status import NodeStatus
 
 __all__ = ["NodeMap", "amounts_text", "node_map"]
 
@@ -54,7 +55,7 @@ class NodeMap:
             if size > 0
         ]
         listed = [
-            f"job {name.partition('@')[0]} of {task.user}: {amounts_text(task.demand)}"
+            f"job {job_of(name)} of {task.user}: {amounts_text(task.demand)}"
             for name, task in tasks[:_MOST_TASKS]
         ]
         if len(tasks) > _MOST_TASKS:
@@ -68,7 +69,7 @@ def node_map(nodes: Sequence[NodeStatus]) -> NodeMap:
 
     Examples
     --------
-    >>> from drfh.engines.slurm.status import NodeStatus
+    >>> from drfh.engines.status import NodeStatus
     >>> found = node_map([NodeStatus("n0", "up", {"cpu": 4.0}, {"cpu": 4.0}, 1),
     ...                   NodeStatus("n1", "up", {"cpu": 8.0}, {}, 0),
     ...                   NodeStatus("n2", "down", {"cpu": 4.0}, {}, 0)])

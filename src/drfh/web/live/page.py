@@ -193,7 +193,7 @@ class LivePage:
 
     def _ask(self) -> None:
         try:
-            self.asked = self.feed.ask(str(self.job.value or ""))
+            self.asked = self.feed.request_explanation(str(self.job.value or ""))
             words = f"job {self.asked}: the answer comes with the next look …"
         except DrfhError as error:
             self.asked, words = "", str(error)
@@ -217,7 +217,7 @@ class LivePage:
         """Show what is new; a fault is shown once, and is no news for who runs the controller."""
         try:
             if not self.paused:
-                now = self.feed.snapshot()
+                now = self.feed.view()
                 if now.version != self.version:
                     self._show(now)
                 self._late(now)
@@ -231,15 +231,15 @@ class LivePage:
         self.title.set_text(f"{now.title or 'cluster'}, live")
         self.how.set_text(now.how)
         self.events.show(events_markup(now.events))
-        if self.asked and self.asked in now.answers:
-            self.answer.set_text(now.answers[self.asked].text)
+        if self.asked and self.asked in now.explanations:
+            self.answer.set_text(now.explanations[self.asked].text)
         status = now.status
         if status is None:
             return
         self._show_facts(facts_of(status))
         self.users.show(users_markup(status, everyone=self.everyone))
         self.all_users.set_visibility(sum(bool(user.jobs) for user in status.users) > FEW_USERS)
-        self.waits.show(waits_markup(now.waits))
+        self.waits.show(waits_markup(now.pending))
         self._show_lines(now)
         self.heat.patch(now.nodes.cells)
 

@@ -1,28 +1,22 @@
-"""Follows a controller for a live view, from a thread of its own: a page is not worth a round.
+"""The publisher of a controller's cycles to a live view, in a thread of its own.
 
-The controller hands over what it saw and decided, which nobody changes any more, and goes on. All
-that costs time (what would be fair, why jobs wait) is done here, at this thread's own pace and by
-a brain of its own; if several rounds passed meanwhile, the newest counts.
+The controller hands over what it observed and decided, which nobody changes any more, and goes on.
+All that costs time (fair shares, explanations) is done here, at this thread's own pace and with a
+scheduler of its own; of several cycles that passed meanwhile the newest counts.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from drfh.engines.cache import SchedulerCache
-from drfh.engines.slurm.cluster import SlurmCluster
-from drfh.web.live.events import done_in
+from drfh.web.live.events import cycle_events
 
 if TYPE_CHECKING:
-    from drfh.engines.slurm.config import SlurmConfig
-    from drfh.engines.slurm.controller import Controller, Cycle
-    from drfh.engines.slurm.reconcile import Reconciliation
-    from drfh.engines.slurm.state import SlurmState
-    from drfh.policies import Policy
+    from drfh.engines.engine import CycleReport, LiveCluster
     from drfh.web.live.store import LiveStore
 
 __all__ = ["Publisher"]
@@ -31,88 +25,63 @@ _POLL = 0.25  # seconds: somebody may begin to watch
 _LONGEST_STOP = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Round:
-    """What a round has left behind; `placed` is what the brain has placed and no look shows yet."""
-
-    site: SlurmConfig
-    picture: SlurmState
-    view: Reconciliation
-    placed: Mapping[str, str]
-    policy: Policy
-
-
 class Publisher:
-    """Tells a feed of the rounds of a controller; started and stopped by a ``with`` block.
+    """Updates a live view from the cycles of a controller; runs within a ``with`` block.
 
     Parameters
     ----------
-    feed
-        The live view.
-    say
-        Told once if it cannot follow.
+    log
+        Called once with a line if it cannot follow.
     """
 
-    def __init__(self, feed: LiveStore, say: Callable[[str], None] | None = None) -> None:
-        self.feed, self._say = feed, say or (lambda line: None)
-        self._news = threading.Condition()
-        self._newest: _Round | None = None
+    def __init__(self, store: LiveStore, log: Callable[[str], None] | None = None) -> None:
+        self.store, self._log = store, log or (lambda line: None)
+        self._changed = threading.Condition()
+        self._newest: tuple[LiveCluster, Mapping[str, str]] | None = None  # with what was placed
         self._stopping = self._failed = False
-        self._failures = 0  # rounds of the controller, in a row
+        self._failures = 0  # cycles of the controller, in a row
         self._cache: SchedulerCache | None = None
-        self._thread = threading.Thread(target=self._run, name="drfh-follower", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="drfh-publisher", daemon=True)
 
-    def round(self, controller: Controller, done: Cycle) -> None:
-        """Take what a round did; called by the controller, and over in no time."""
-        self._failures, cache = 0, controller.cache
-        left = _Round(controller.site, done.picture, done.view, dict(cache.placed), cache.policy)
-        self.feed.happened(done_in(done), len(done.placed))
-        with self._news:
-            self._newest = left
-            self._news.notify()
+    def on_cycle(self, cluster: LiveCluster, cycle: CycleReport) -> None:
+        """Take over a finished cycle; called by the controller, and over in no time."""
+        self._failures = 0
+        self.store.add_events(cycle_events(cycle), len(cycle.placed))
+        with self._changed:
+            self._newest = cluster, dict(cluster.cache.placed)
+            self._changed.notify()
 
-    def failed(self, words: str, failures: int) -> None:
-        """Take what the controller says of rounds that failed, of which there are so many by now.
+    def on_failure(self, text: str, failures: int) -> None:
+        """Show what the controller logs after so many failed cycles in a row.
 
         That it goes on after them is no trouble.
         """
         if failures > self._failures:
-            self.feed.trouble(words)
+            self.store.trouble(text)
         else:
-            self.feed.note(words)
+            self.store.note(text)
         self._failures = failures
 
     def step(self) -> bool:
-        """Look at the newest round, if there is one and it is time; return whether it did."""
-        with self._news:
-            if self._newest is None or not self.feed.due():
+        """Publish the newest cycle, if there is one and it is time; return whether it did."""
+        with self._changed:
+            if self._newest is None or not self.store.due():
                 return False
-            left, self._newest = self._newest, None
+            (cluster, placed), self._newest = self._newest, None
         try:
-            self.feed.observe(self._understood(left), starts=False)
+            policy = cluster.cache.policy
+            if self._cache is None or self._cache.policy != policy:
+                self._cache = SchedulerCache(policy)
+            self.store.observe(cluster.after(placed, self._cache), starts=False)
             self._failed = False
         except Exception as error:  # a page that does not follow is better than none
             self._cache = None
-            words = f"the live view could not follow ({type(error).__name__}: {error})"
-            self.feed.trouble(words)
+            text = f"the live view could not follow ({type(error).__name__}: {error})"
+            self.store.trouble(text)
             if not self._failed:
-                self._say(words)
+                self._log(text)
             self._failed = True
         return True
-
-    def _understood(self, left: _Round) -> SlurmCluster:
-        """Return the cluster after a round: what was placed has its node, as the brain has it."""
-        view = left.view
-        if left.placed:
-            tasks = dict(view.snapshot.tasks)
-            for name, node in left.placed.items():
-                tasks[name] = replace(tasks[name], on=node)
-            snapshot = replace(view.snapshot, tasks=tasks)
-            view = replace(view, snapshot=snapshot, released={**view.released, **left.placed})
-        if self._cache is None or self._cache.policy != left.policy:
-            self._cache = SchedulerCache(left.policy)
-        self._cache.follow(view.snapshot)
-        return SlurmCluster(left.site, left.picture, view, self._cache)
 
     # The thread
 
@@ -120,11 +89,11 @@ class Publisher:
         while not self._stopping:
             if self.step():
                 continue
-            with self._news:
+            with self._changed:
                 if self._newest is None:
-                    self._news.wait_for(lambda: self._stopping or self._newest is not None)
+                    self._changed.wait_for(lambda: self._stopping or self._newest is not None)
                 else:  # it waits for its time
-                    self._news.wait_for(lambda: self._stopping, _POLL)
+                    self._changed.wait_for(lambda: self._stopping, _POLL)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -136,7 +105,7 @@ class Publisher:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._news:
+        with self._changed:
             self._stopping = True
-            self._news.notify()
+            self._changed.notify()
         self._thread.join(_LONGEST_STOP)

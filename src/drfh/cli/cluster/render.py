@@ -1,4 +1,4 @@
-"""A live Slurm cluster as text: who has what, and a map of how full the nodes are."""
+"""A live cluster as text: shares of users, a map of the nodes, explanations, replays."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from drfh.files.atomic import shown_path
 from drfh.model.resources import format_quantity, some
 
 if TYPE_CHECKING:
+    from drfh.engines.engine import ControllerFacts, TaskExplanation
     from drfh.engines.journal.reader import Journal
     from drfh.engines.journal.replay import RecordedWorkload, Replayed
-    from drfh.engines.slurm.explain import JobWhy
-    from drfh.engines.slurm.status import NodeStatus, Status, UserStatus
+    from drfh.engines.status import NodeStatus, Status, UserStatus
 
 __all__ = [
     "StatusLines",
     "glyph",
+    "print_explanation",
     "print_nodes",
     "print_replay",
     "print_status",
-    "print_why",
     "say",
     "write_status",
 ]
@@ -47,7 +47,7 @@ def glyph(node: NodeStatus) -> str:
 
     Examples
     --------
-    >>> from drfh.engines.slurm.status import NodeStatus
+    >>> from drfh.engines.status import NodeStatus
     >>> size = {"cpu": 8.0}
     >>> [glyph(NodeStatus("n", "up", size, {"cpu": used}, 1)) for used in (0.0, 0.1, 4.0, 7.9, 8.0)]
     ['·', '▁', '▄', '▇', '█']
@@ -141,9 +141,9 @@ def _print_shapes(out: Any, nodes: Sequence[NodeStatus], width: int) -> None:
         listed = [*listed[: _MOST_SHAPES - 1], (kinds, rest)]
     label = max(len(shape) for shape, _ in listed)
     number = max(len(f"{len(group):,}") for _, group in listed)
-    room = width - number - 4
-    together = label + 22 <= room  # else the size has a line of its own
-    strip = min(room - label - 1 if together else room, 80)
+    columns = width - number - 4
+    together = label + 22 <= columns  # else the size has a line of its own
+    strip = min(columns - label - 1 if together else columns, 80)
     for shape, group in listed:
         count = f"{len(group):>{number},} × "
         glyphs = _strip_of_nodes(group, strip)
@@ -212,30 +212,34 @@ class StatusLines:
         self.kept.append(Styled(shown, style) if style else shown)
 
 
-def print_status(status: Status, *, head: str = "", everyone: bool = False) -> None:
-    """Print the state of a cluster.
+def print_status(
+    status: Status, *, controller: ControllerFacts | None = None, everyone: bool = False
+) -> None:
+    """Print the status of a cluster.
 
     Parameters
     ----------
-    status
-        Its numbers.
-    head
-        What else to say at the top, such as who drives it.
+    controller
+        Who schedules it, for the top.
     everyone
         All users, however many there are.
     """
     most = None if everyone else _MOST_USERS
-    write_status(console(), status, head=head, most=most)
+    write_status(console(), status, controller=controller, most=most)
 
 
-def write_status(out: Any, status: Status, *, head: str = "", most: int | None = None) -> None:
-    """Write the state of a cluster to a console, or to :class:`StatusLines`.
+def write_status(
+    out: Any,
+    status: Status,
+    *,
+    controller: ControllerFacts | None = None,
+    most: int | None = None,
+) -> None:
+    """Write the status of a cluster to a console, or to :class:`StatusLines`.
 
     Parameters
     ----------
-    out
-        Where to.
-    status, head
+    controller
         As for :func:`print_status`.
     most
         How many users at most; None: all.
@@ -246,8 +250,8 @@ def write_status(out: Any, status: Status, *, head: str = "", most: int | None =
     runs = "runs" if running == 1 else "run"
     counted = f"{some(running, 'job')} {runs}, {waiting:,} {_wait(waiting)}"
     out.print(f"{when}  {counted}  ({status.policy})", style="bold")
-    if head:
-        out.print(head, style="dim" if head.startswith("controller") else "yellow")
+    if controller is not None and controller.text:
+        out.print(controller.text, style="yellow" if controller.running is False else "dim")
     _write_users(out, status, most)
     _write_totals(out, status)
     print_nodes(out, status.nodes, min(out.width, _WIDEST))
@@ -281,17 +285,17 @@ def _write_users(out: Any, status: Status, most: int | None) -> None:
             f"distance from fair {percent(status.distance)}: {worst.name} has "
             f"{percent(worst.fulfilled)} of its ideal share"
         )
-    elif any(user.ideal for user in status.users):
+    elif any(user.fair_share for user in status.users):
         out.print("distance from fair 0 %: nobody has less than its ideal share")
 
 
 def _columns(users: Sequence[UserStatus], width: int) -> list[Column]:
-    scale = max(max(user.share, user.ideal or 0.0) for user in users) or 1.0
+    scale = max(max(user.share, user.fair_share or 0.0) for user in users) or 1.0
     cells = _BAR if width >= _ROOMY else _NARROW_BAR
     counts = {
         "run": [user.running + user.starting for user in users],
         "wait": [user.waiting for user in users],
-        "aside": [sum(user.aside.values()) for user in users],
+        "aside": [sum(user.blocked.values()) for user in users],
         "never": [user.never for user in users],
     }
     weights = Column("weight", [f"{user.weight:g}" for user in users])
@@ -313,14 +317,14 @@ def _columns(users: Sequence[UserStatus], width: int) -> list[Column]:
 def _strip(user: UserStatus, scale: float, cells: int) -> str:
     """Return a bar for what a user has, with a line at what would be ideal."""
     strip = bar(user.share / scale, cells)
-    if user.ideal is None:
+    if user.fair_share is None:
         return strip
-    at = min(int(user.ideal / scale * cells), cells - 1)
+    at = min(int(user.fair_share / scale * cells), cells - 1)
     return f"{strip[:at]}│{strip[at + 1 :]}"
 
 
 def _ideal(user: UserStatus) -> str:
-    return f"≈ {percent(user.ideal)}" if user.uneven else percent(user.ideal)
+    return f"≈ {percent(user.fair_share)}" if user.uneven else percent(user.fair_share)
 
 
 def _short(resource: str) -> str:
@@ -346,12 +350,12 @@ def _write_notes(out: Any, status: Status) -> None:
     if starting:
         have = "has" if starting == 1 else "have"
         out.print(f"of those that run, {starting:,} {have} a node and will start", style="dim")
-    aside: Counter[str] = Counter()
+    blocked: Counter[str] = Counter()
     for user in status.users:
-        aside.update(user.aside)
-    for why, number in aside.most_common():
+        blocked.update(user.blocked)
+    for why, number in blocked.most_common():
         out.print(f"aside: {some(number, 'job')}: {why}", style="dim")
-    for why, number in status.outside.items():
+    for why, number in status.unmanaged.items():
         out.print(f"not drfh's: {some(number, 'job')} that {_wait(number)}: {why}", style="dim")
     for note in status.notes:
         out.print(f"note: {note}", style="yellow")
@@ -366,14 +370,14 @@ def _wait(number: int) -> str:
     return "waits" if number == 1 else "wait"
 
 
-def print_why(why: JobWhy) -> None:
-    """Print why a job is where it is."""
+def print_explanation(explanation: TaskExplanation) -> None:
+    """Print why a job waits, or where it runs."""
     out = console()
-    # People read words that are not broken; a pipe gets each answer in one line.
+    # On a terminal words are not broken; a pipe gets each sentence in one line.
     as_lines = not out.is_terminal
-    out.print(why.text, soft_wrap=as_lines)
-    if why.first is not None:
-        out.print(f"The first that does not run: {why.first.text}", soft_wrap=as_lines)
+    out.print(explanation.text, soft_wrap=as_lines)
+    if explanation.first is not None:
+        out.print(f"The first that does not run: {explanation.first.text}", soft_wrap=as_lines)
 
 
 _MOST_REPLAYED_USERS = 12

@@ -1,8 +1,7 @@
-"""The state of a live cluster in numbers: who has what, what would be fair, how full nodes are."""
+"""The status of a live cluster: shares, fair shares, counts of jobs, use of nodes."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -10,40 +9,35 @@ from typing import Any
 
 import numpy as np
 
-from drfh.engines.fair_share import ideal_of
-from drfh.engines.slurm.cluster import SlurmCluster
-from drfh.engines.slurm.unmanaged import waiting_unmanaged
-from drfh.engines.snapshot import ClusterSnapshot
+from drfh.engines.engine import LiveCluster, TaskState
+from drfh.engines.fair_share import fair_share_of
+from drfh.engines.snapshot import ClusterSnapshot, job_of
 from drfh.model.resources import TOLERANCE
 from drfh.simulation.fairness import distances
 
 __all__ = ["NodeStatus", "Status", "Total", "UserStatus", "status_of"]
 
-_DETAILS = re.compile(r" \(|[,;:] | before ")
-
 
 @dataclass(frozen=True, slots=True)
 class UserStatus:
-    """A user now. Jobs are counted as Slurm names them: each task of an array is one.
+    """The status of a user; each task of an array counts as a job.
 
     Parameters
     ----------
-    name, weight
-        As the site has them.
     share, resource
         Global dominant share of what it holds, and of which resource; None if it holds nothing.
     level
         Its share divided by its weight.
-    ideal
+    fair_share
         Its share in the exact divisible DRFH allocation of who is active now; None if it is not.
     uneven
-        Its jobs differ in more than size: its ideal share is that of its mean job, which may fit
+        Its jobs differ in more than size: its fair share is that of its mean job, which may fit
         fewer nodes than most of its jobs do.
     running, starting
         Jobs that run, and that are released to a node and will.
     waiting, never
-        Jobs that could be placed when there is room, and that no node could hold.
-    aside
+        Jobs that could be placed when enough is free, and that no node could hold.
+    blocked
         Jobs that must not be placed now: why → how many.
 
     Examples
@@ -57,28 +51,34 @@ class UserStatus:
     share: float
     resource: str | None
     level: float
-    ideal: float | None
+    fair_share: float | None
     uneven: bool
     running: int
     starting: int
     waiting: int
     never: int
-    aside: Mapping[str, int]
+    blocked: Mapping[str, int]
 
     @property
     def fulfilled(self) -> float | None:
-        """What part of its ideal share it has; None if it is not active."""
-        return None if not self.ideal else self.share / self.ideal
+        """What part of its fair share it has; None if it is not active."""
+        return None if not self.fair_share else self.share / self.fair_share
 
     @property
     def jobs(self) -> int:
         """How many jobs it has in all."""
-        return self.running + self.starting + self.waiting + self.never + sum(self.aside.values())
+        return self.running + self.starting + self.waiting + self.never + sum(self.blocked.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data, ready for JSON, under the names that JSON output has."""
+        keys = {"fair_share": "ideal", "blocked": "aside"}
+        data = {keys.get(key, key): value for key, value in asdict(self).items()}
+        return {**data, "fulfilled": self.fulfilled}
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """A node now: what it has, what jobs hold there or will in a moment, and how many jobs.
+    """The status of a node: what it has, what its jobs hold, those included that start there.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class NodeStatus:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What counts of a resource in the whole cluster, and what is used of that."""
+    """The capacity of a cluster in one resource, and what is used of it."""
 
     capacity: float
     used: float
@@ -109,7 +109,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The whole cluster now.
+    """The status of a whole cluster.
 
     Parameters
     ----------
@@ -122,16 +122,14 @@ class Status:
     totals
         Of each resource, over the nodes that work. Of those that take nothing new, what is used.
     nodes
-        In Slurm's order.
+        In the engine's order.
     distance, worst
-        1 − the least part of its ideal share that an active user has, and who that is; nobody
+        1 − the least part of its fair share that an active user has, and who that is; nobody
         at a distance of 0.
-    outside
+    unmanaged
         Jobs that wait and are not drfh's: why → how many.
-    broken
-        Entries of Slurm that could not be read.
-    notes
-        What else should be known.
+    broken, notes
+        As of :class:`~drfh.engines.engine.LiveCluster`.
     """
 
     time: float
@@ -141,82 +139,75 @@ class Status:
     nodes: tuple[NodeStatus, ...]
     distance: float
     worst: str | None
-    outside: Mapping[str, int]
+    unmanaged: Mapping[str, int]
     broken: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data, ready for JSON."""
-        data = asdict(self)
-        for found, user in zip(data["users"], self.users, strict=True):
-            found["fulfilled"] = user.fulfilled
-        for found, node in zip(data["nodes"], self.nodes, strict=True):
-            found["fullness"] = node.fullness
-        data["distance_from_fair"] = data.pop("distance")
-        return {key: list(v) if isinstance(v, tuple) else v for key, v in data.items()}
+        return {
+            "time": self.time,
+            "policy": self.policy,
+            "users": [user.to_dict() for user in self.users],
+            "totals": {name: asdict(total) for name, total in self.totals.items()},
+            "nodes": [asdict(node) | {"fullness": node.fullness} for node in self.nodes],
+            "worst": self.worst,
+            "outside": dict(self.unmanaged),
+            "broken": list(self.broken),
+            "notes": list(self.notes),
+            "distance_from_fair": self.distance,
+        }
 
 
-def status_of(live: SlurmCluster) -> Status:
-    """Return the state of a live cluster in numbers.
-
-    Parameters
-    ----------
-    live
-        The cluster, as :func:`drfh.engines.slurm.cluster.observe` has it.
+def status_of(cluster: LiveCluster) -> Status:
+    """Return the status of a live cluster.
 
     Examples
     --------
-    >>> from drfh.engines.slurm.cluster import understood
-    >>> from drfh.engines.slurm.state import read_state
-    >>> from drfh.engines.slurm.config import SlurmConfig
-    >>> node = {"name": "n0", "cpus": 4, "real_memory": 1024, "state": "idle", "partitions": ["a"]}
-    >>> job = {"job_id": 7, "job_state": "PENDING", "user_name": "ann", "partition": "a",
-    ...        "tres_req_str": "cpu=2,mem=100M,node=1", "memory_per_node": 100, "priority": 0,
-    ...        "state_reason": "JobHeldUser", "admin_comment": "drfh"}
-    >>> status = status_of(understood(read_state([node], [job], 0.0), SlurmConfig()))
-    >>> [(user.name, user.waiting, user.share, user.ideal) for user in status.users]
+    >>> from drfh.engines.cache import SchedulerCache
+    >>> from drfh.engines.snapshot import NodeSnapshot, TaskSnapshot
+    >>> node = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
+    >>> snapshot = ClusterSnapshot({"n0": node}, {"7": TaskSnapshot("ann", {"cpu": 2.0}, (7, 0))})
+    >>> cache = SchedulerCache("best-fit-drfh")
+    >>> cache.follow(snapshot)
+    >>> status = status_of(LiveCluster(0.0, snapshot, cache))
+    >>> [(user.name, user.waiting, user.share, user.fair_share) for user in status.users]
     [('ann', 1, 0.0, 0.5)]
     >>> status.distance, status.worst
     (1.0, 'ann')
     """
-    snapshot = live.view.snapshot
-    users = _users(live)
+    users = _users(cluster)
     distance, worst = _distance(users)
-    nodes = _nodes(snapshot)
-    outside = Counter(waiting_unmanaged(live).values())
+    nodes = _nodes(cluster.snapshot)
     return Status(
-        time=live.picture.time,
-        policy=live.cache.policy.name,
+        time=cluster.time,
+        policy=cluster.cache.policy.name,
         users=users,
-        totals=_totals(snapshot, nodes),
+        totals=_totals(cluster.snapshot, nodes),
         nodes=nodes,
         distance=distance,
         worst=worst,
-        outside=dict(outside.most_common()),
-        broken=live.picture.broken,
-        notes=tuple(_notes(live)),
+        unmanaged=dict(Counter(cluster.unmanaged().values()).most_common()),
+        broken=cluster.broken,
+        notes=cluster.notes,
     )
 
 
-def _users(live: SlurmCluster) -> tuple[UserStatus, ...]:
-    snapshot, brain = live.view.snapshot, live.cache.scheduler
-    counts: dict[str, Counter[str]] = {name: Counter() for name in snapshot.users}
-    aside: dict[str, Counter[str]] = {name: Counter() for name in snapshot.users}
-    seen: set[str] = set()
+def _users(cluster: LiveCluster) -> tuple[UserStatus, ...]:
+    snapshot = cluster.snapshot
+    counts: dict[str, Counter[TaskState]] = {name: Counter() for name in snapshot.users}
+    blocked: dict[str, Counter[str]] = {name: Counter() for name in snapshot.users}
+    counted: set[str] = set()
     for name, task in snapshot.tasks.items():
-        job = live.view.jobs[name].name
-        if job in seen:  # on another node, too
+        job = job_of(name)
+        if job in counted:  # on another node, too
             continue
-        seen.add(job)
-        if task.on is not None:
-            counts[task.user]["starting" if name in live.view.released else "running"] += 1
-        elif task.aside:
-            aside[task.user][_DETAILS.split(task.aside, maxsplit=1)[0]] += 1
-        else:
-            never = brain.state(name) == "never"
-            counts[task.user]["never" if never else "waiting"] += 1
-    ideal = ideal_of(snapshot)
-    found = brain.status()["users"]
+        counted.add(job)
+        counts[task.user][cluster.task_state(name)] += 1
+        if task.on is None and task.blocked is not None:
+            blocked[task.user][task.blocked.summary] += 1
+    fair = fair_share_of(snapshot)
+    found = cluster.cache.scheduler.status()["users"]
     return tuple(
         UserStatus(
             name=name,
@@ -224,25 +215,25 @@ def _users(live: SlurmCluster) -> tuple[UserStatus, ...]:
             share=found[name]["dominant_share"],
             resource=found[name]["dominant_resource"],
             level=found[name]["dominant_share"] / snapshot.weight(name),
-            ideal=ideal.shares.get(name),
-            uneven=name in ideal.uneven,
-            running=counts[name]["running"],
-            starting=counts[name]["starting"],
-            waiting=counts[name]["waiting"],
-            never=counts[name]["never"],
-            aside=dict(aside[name].most_common()),
+            fair_share=fair.shares.get(name),
+            uneven=name in fair.uneven,
+            running=counts[name][TaskState.RUNNING],
+            starting=counts[name][TaskState.STARTING],
+            waiting=counts[name][TaskState.WAITING],
+            never=counts[name][TaskState.NEVER],
+            blocked=dict(blocked[name].most_common()),
         )
         for name in snapshot.users
     )
 
 
 def _distance(users: Iterable[UserStatus]) -> tuple[float, str | None]:
-    active = [user for user in users if user.ideal]
+    active = [user for user in users if user.fair_share]
     if not active:
         return 0.0, None
     share = np.array([[user.share for user in active]])
     weight = np.array([user.weight for user in active])
-    fair = np.array([[user.ideal or 0.0 for user in active]]) / weight
+    fair = np.array([[user.fair_share or 0.0 for user in active]]) / weight
     far, worst = distances(share, weight, fair)
     if far[0] <= TOLERANCE:
         return 0.0, None
@@ -266,7 +257,7 @@ def _totals(snapshot: ClusterSnapshot, nodes: Iterable[NodeStatus]) -> dict[str,
     capacity: dict[str, float] = {}
     used: dict[str, float] = {}
     for server in snapshot.servers.values():
-        _add(capacity, dict.fromkeys(server.size, 0.0) | dict(server.room))
+        _add(capacity, dict.fromkeys(server.size, 0.0) | dict(server.available))
     for node in nodes:
         _add(used, node.used)
     return {r: Total(amount, used.get(r, 0.0)) for r, amount in capacity.items()}
@@ -275,9 +266,3 @@ def _totals(snapshot: ClusterSnapshot, nodes: Iterable[NodeStatus]) -> dict[str,
 def _add(total: dict[str, float], amounts: Mapping[str, float]) -> None:
     for resource, amount in amounts.items():
         total[resource] = total.get(resource, 0.0) + amount
-
-
-def _notes(live: SlurmCluster) -> list[str]:
-    known = {name for node in live.picture.nodes.values() for name in node.partitions}
-    strange = [name for name in live.site.partitions if name not in known]
-    return [f"no node is in the managed partition {name}" for name in strange]

@@ -1,0 +1,1 @@
+"""Verbs on live clusters that all engines share: status, audit, replay, live view."""
