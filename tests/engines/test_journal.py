@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drfh.engines.journal.reader import Journal, JournalEntry, JournalWriter, read_journal
+from drfh.engines.journal.reader import Journal, JournalEntry, read_journal
+from drfh.engines.journal.writer import JournalWriter
 from drfh.engines.snapshot import (
     BlockedCode,
     BlockedReason,
@@ -104,7 +105,7 @@ def write_and_read(data: st.DataObject, path: Path) -> None:
     found = [(look.t, picture(look.snapshot), look.placed, look.limit) for look in journal]
     assert found == expected
     assert all(earlier[0] < later[0] for earlier, later in pairwise(found))
-    assert (journal.looks, journal.remarks) == (len(expected), ())
+    assert (journal.entries, journal.remarks) == (len(expected), ())
     assert journal.headers[0].facts == {"cluster": "tiny"}
 
 

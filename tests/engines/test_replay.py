@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 
 from drfh import simulate
 from drfh.engines.cache import SchedulerCache
-from drfh.engines.journal.reader import Journal, JournalWriter, read_journal
-from drfh.engines.journal.replay import RecordedWorkload, replay_same, what_if, workload_of
+from drfh.engines.journal.reader import Journal, read_journal
+from drfh.engines.journal.replay import replay
+from drfh.engines.journal.whatif import what_if
+from drfh.engines.journal.workload import JournalWorkload, workload_of
+from drfh.engines.journal.writer import JournalWriter
 from drfh.engines.snapshot import (
     BlockedCode,
     BlockedReason,
@@ -168,15 +171,15 @@ def test_its_own_policy_gives_the_same_again(data: st.DataObject, policy: str) -
     with TemporaryDirectory() as folder:
         engine = play(data, policy, Path(folder) / "log")
         journal = engine.close()
-        replayed = replay_same(journal)
+        replayed = replay(journal)
         assert replayed.same, str(replayed)
         assert replayed.recorded == replayed.replayed == replayed.matching == len(engine.placed)
         if not engine.number:
             return
         found = what_if(journal, [policy])
-        event("finished" if found.recorded.finished else "unfinished")
+        event("finished" if found.workload.finished else "unfinished")
         assert found.results[0].tasks is not None
-        assert starts(found.recorded.placements, "task") == sorted(engine.placed)
+        assert starts(found.workload.placements, "task") == sorted(engine.placed)
         assert starts(found.results[0].tasks) == sorted(engine.placed)
         # What is told of both is the same, up to the last digits of integrals.
         observed, simulated = found.table["runs"]
@@ -212,8 +215,8 @@ def test_another_policy_gives_another_answer(data: st.DataObject) -> None:
     assert found.table["runs"][1]["as_recorded"] == len(engine.placed)
     differs = starts(other) != starts(same)
     event("differs" if differs else "the same")
-    demand = dict(zip(found.recorded.workload.job_names, found.recorded.workload.demand[
-        found.recorded.workload.batch_shape].tolist(), strict=True))  # fmt: skip
+    demand = dict(zip(found.workload.workload.job_names, found.workload.workload.demand[
+        found.workload.workload.batch_shape].tolist(), strict=True))  # fmt: skip
     changes = []
     for row in other.filter(pl.col("start").is_not_null()).iter_rows(named=True):
         assert row["start"] >= row["submission"]
@@ -221,7 +224,7 @@ def test_another_policy_gives_another_answer(data: st.DataObject) -> None:
         if row["end"] is not None:
             changes.append((row["end"], -1, row["server"], demand[row["job"]]))
         changes.append((row["start"], 1, row["server"], demand[row["job"]]))
-    resources = found.recorded.workload.resources
+    resources = found.workload.workload.resources
     used = {name: [0.0] * len(resources) for name in SIZES}
     for _, sign, server, amounts in sorted(changes, key=lambda change: change[:2]):
         for r, amount in enumerate(amounts):
@@ -250,7 +253,7 @@ def test_first_in_first_out_makes_small_tasks_wait(tmp_path: Path) -> None:
     assert [row["as_recorded"] for row in runs.values()] == [5, 5, 2]
     assert runs["observed"]["utilisation"]["cpu"] == pytest.approx(100 / 4 / 31)
     assert runs["fifo"]["utilisation"] == pytest.approx(runs["observed"]["utilisation"])
-    assert found.recorded.remarks == ()
+    assert found.workload.remarks == ()
 
 
 # What a simulation cannot know, by hand
@@ -278,7 +281,7 @@ def journal_of(path: Path, *looks: Seen, **header: Any) -> Journal:
     return read_journal(path)
 
 
-def rows(recorded: RecordedWorkload) -> dict[str, dict[str, Any]]:
+def rows(recorded: JournalWorkload) -> dict[str, dict[str, Any]]:
     """Return each task's job: arrival, duration, restriction; and who started it."""
     workload = recorded.workload
     terms = [workload.restrictions[i] for i in workload.restriction[workload.batch_shape]]
@@ -452,7 +455,7 @@ def test_servers_in_the_middle_keep_their_place(tmp_path: Path) -> None:
 def test_a_journal_without_tasks(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"log: the journal must show at least one server, and"):
         workload_of(journal_of(tmp_path / "log", (0.0, {}, {})))
-    assert replay_same(read_journal(tmp_path / "log")).same
+    assert replay(read_journal(tmp_path / "log")).same
 
 
 # The same again
@@ -473,7 +476,7 @@ def test_a_difference_is_named(tmp_path: Path) -> None:
             },
         ),
     )
-    replayed = replay_same(journal)
+    replayed = replay(journal)
     assert not replayed.same
     assert (replayed.recorded, replayed.replayed, replayed.matching) == (5, 5, 4)
     assert str(replayed) == (
@@ -484,10 +487,10 @@ def test_a_difference_is_named(tmp_path: Path) -> None:
         "t": 0.0, "line": 2, "recorded": ["2", "n1"], "replayed": ["2", "n0"]
     }  # fmt: skip
     fewer = journal_of(tmp_path / "fewer", (0.0, tasks, {"1": "n0"}))
-    assert "recorded nothing, replayed 2 on n0" in str(replay_same(fewer))
+    assert "recorded nothing, replayed 2 on n0" in str(replay(fewer))
     more = journal_of(tmp_path / "more", (0.0, {"1": task(1, blocked=HELD)}, {"1": "n0"}))
-    assert "recorded 1 on n0, replayed nothing" in str(replay_same(more))
-    other = replay_same(journal, "drfh+tightest")
+    assert "recorded 1 on n0, replayed nothing" in str(replay(more))
+    other = replay(journal, "drfh+tightest")
     assert other.policies == ("drfh+tightest",)
 
 
@@ -497,7 +500,7 @@ def test_only_watched(tmp_path: Path) -> None:
     ) as writer:
         writer.look(0.0, ClusterSnapshot(ROOM, {"1": task(1)}))
         writer.look(1.0, ClusterSnapshot(ROOM, {"1": task(1, on="n0")}))
-    replayed = replay_same(read_journal(tmp_path / "log"))
+    replayed = replay(read_journal(tmp_path / "log"))
     assert str(replayed) == "drfh only watched (2 looks): there are no placements of its own"
     assert replayed.to_dict()["same"] is None
 
@@ -514,7 +517,7 @@ def test_a_restart_in_the_middle(tmp_path: Path) -> None:
             cache.follow(ClusterSnapshot(ROOM, tasks))
             writer.look(time, ClusterSnapshot(ROOM, tasks), cache.place())
     journal = read_journal(path)
-    replayed = replay_same(journal)
+    replayed = replay(journal)
     assert replayed.same
     assert replayed.policies == ("best-fit-drfh", "first-fit-drfh")
     assert (replayed.recorded, replayed.starts) == (3, 2)
@@ -531,4 +534,4 @@ def test_a_restart_in_the_middle(tmp_path: Path) -> None:
 def test_a_look_that_no_brain_can_follow(tmp_path: Path) -> None:
     journal = journal_of(tmp_path / "log", (0.0, {}, {}), (1.0, {"1": task(1, on="n7")}, {}))
     with pytest.raises(InputError, match=r"log, line 3: server must be one of n0, n1"):
-        replay_same(journal)
+        replay(journal)

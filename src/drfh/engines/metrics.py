@@ -34,7 +34,7 @@ from drfh.engines.observer import Cycle, CycleFailure, Observer
 from drfh.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
-    from drfh.engines.slurm.status import Status
+    from drfh.engines.status import Status
 
 __all__ = [
     "CONTENT_TYPE",
@@ -342,14 +342,14 @@ class MetricsObserver(Observer):
         replace, users = self.metrics.replace, status.users
         replace("drfh_user_dominant_share", {user.name: user.share for user in users})
         replace("drfh_user_weight", {user.name: user.weight for user in users})
-        ideal = {user.name: user.ideal for user in users if user.ideal is not None}
-        replace("drfh_user_fair_share", ideal)
+        fair = {user.name: user.fair_share for user in users if user.fair_share is not None}
+        replace("drfh_user_fair_share", fair)
         tasks: dict[tuple[str, str], float] = {}
         for user in users:
             tasks[user.name, "running"] = user.running + user.starting
             tasks[user.name, "waiting"] = user.waiting
             tasks[user.name, "never"] = user.never
-            tasks[user.name, "aside"] = sum(user.aside.values())
+            tasks[user.name, "aside"] = sum(user.blocked.values())
         replace("drfh_tasks", tasks)
         replace("drfh_servers", dict(Multiset(node.state for node in status.nodes)))
         replace("drfh_capacity", {name: total.capacity for name, total in status.totals.items()})

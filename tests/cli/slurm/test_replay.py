@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from drfh.cli import main
 from drfh.cli.slurm.inspect import replay
 from drfh.engines.cache import SchedulerCache
-from drfh.engines.journal.reader import JournalWriter
+from drfh.engines.journal.writer import JournalWriter
 from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
 from drfh.errors import InputError
 

@@ -26,9 +26,11 @@ import drfh
 from drfh.cli.slurm import app
 from drfh.engines.cache import SchedulerCache
 from drfh.engines.journal.history import SHIFT
-from drfh.engines.journal.reader import Journal, JournalWriter, read_journal
-from drfh.engines.journal.replay import replay_same, what_if
-from drfh.engines.journal.workload import RecordedWorkload, workload_of
+from drfh.engines.journal.reader import Journal, read_journal
+from drfh.engines.journal.replay import replay
+from drfh.engines.journal.whatif import what_if
+from drfh.engines.journal.workload import JournalWorkload, workload_of
+from drfh.engines.journal.writer import JournalWriter
 from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.config import config_of
 from drfh.engines.slurm.controller import Controller
@@ -240,19 +242,19 @@ def journal(live: Live) -> Journal:
 
 
 @pytest.fixture(scope="module")
-def recorded(journal: Journal) -> RecordedWorkload:
+def recorded(journal: Journal) -> JournalWorkload:
     return workload_of(journal)
 
 
 @pytest.fixture(scope="module")
-def simulated(recorded: RecordedWorkload) -> list[Ran]:
+def simulated(recorded: JournalWorkload) -> list[Ran]:
     return ran(drfh.simulate(recorded.cluster, recorded.workload, POLICY, log=True))
 
 
 # Placement by placement
 
 
-def test_nothing_went_wrong_on_the_way(live: Live, recorded: RecordedWorkload) -> None:
+def test_nothing_went_wrong_on_the_way(live: Live, recorded: JournalWorkload) -> None:
     assert live.said == []
     assert sum(look.placed for look in live.looks) == sum(TASKS.values())
     assert recorded.finished
@@ -260,12 +262,12 @@ def test_nothing_went_wrong_on_the_way(live: Live, recorded: RecordedWorkload) -
 
 
 def test_the_recorded_run_is_reproduced_in_its_order(journal: Journal) -> None:
-    again = replay_same(journal)
+    again = replay(journal)
     assert (again.same, again.matching) == (True, sum(TASKS.values())), str(again)
 
 
 def test_the_simulator_places_as_the_controller_did(
-    recorded: RecordedWorkload, simulated: list[Ran]
+    recorded: JournalWorkload, simulated: list[Ran]
 ) -> None:
     noted = recorded.placements.select("task", "user", "submission", "start", "end", "server")
     assert sorted(noted.rows()) == sorted(simulated)
@@ -417,7 +419,7 @@ def test_the_command_replays_the_log(live: Live) -> None:
 
 
 def test_another_policy_gives_another_valid_answer(
-    journal: Journal, recorded: RecordedWorkload, simulated: list[Ran]
+    journal: Journal, recorded: JournalWorkload, simulated: list[Ran]
 ) -> None:
     answer = what_if(journal, [POLICY, "slots:14"])
     _, same, other = answer.table["runs"]

@@ -15,7 +15,8 @@ from drfh.model.resources import format_quantity, some
 if TYPE_CHECKING:
     from drfh.engines.engine import ControllerFacts, TaskExplanation
     from drfh.engines.journal.reader import Journal
-    from drfh.engines.journal.replay import RecordedWorkload, Replayed
+    from drfh.engines.journal.replay import Replay
+    from drfh.engines.journal.workload import JournalWorkload
     from drfh.engines.status import NodeStatus, Status, UserStatus
 
 __all__ = [
@@ -385,8 +386,8 @@ _MOST_REPLAYED_USERS = 12
 
 def print_replay(
     journal: Journal,
-    replayed: Replayed,
-    recorded: RecordedWorkload,
+    replayed: Replay,
+    workload: JournalWorkload,
     table: Mapping[str, Any],
     *,
     everyone: bool = False,
@@ -394,11 +395,11 @@ def print_replay(
     """Print whether the placements are the same again, and what policies would have done."""
     out = console()
     header = journal.headers[-1]
-    facts = f"{header.engine}, {header.policy}, {some(journal.looks, 'look')}"
+    facts = f"{header.engine}, {header.policy}, {some(journal.entries, 'look')}"
     out.print(f"{shown_path(journal.path)}: {facts} in {seconds(journal.horizon)}", style="bold")
     say(str(replayed), None if replayed.same else "red")
-    say(repr(recorded.cluster)[8:-1])
-    say(repr(recorded.workload)[9:-1])
+    say(repr(workload.cluster)[8:-1])
+    say(repr(workload.workload)[9:-1])
     out.print()
     runs: Sequence[Mapping[str, Any]] = table["runs"]
     _print_runs(out, runs)
@@ -411,7 +412,7 @@ def print_replay(
             were = "was" if row["evictions"] == 1 else "were"
             say(f"{row['run']}: {some(row['evictions'], 'task')} {were} put back when servers left "
                 "or shrank, and had to start again")  # fmt: skip
-    for remark in recorded.remarks:
+    for remark in workload.remarks:
         say(remark, "yellow")
 
 

@@ -48,25 +48,27 @@ def replay_journal(
     """
     from drfh.cli import simulate
     from drfh.engines.journal.reader import read_journal
-    from drfh.engines.journal.replay import comparison, horizon_of, replay_same, workload_of
+    from drfh.engines.journal.replay import replay
+    from drfh.engines.journal.whatif import comparison, horizon_of
+    from drfh.engines.journal.workload import workload_of
 
     journal = read_journal(log)
     runs = _runs(journal.headers[-1].policy, journal.headers[-1].seed, policies)
     targets = simulate._targets(runs, output, force)
-    replayed = replay_same(journal)
-    recorded = workload_of(journal)
+    replayed = replay(journal)
+    workload = workload_of(journal)
     options: dict[str, Any] = {
-        "until": horizon_of(recorded, drain=drain or None),
+        "until": horizon_of(workload, drain=drain or None),
         "interval": None,
         "fair": False,
         "log": True,
         "source": str(log),
     }
-    simulate._check(recorded.cluster, recorded.workload, runs, options)
+    simulate._check(workload.cluster, workload.workload, runs, options)
     results = simulate._carry_out(
-        recorded.cluster, recorded.workload, runs, options, None, targets, force, output
+        workload.cluster, workload.workload, runs, options, None, targets, force, output
     )
-    table = comparison(recorded, [run.name for run in runs], results)
+    table = comparison(workload, [run.name for run in runs], results)
     if as_json:
         places = [None, *(str(target) for target in targets)] if targets else []
         for number, row in enumerate(table["runs"]):
@@ -78,16 +80,16 @@ def replay_journal(
             "policy": header.policy,
             "seed": header.seed,
             "controls": header.controls,
-            "looks": journal.looks,
+            "looks": journal.entries,
             "restarts": len(journal.headers) - 1,
             "seconds": journal.horizon,
         }
-        remarks = list(recorded.remarks)
+        remarks = list(workload.remarks)
         print_json({"journal": about, "replay": replayed.to_dict(), **table, "remarks": remarks})
     else:
         from drfh.cli.cluster.render import print_replay, say
 
-        print_replay(journal, replayed, recorded, table, everyone=everyone)
+        print_replay(journal, replayed, workload, table, everyone=everyone)
         if output is not None:
             say(f"saved: {output}")
     if not replayed.same:

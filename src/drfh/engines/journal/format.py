@@ -1,4 +1,4 @@
-"""What a journal says of itself, and what its lines have in common."""
+"""The format of a journal: its header, the grid of its times, and how a line is parsed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from drfh.engines.diff import is_number
 from drfh.errors import InputError
 from drfh.files.atomic import LARGEST_FILE
 
-__all__ = ["FORMAT", "LONGEST_LINE", "TICK", "JournalHeader", "on_grid", "parsed", "read_header"]
+__all__ = [
+    "FORMAT",
+    "LONGEST_LINE",
+    "TICK",
+    "JournalHeader",
+    "on_grid",
+    "parse_line",
+    "read_header",
+]
 
 #: What the first line of a journal begins with.
 FORMAT = "journal 1"
@@ -34,18 +42,18 @@ def on_grid(seconds: float) -> float:
 
 @dataclass(frozen=True)
 class JournalHeader:
-    """What a journal says of itself.
+    """The header of a journal.
 
     Attributes
     ----------
     policy, seed : str, int
-        Of the brain.
+        Of the scheduler.
     started : float
         Seconds since 1970.
     engine : str
-        What kind of cluster it is.
+        What kind of cluster it is, such as ``slurm``.
     controls : bool
-        Whether drfh placed the tasks, or only watched.
+        Whether drfh placed the tasks, or only observed.
     version : str
         Of drfh.
     facts : mapping
@@ -78,22 +86,22 @@ def read_header(record: Mapping[str, Any]) -> JournalHeader:
         "controls": (bool, "true or false"), "seed": (int, "a whole number"),
     }  # fmt: skip
     values = {}
-    for name, (kind, words) in kinds.items():
+    for name, (kind, rule) in kinds.items():
         values[name] = facts.pop(name, None)
         if type(values[name]) is not kind:
-            raise InputError(name, f"must be {words}", values[name])
+            raise InputError(name, f"must be {rule}", values[name])
     started = facts.pop("started", None)
     if not is_number(started):
         raise InputError("started", "must be a number of seconds since 1970", started)
     return JournalHeader(**values, started=float(started), facts=facts)
 
 
-def parsed(data: bytes, name: str) -> dict[str, Any]:
-    """Read a line; `name` is what errors call it.
+def parse_line(data: bytes, name: str) -> dict[str, Any]:
+    """Parse a line; `name` is what errors call it.
 
     Examples
     --------
-    >>> parsed(b"[1]", "the line")
+    >>> parse_line(b"[1]", "the line")
     Traceback (most recent call last):
     drfh.errors.InputError: the line must be a JSON object, got [1]
     """

@@ -1,4 +1,4 @@
-"""What became of each task of a journal: when it came, where it ran, when it went."""
+"""The history of each task of a journal: arrival, runs, end."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ from typing import Literal, TypeAlias
 from drfh.engines.journal.reader import Journal, JournalStep
 from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
 
-__all__ = ["SHIFT", "By", "Counts", "TaskHistory", "TaskLife", "TaskRun", "follow"]
+__all__ = [
+    "SHIFT",
+    "HistoryCounts",
+    "JournalHistory",
+    "StartedBy",
+    "TaskHistory",
+    "TaskRun",
+    "history_of",
+]
 
-#: Time of a workload = time of its journal + this. What runs at the first look arrives at 0, on
+#: Time of a workload = time of its journal + this. What runs at the first entry arrives at 0, on
 #: the empty cluster, and so has its server before anybody else can ask for it.
 SHIFT = 1.0
 
-#: Who started a run: drfh, the engine that drfh only watched, somebody else though drfh was in
+#: Who started a run: drfh, the engine that drfh only observed, somebody else though drfh was in
 #: charge, or whoever it was before the journal began.
-By: TypeAlias = Literal["drfh", "engine", "others", "before"]
+StartedBy: TypeAlias = Literal["drfh", "engine", "others", "before"]
 
 
 @dataclass(slots=True)
@@ -26,7 +34,7 @@ class TaskRun:
 
     server: str
     start: float
-    by: By
+    by: StartedBy
     end: float | None = None
 
     @property
@@ -41,27 +49,27 @@ class TaskRun:
 
 
 @dataclass(slots=True)
-class TaskLife:
-    """One task.
+class TaskHistory:
+    """The history of one task.
 
     Attributes
     ----------
     name : str
         Its name; with a number if an earlier task had the same.
-    task : TaskSnapshot
-        The last that was known of it.
+    snapshot : TaskSnapshot
+        The last one.
     arrival : float or None
-        When it was first seen to wait for nothing but room.
+        When it was first seen to wait and was not blocked.
     runs : list of TaskRun
         In order.
     gone : float or None
         When it was gone.
     held : bool
-        Whether something else than room kept it waiting at some time.
+        Whether it was blocked at some time.
     """
 
     name: str
-    task: TaskSnapshot
+    snapshot: TaskSnapshot
     arrival: float | None = None
     runs: list[TaskRun] = field(default_factory=list)
     gone: float | None = None
@@ -103,8 +111,8 @@ class TaskLife:
 
 
 @dataclass(slots=True)
-class Counts:
-    """How often something happened that a simulation does not know."""
+class HistoryCounts:
+    """How often something happened that a simulation does not have."""
 
     requeued: int = 0
     refused: int = 0
@@ -114,129 +122,129 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class TaskHistory:
+class JournalHistory:
     """All tasks and servers of a journal, over time.
 
     Attributes
     ----------
-    lives : list of TaskLife
+    tasks : list of TaskHistory
         In order of appearance.
     servers : list
         (time, servers) whenever they changed.
     weights : dict
         The last weight of every user that has one.
     resources : tuple of str
-        In order: those of the first look, then others as they came up.
-    counts : Counts
-        What a simulation does not know.
+        In order: those of the first entry, then others as they came up.
+    counts : HistoryCounts
+        What a simulation does not have.
     """
 
-    lives: list[TaskLife]
+    tasks: list[TaskHistory]
     servers: list[tuple[float, Mapping[str, NodeSnapshot]]]
     weights: Mapping[str, float]
     resources: tuple[str, ...]
-    counts: Counts
+    counts: HistoryCounts
 
 
-def follow(journal: Journal) -> TaskHistory:
-    """Go through a journal, and note what became of every task.
+def history_of(journal: Journal) -> JournalHistory:
+    """Return the history of every task of a journal.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from drfh.engines.journal.reader import JournalWriter, read_journal
+    >>> from drfh.engines.journal.reader import read_journal
+    >>> from drfh.engines.journal.writer import JournalWriter
     >>> from drfh.scheduler import Placed
-    >>> rooms = {"n0": NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})}
+    >>> nodes = {"n0": NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})}
     >>> task = TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))
     >>> with TemporaryDirectory() as folder:
     ...     with JournalWriter(f"{folder}/log", {"policy": "fifo", "started": 0}) as writer:
-    ...         first = ClusterSnapshot(rooms, {"8": task})
+    ...         first = ClusterSnapshot(nodes, {"8": task})
     ...         times = [writer.look(0, first, [Placed("8", "ann", "n0")]),
-    ...                  writer.look(9, ClusterSnapshot(rooms, {}), [])]
-    ...     follow(read_journal(f"{folder}/log")).lives[0].runs
+    ...                  writer.look(9, ClusterSnapshot(nodes, {}), [])]
+    ...     history_of(read_journal(f"{folder}/log")).tasks[0].runs
     [TaskRun(server='n0', start=0.0, by='drfh', end=9.0)]
     """
-    notes = _Notes()
+    builder = _HistoryBuilder()
     for step in journal.steps():
-        notes.take(step)
-    return TaskHistory(
-        notes.lives, notes.servers, notes.weights, tuple(notes.resources), notes.counts
+        builder.add(step)
+    return JournalHistory(
+        builder.tasks, builder.servers, builder.weights, tuple(builder.resources), builder.counts
     )
 
 
-class _Notes:
-    """What is known so far."""
+class _HistoryBuilder:
+    """Builds histories from the entries of a journal."""
 
     def __init__(self) -> None:
-        self.lives: list[TaskLife] = []
+        self.tasks: list[TaskHistory] = []
         self.servers: list[tuple[float, Mapping[str, NodeSnapshot]]] = []
         self.weights: dict[str, float] = {}
         self.resources: dict[str, None] = {}
-        self.counts = Counts()
-        self._here: dict[str, TaskLife] = {}  # the tasks that are not gone
+        self.counts = HistoryCounts()
+        self._here: dict[str, TaskHistory] = {}  # the tasks that are not gone
         self._seen: dict[str, int] = {}  # how many tasks have had a name
-        self._placed: dict[str, str] = {}  # at the look before
+        self._placed: dict[str, str] = {}  # at the entry before
         self._before = ClusterSnapshot({}, {})
 
-    def take(self, step: JournalStep) -> None:
-        """Take note of a look."""
-        look, snapshot = step.look, step.look.snapshot
+    def add(self, step: JournalStep) -> None:
+        entry, snapshot = step.entry, step.entry.snapshot
         first = not self.servers
         if first:
             self.resources.update(dict.fromkeys(snapshot.resources))
         if first or snapshot.servers is not self._before.servers:
-            self.servers.append((look.t, snapshot.servers))
+            self.servers.append((entry.t, snapshot.servers))
             for server in snapshot.servers.values():
                 self.resources.update(dict.fromkeys(server.size))
-        start: By = "others" if step.header.controls else "engine"
+        by: StartedBy = "others" if step.header.controls else "engine"
         for name in dict.fromkeys((*self._placed, *step.changed)):
-            self._take_task(name, snapshot.tasks.get(name), look.t, "before" if first else start)
-        self._take_weights(snapshot)
-        self.counts.limited += look.limit is not None and len(look.placed or ()) >= look.limit
-        # A brain that only watches may say what it would do, but nobody does it.
-        self._placed = dict(look.placed or ()) if step.header.controls else {}
+            self._add_task(name, snapshot.tasks.get(name), entry.t, "before" if first else by)
+        self._add_weights(snapshot)
+        self.counts.limited += entry.limit is not None and len(entry.placed or ()) >= entry.limit
+        # A scheduler that only observes may decide, but nobody carries it out.
+        self._placed = dict(entry.placed or ()) if step.header.controls else {}
         for name, place in self._placed.items():
-            self._here[name].runs.append(TaskRun(place, look.t, "drfh"))
+            self._here[name].runs.append(TaskRun(place, entry.t, "drfh"))
         self._before = snapshot
 
-    def _take_task(self, name: str, task: TaskSnapshot | None, time: float, start: By) -> None:
-        life = self._here.get(name)
-        if life is None:
+    def _add_task(self, name: str, task: TaskSnapshot | None, time: float, by: StartedBy) -> None:
+        history = self._here.get(name)
+        if history is None:
             if task is None:
                 return
-            life = self._new(name, task)
-        elif task is not None and life.running is None and task.on is None:
-            old = life.task
-            told = (old.user, old.demand, old.servers) != (task.user, task.demand, task.servers)
-            self.counts.changed += told
-        running = life.running
+            history = self._new(name, task)
+        elif task is not None and history.running is None and task.on is None:
+            old = history.snapshot
+            new = (task.user, task.demand, task.servers)
+            self.counts.changed += (old.user, old.demand, old.servers) != new
+        running = history.running
         if running is not None and (task is None or task.on != running.server):
             if task is not None and name in self._placed:  # the engine would not have it there
-                life.runs.pop()
+                history.runs.pop()
                 self.counts.refused += 1
             else:
                 running.end = time
                 self.counts.requeued += task is not None
         if task is None:
-            life.gone = time
+            history.gone = time
             del self._here[name]
             return
-        life.task = task
-        life.held |= task.blocked is not None
+        history.snapshot = task
+        history.held |= task.blocked is not None
         self.resources.update(dict.fromkeys(task.demand))
-        if task.on is not None and life.running is None:
-            life.runs.append(TaskRun(task.on, time, start))
-        elif task.on is None and task.blocked is None and life.arrival is None:
-            life.arrival = time
+        if task.on is not None and history.running is None:
+            history.runs.append(TaskRun(task.on, time, by))
+        elif task.on is None and task.blocked is None and history.arrival is None:
+            history.arrival = time
 
-    def _new(self, name: str, task: TaskSnapshot) -> TaskLife:
+    def _new(self, name: str, task: TaskSnapshot) -> TaskHistory:
         number = self._seen[name] = self._seen.get(name, 0) + 1
-        life = TaskLife(name if number == 1 else f"{name} ({number})", task)
-        self.lives.append(life)
-        self._here[name] = life
-        return life
+        history = TaskHistory(name if number == 1 else f"{name} ({number})", task)
+        self.tasks.append(history)
+        self._here[name] = history
+        return history
 
-    def _take_weights(self, snapshot: ClusterSnapshot) -> None:
+    def _add_weights(self, snapshot: ClusterSnapshot) -> None:
         before = self._before
         if snapshot.weights is before.weights or snapshot.weights == before.weights:
             return

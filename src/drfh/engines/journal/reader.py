@@ -1,14 +1,14 @@
-"""The event log of a live cluster: JSON lines, a header and then every look that changed something.
+"""The reader of journals: JSON lines, a header and then an entry for each change of a cluster.
 
 The first line is a header::
 
     {"drfh": "journal 1", "version": "0.1.0", "policy": "best-fit-drfh", "seed": 0,
      "started": 1763222400.0, "engine": "slurm", "controls": true}
 
-and anything else worth knowing. `controls` says whether drfh placed the tasks, or only watched.
-A header further down is a restart: there the brain starts afresh, and the next line tells
-everything again. The other lines are looks: ``t``, the seconds since `started`; what changed since
-the look before, as :mod:`drfh.engines.diff` writes it; and, if the brain was asked,
+and anything else worth knowing. `controls` says whether drfh placed the tasks, or only observed.
+A header further down is a restart: there the scheduler starts afresh, and the next line has the
+whole cluster again. The other lines are entries: ``t``, the seconds since `started`; what changed
+since the entry before, as :mod:`drfh.engines.diff` writes it; and, if the scheduler was asked,
 ``"placed": [[task, server], …]`` (empty if it placed nothing) with ``"limit": n`` if it was to
 place at most so many. Times are multiples of 1/1024 s and always increase, so that sums and
 differences of them are exact.
@@ -32,42 +32,33 @@ from drfh.engines.journal.format import (
     TICK,
     JournalHeader,
     on_grid,
-    parsed,
+    parse_line,
     read_header,
 )
-from drfh.engines.journal.writer import JournalWriter
 from drfh.engines.snapshot import ClusterSnapshot
 from drfh.errors import InputError, UnknownNameError
 from drfh.files.atomic import shown_path
 
-__all__ = [
-    "Journal",
-    "JournalEntry",
-    "JournalHeader",
-    "JournalStep",
-    "JournalWriter",
-    "read_journal",
-]
+__all__ = ["Journal", "JournalEntry", "JournalStep", "read_journal"]
 
 _GZIP = b"\x1f\x8b"
-_LOOK_KEYS = ("t", *KEYS, "placed", "limit")
+_ENTRY_KEYS = ("t", *KEYS, "placed", "limit")
 
 
 class JournalEntry(NamedTuple):
-    """One look at the cluster, and what the brain then placed."""
+    """A snapshot of the cluster, and what the scheduler then placed."""
 
     t: float
     """Seconds since the journal began, all restarts included."""
     snapshot: ClusterSnapshot
-    """The cluster as it was."""
     placed: tuple[tuple[str, str], ...] | None
-    """(task, server) in order; None if the brain was not asked."""
+    """(task, server) in order; None if the scheduler was not asked."""
     limit: int | None
     """At most so many were to be placed."""
 
 
 class JournalStep(NamedTuple):
-    """A look with what a reader of the whole journal wants to know of it."""
+    """An entry with its place in the journal."""
 
     line: int
     """Number of the line."""
@@ -75,15 +66,14 @@ class JournalStep(NamedTuple):
     """The header that it is under."""
     first: bool
     """Whether it is the first one there."""
-    look: JournalEntry
-    """The look."""
+    entry: JournalEntry
     changed: tuple[str, ...]
-    """Tasks that came, changed or went since the look before."""
+    """Tasks that came, changed or went since the entry before."""
 
 
 @dataclass(frozen=True)
 class Journal:
-    """A journal that has been read and found sound; iterate over its looks.
+    """A journal that was read and found sound; iterate over its entries.
 
     Attributes
     ----------
@@ -91,29 +81,29 @@ class Journal:
         The file.
     headers : tuple of JournalHeader
         One, and one more for each restart.
-    looks : int
+    entries : int
         How many there are.
     horizon : float
-        Time of the last one, in seconds since the journal began.
+        Time of the last entry, in seconds since the journal began.
     remarks : tuple of str
         What was odd.
     """
 
     path: str
     headers: tuple[JournalHeader, ...]
-    looks: int
+    entries: int
     horizon: float
     remarks: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[JournalEntry]:
-        return (step.look for step in self.steps())
+        return (step.entry for step in self.steps())
 
     def steps(self) -> Iterator[JournalStep]:
-        """Iterate over the looks, with their lines, headers and changed tasks."""
+        """Iterate over the entries, with their lines, headers and changed tasks."""
         reader = _JournalReader(self.path)
         for count, step in enumerate(reader.steps(), start=1):
             yield step
-            if count == self.looks:  # a live journal may have grown meanwhile
+            if count == self.entries:  # a live journal may have grown meanwhile
                 return
 
 
@@ -132,16 +122,16 @@ def read_journal(path: str | os.PathLike[str]) -> Journal:
     drfh.errors.InputError: no-such-log: the journal must be readable (No such file or directory)
     """
     reader = _JournalReader(os.fspath(path))
-    looks, horizon = 0, 0.0
+    entries, horizon = 0, 0.0
     for step in reader.steps():
-        looks, horizon = looks + 1, step.look.t
+        entries, horizon = entries + 1, step.entry.t
     if not reader.headers:
         raise InputError("the journal", "must not be empty", place=shown_path(reader.path))
-    return Journal(reader.path, tuple(reader.headers), looks, horizon, tuple(reader.remarks))
+    return Journal(reader.path, tuple(reader.headers), entries, horizon, tuple(reader.remarks))
 
 
 class _JournalReader:
-    """Goes through a file once."""
+    """Reads a file once."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -149,22 +139,22 @@ class _JournalReader:
         self.remarks: list[str] = []
 
     def steps(self) -> Iterator[JournalStep]:
-        picture, first, known = SnapshotBuilder(), True, frozenset[str]()
+        builder, first, known = SnapshotBuilder(), True, frozenset[str]()
         offset, last = 0.0, -math.inf
         for number, data in self._lines():
             place = f"{shown_path(self.path)}, line {number}"
             with _placed_at(place):
-                record = parsed(data, "the line")
+                record = parse_line(data, "the line")
                 if "drfh" in record or not self.headers:
                     self.headers.append(read_header(record))
                     offset = on_grid(self.headers[-1].started - self.headers[0].started)
                     offset = max(offset, 0.0)
-                    known = frozenset(picture.tasks)
-                    picture, first = SnapshotBuilder(), True
+                    known = frozenset(builder.tasks)
+                    builder, first = SnapshotBuilder(), True
                     continue
                 for key in record:
-                    if key not in _LOOK_KEYS:
-                        raise UnknownNameError("a key of the line", key, _LOOK_KEYS)
+                    if key not in _ENTRY_KEYS:
+                        raise UnknownNameError("a key of the line", key, _ENTRY_KEYS)
                 time = self._time(record)
                 if first and offset + time <= last:
                     self.remarks.append(f"the clock went back before line {number}")
@@ -172,9 +162,9 @@ class _JournalReader:
                 if offset + time <= last:
                     raise InputError("t", "must be later than at the line before", time)
                 last = offset + time
-                changed = picture.apply(record)
-                snapshot = picture.snapshot()
-                if first:  # after a restart everything is told again
+                changed = builder.apply(record)
+                snapshot = builder.snapshot()
+                if first:  # after a restart everything is there again
                     changed = tuple(dict.fromkeys((*sorted(known - {*changed}), *changed)))
                 placed, limit = _read_placed(record, snapshot)
             yield JournalStep(
@@ -237,7 +227,7 @@ def _opened(path: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _placed_at(place: str) -> Iterator[None]:
-    """Say in errors where in the file they are."""
+    """Add to errors where in the file they are."""
     try:
         yield
     except InputError as error:

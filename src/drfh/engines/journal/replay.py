@@ -1,9 +1,4 @@
-"""A journal again: the same brain must decide the same, and another policy is one simulation away.
-
-:func:`replay_same` gives every look of a journal to a fresh brain and compares what it places with
-what was recorded. :func:`what_if` simulates the recorded workload under any policies, beside what
-was observed.
-"""
+"""The replay of a journal: the same scheduler must place the same."""
 
 from __future__ import annotations
 
@@ -13,35 +8,22 @@ from typing import Any
 
 from drfh.engines.cache import SchedulerCache
 from drfh.engines.journal.reader import Journal
-from drfh.engines.journal.whatif import OBSERVED, WhatIf, comparison, horizon_of, what_if
-from drfh.engines.journal.workload import RecordedWorkload, workload_of
 from drfh.errors import InputError
 from drfh.files.atomic import shown_path
 from drfh.model.resources import some
 from drfh.policies import Policy
 
-__all__ = [
-    "OBSERVED",
-    "RecordedWorkload",
-    "ReplayDifference",
-    "Replayed",
-    "WhatIf",
-    "comparison",
-    "horizon_of",
-    "replay_same",
-    "what_if",
-    "workload_of",
-]
+__all__ = ["Replay", "ReplayDifference", "replay"]
 
 
 @dataclass(frozen=True)
 class ReplayDifference:
-    """Where a replay first went another way.
+    """The first placement that a replay made differently.
 
     Attributes
     ----------
     t, line : float, int
-        Time and line of the look.
+        Time and line of the entry.
     recorded, replayed : tuple of str, or None
         The placement there, (task, server); None where there was none any more.
     """
@@ -60,30 +42,30 @@ class ReplayDifference:
 
 
 @dataclass(frozen=True)
-class Replayed:
-    """How a replay compares with its journal.
+class Replay:
+    """The result of a replay, compared with its journal.
 
     Attributes
     ----------
     policies : tuple of str
-        Of the brains: one, and one more for each restart with another policy.
+        Of the schedulers: one, and one more for each restart with another policy.
     controls : bool
-        Whether drfh was ever in charge. If it only watched, it may have been asked all the same
+        Whether drfh was ever in charge. If it only observed, it may have been asked all the same
         what it would place; else there is nothing to compare.
-    looks, asked : int
-        Looks in the journal, and those at which the brain was asked.
+    entries, asked : int
+        Entries of the journal, and those at which the scheduler was asked.
     recorded, replayed, matching : int
         Placements in the journal, in the replay, and those that are the same: task and server, at
-        the same position of the same look.
+        the same position of the same entry.
     starts : int
-        How often a brain started afresh.
+        How often a scheduler started afresh.
     difference : ReplayDifference or None
         The first one.
     """
 
     policies: tuple[str, ...]
     controls: bool
-    looks: int
+    entries: int
     asked: int
     recorded: int
     replayed: int
@@ -93,20 +75,20 @@ class Replayed:
 
     @property
     def same(self) -> bool:
-        """Whether every placement is the same; also if there is none, as drfh only watched."""
+        """Whether every placement is the same; also if there is none, as drfh only observed."""
         return self.difference is None
 
     def __str__(self) -> str:
-        words = ", ".join(self.policies)
+        policies = ", ".join(self.policies)
         if not self.asked:
-            watched = f"drfh only watched ({some(self.looks, 'look')})"
+            watched = f"drfh only watched ({some(self.entries, 'look')})"
             return f"{watched}: there are no placements of its own"
         looks = some(self.asked, "look")
         if self.difference is None:
-            return f"reproduced: all {some(self.recorded, 'placement')} of {words}, at {looks}"
+            return f"reproduced: all {some(self.recorded, 'placement')} of {policies}, at {looks}"
         return (
-            f"not reproduced: {self.matching:,} of {some(self.recorded, 'placement')} of {words} "
-            f"are the same; first difference {self.difference}"
+            f"not reproduced: {self.matching:,} of {some(self.recorded, 'placement')} of "
+            f"{policies} are the same; first difference {self.difference}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,7 +98,7 @@ class Replayed:
             "same": self.same if self.asked else None,
             "controls": self.controls,
             "policies": list(self.policies),
-            "looks": self.looks,
+            "looks": self.entries,
             "asked": self.asked,
             "recorded": self.recorded,
             "replayed": self.replayed,
@@ -132,13 +114,11 @@ class Replayed:
         }
 
 
-def replay_same(
-    journal: Journal, policy: str | Policy | Mapping[str, Any] | None = None
-) -> Replayed:
-    """Give every look of a journal to a brain, and compare what it places.
+def replay(journal: Journal, policy: str | Policy | Mapping[str, Any] | None = None) -> Replay:
+    """Give every snapshot of a journal to a scheduler, and compare what it places.
 
-    After a difference the next look tells the brain what really happened, so that every look is
-    judged by itself.
+    After a difference the next snapshot has what really happened, so that every entry is judged by
+    itself.
 
     Parameters
     ----------
@@ -150,25 +130,26 @@ def replay_same(
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from drfh.engines.journal.reader import JournalWriter, read_journal
+    >>> from drfh.engines.journal.reader import read_journal
+    >>> from drfh.engines.journal.writer import JournalWriter
     >>> from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
-    >>> rooms = {name: NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0}) for name in ("n0", "n1")}
-    >>> snapshot = ClusterSnapshot(rooms, {"8": TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))})
+    >>> nodes = {name: NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0}) for name in ("n0", "n1")}
+    >>> snapshot = ClusterSnapshot(nodes, {"8": TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))})
     >>> cache = SchedulerCache("best-fit-drfh")
     >>> cache.follow(snapshot)
     >>> with TemporaryDirectory() as folder:
     ...     header = {"policy": "best-fit-drfh", "started": 0}
     ...     with JournalWriter(f"{folder}/log", header) as writer:
     ...         time = writer.look(0, snapshot, cache.place())
-    ...     print(replay_same(read_journal(f"{folder}/log")))
+    ...     print(replay(read_journal(f"{folder}/log")))
     reproduced: all 1 placement of best-fit-drfh, at 1 look
     """
     cache: SchedulerCache | None = None
     policies: dict[str, None] = {}
-    looks = asked = recorded = replayed = matching = starts = 0
+    entries = asked = recorded = replayed = matching = starts = 0
     controls, difference = False, None
     for step in journal.steps():
-        header, look = step.header, step.look
+        header, entry = step.header, step.entry
         try:
             if cache is None or step.first:
                 starts += 0 if cache is None else cache.starts
@@ -176,28 +157,28 @@ def replay_same(
                     header.policy if policy is None else policy, seed=header.seed
                 )
                 policies[cache.policy.name] = None
-            cache.follow(look.snapshot)
-            placed = None if look.placed is None else cache.place(look.limit)
+            cache.follow(entry.snapshot)
+            placed = None if entry.placed is None else cache.place(entry.limit)
         except InputError as error:
             error.place = error.place or f"{shown_path(journal.path)}, line {step.line}"
             raise
-        looks += 1
+        entries += 1
         controls |= header.controls
-        if placed is None or look.placed is None:
+        if placed is None or entry.placed is None:
             continue
         now = [(one.task, one.server) for one in placed]
-        asked, recorded, replayed = asked + 1, recorded + len(look.placed), replayed + len(now)
-        same = [was == is_ for was, is_ in zip(look.placed, now, strict=False)]
+        asked, recorded, replayed = asked + 1, recorded + len(entry.placed), replayed + len(now)
+        same = [was == is_ for was, is_ in zip(entry.placed, now, strict=False)]
         matching += sum(same)
-        if difference is None and (not all(same) or len(now) != len(look.placed)):
+        if difference is None and (not all(same) or len(now) != len(entry.placed)):
             at = same.index(False) if False in same else len(same)
             difference = ReplayDifference(
-                look.t,
+                entry.t,
                 step.line,
-                look.placed[at] if at < len(look.placed) else None,
+                entry.placed[at] if at < len(entry.placed) else None,
                 now[at] if at < len(now) else None,
             )
     starts += 0 if cache is None else cache.starts
-    return Replayed(
-        tuple(policies), controls, looks, asked, recorded, replayed, matching, starts, difference
+    return Replay(
+        tuple(policies), controls, entries, asked, recorded, replayed, matching, starts, difference
     )  # fmt: skip

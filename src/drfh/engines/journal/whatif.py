@@ -1,4 +1,4 @@
-"""A recorded workload under other policies, beside what was observed."""
+"""Simulations of a journal under other policies, beside what happened."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from drfh.engines.journal.history import SHIFT
 from drfh.engines.journal.reader import Journal
-from drfh.engines.journal.workload import RecordedWorkload, workload_of
+from drfh.engines.journal.workload import JournalWorkload, workload_of
 from drfh.policies import Policy, find_policy
 
 if TYPE_CHECKING:
@@ -24,12 +24,11 @@ OBSERVED = "observed"
 
 @dataclass(frozen=True, eq=False)
 class WhatIf:
-    """A recorded workload under several policies, beside what was observed.
+    """A journal under several policies, beside what happened.
 
     Attributes
     ----------
-    recorded : RecordedWorkload
-        The workload.
+    workload : JournalWorkload
     names : tuple of str
         Of the policies.
     results : tuple of Result
@@ -38,7 +37,7 @@ class WhatIf:
         The comparison; see :func:`comparison`.
     """
 
-    recorded: RecordedWorkload
+    workload: JournalWorkload
     names: tuple[str, ...]
     results: tuple[Result, ...]
     table: Mapping[str, Any]
@@ -52,7 +51,7 @@ def what_if(
     fair: bool = False,
     interval: float | None = None,
 ) -> WhatIf:
-    """Simulate what a journal recorded under other policies.
+    """Simulate a journal under other policies.
 
     Parameters
     ----------
@@ -61,7 +60,7 @@ def what_if(
     policies
         Their names, or the policies themselves.
     drain
-        Whether to go on after the last look until nothing more happens; by default only if all
+        Whether to go on after the last entry until nothing more happens; by default only if all
         tasks had ended there.
     fair, interval
         As for :func:`drfh.simulate`.
@@ -69,31 +68,32 @@ def what_if(
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from drfh.engines.journal.reader import JournalWriter, read_journal
+    >>> from drfh.engines.journal.reader import read_journal
+    >>> from drfh.engines.journal.writer import JournalWriter
     >>> from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
     >>> from drfh.scheduler import Placed
-    >>> rooms = {"n0": NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})}
+    >>> nodes = {"n0": NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})}
     >>> task = TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))
     >>> with TemporaryDirectory() as folder:
     ...     header = {"policy": "best-fit-drfh", "started": 0}
     ...     with JournalWriter(f"{folder}/log", header) as writer:
-    ...         first = ClusterSnapshot(rooms, {"8": task})
+    ...         first = ClusterSnapshot(nodes, {"8": task})
     ...         times = [writer.look(0, first, [Placed("8", "ann", "n0")]),
-    ...                  writer.look(9, ClusterSnapshot(rooms, {}), [])]
+    ...                  writer.look(9, ClusterSnapshot(nodes, {}), [])]
     ...     found = what_if(read_journal(f"{folder}/log"), ["best-fit-drfh", "slots:1"])
     >>> [(row["run"], row["mean_turnaround"], row["as_recorded"]) for row in found.table["runs"]]
     [('observed', 9.0, 1), ('best-fit-drfh', 9.0, 1), ('slots:1', 9.0, 1)]
     """
     from drfh.simulation.run import simulate
 
-    recorded = workload_of(journal)
+    workload = workload_of(journal)
     chosen = [find_policy(policy) for policy in policies]
     results = [
         simulate(
-            recorded.cluster,
-            recorded.workload,
+            workload.cluster,
+            workload.workload,
             policy,
-            until=horizon_of(recorded, drain=drain),
+            until=horizon_of(workload, drain=drain),
             seed=journal.headers[-1].seed,
             interval=interval,
             fair=fair,
@@ -103,22 +103,22 @@ def what_if(
         for policy in chosen
     ]
     names = tuple(policy.name for policy in chosen)
-    return WhatIf(recorded, names, tuple(results), comparison(recorded, names, results))
+    return WhatIf(workload, names, tuple(results), comparison(workload, names, results))
 
 
-def horizon_of(recorded: RecordedWorkload, *, drain: bool | None = None) -> float | None:
+def horizon_of(workload: JournalWorkload, *, drain: bool | None = None) -> float | None:
     """Return until when to simulate: None to go on until nothing more happens."""
-    return None if (recorded.finished if drain is None else drain) else recorded.horizon
+    return None if (workload.finished if drain is None else drain) else workload.horizon
 
 
 def comparison(
-    recorded: RecordedWorkload, names: Sequence[str], results: Sequence[Result]
+    workload: JournalWorkload, names: Sequence[str], results: Sequence[Result]
 ) -> dict[str, Any]:
-    """Compare simulations of a recorded workload with what was observed, as plain data.
+    """Compare simulations of a journal with what happened, as plain data.
 
     Parameters
     ----------
-    recorded
+    workload
         From :func:`~drfh.engines.journal.workload.workload_of`.
     names
         What to call the results.
@@ -140,7 +140,7 @@ def comparison(
     import polars as pl
 
     bound = pl.col("by").is_in(["before", "others"]).fill_null(value=False)
-    marked = recorded.placements.with_columns(bound.alias("bound"))
+    marked = workload.placements.with_columns(bound.alias("bound"))
     really = marked.select("task", "bound", was_start="start", was_server="server")
     tables = [marked]
     for result in results:
@@ -150,12 +150,12 @@ def comparison(
         )
         tables.append(ran.join(really.select("task", "bound"), on="task"))
     shares = [
-        recorded.shares,
+        workload.shares,
         *(dict(r.users.select("user", "mean_share").rows()) for r in results),
     ]
-    used = [recorded.utilisation, *(result.numbers["utilisation"] for result in results)]
+    used = [workload.utilisation, *(result.numbers["utilisation"] for result in results)]
     evictions = [None, *(result.numbers["tasks"]["evictions"] for result in results)]
-    weights = {user.name: user.weight for user in recorded.workload.users}
+    weights = {user.name: user.weight for user in workload.workload.users}
     runs, users = [], []
     for number, (name, table) in enumerate(zip((OBSERVED, *names), tables, strict=True)):
         beside = table.join(really.drop("bound"), on="task")

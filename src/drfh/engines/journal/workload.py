@@ -1,4 +1,4 @@
-"""A journal as a cluster and a workload, for the simulator; and what was observed beside it."""
+"""A journal as a cluster and a workload for the simulator, with the usage measured in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from drfh.engines.cache import NOWHERE
 from drfh.engines.journal.format import on_grid
-from drfh.engines.journal.history import SHIFT, TaskHistory, TaskLife, follow
+from drfh.engines.journal.history import SHIFT, JournalHistory, TaskHistory, history_of
 from drfh.engines.journal.reader import Journal
 from drfh.engines.snapshot import NodeSnapshot
 from drfh.errors import InputError
@@ -23,43 +23,43 @@ if TYPE_CHECKING:
     import polars
 
 __all__ = [
-    "RecordedWorkload",
-    "integrals",
-    "placements",
-    "rooms_over_time",
-    "working",
+    "JournalWorkload",
+    "available_on",
+    "measured_usage",
+    "placement_table",
+    "servers_over_time",
     "workload_of",
 ]
 
 
-def working(server: NodeSnapshot | None) -> dict[str, float]:
-    """Return what counts of a server: nothing if it is down or not there.
+def available_on(server: NodeSnapshot | None) -> dict[str, float]:
+    """Return what is available on a server: nothing if it is down or not there.
 
     Examples
     --------
-    >>> working(NodeSnapshot({"cpu": 4.0, "gpu": 1.0}, {"cpu": 2.0, "gpu": 0.0}, "closing"))
+    >>> available_on(NodeSnapshot({"cpu": 4.0, "gpu": 1.0}, {"cpu": 2.0, "gpu": 0.0}, "closing"))
     {'cpu': 2.0}
-    >>> working(None)
+    >>> available_on(None)
     {}
     """
     return {name: amount for name, amount in server.available.items() if amount} if server else {}
 
 
-def rooms_over_time(history: TaskHistory) -> list[tuple[float, Mapping[str, NodeSnapshot]]]:
-    """Return the servers with times of the workload: what the first look shows is so from 0 on."""
+def servers_over_time(history: JournalHistory) -> list[tuple[float, Mapping[str, NodeSnapshot]]]:
+    """Return the servers with times of the workload: those of the first entry from 0 on."""
     first, *later = history.servers
     return [(0.0, first[1]), *((time + SHIFT, servers) for time, servers in later)]
 
 
-def placements(lives: Sequence[TaskLife]) -> polars.DataFrame:
-    """Return a row for each task, as :class:`RecordedWorkload` has it."""
+def placement_table(tasks: Sequence[TaskHistory]) -> polars.DataFrame:
+    """Return a row for each task, as :class:`JournalWorkload` has it."""
     import polars as pl
 
-    first, last = [life.first for life in lives], [life.last for life in lives]
+    first, last = [task.first for task in tasks], [task.last for task in tasks]
     columns: dict[str, tuple[list[Any], Any]] = {
-        "task": ([life.name for life in lives], pl.String),
-        "user": ([life.task.user for life in lives], pl.String),
-        "submission": ([life.arrives for life in lives], pl.Float64),
+        "task": ([task.name for task in tasks], pl.String),
+        "user": ([task.snapshot.user for task in tasks], pl.String),
+        "submission": ([task.arrives for task in tasks], pl.Float64),
         "first_start": ([run and run.starts for run in first], pl.Float64),
         "start": ([run and run.starts for run in last], pl.Float64),
         "end": ([run and run.ends for run in last], pl.Float64),
@@ -69,39 +69,39 @@ def placements(lives: Sequence[TaskLife]) -> polars.DataFrame:
     return pl.DataFrame({name: pl.Series(v, dtype=kind) for name, (v, kind) in columns.items()})
 
 
-def integrals(
-    history: TaskHistory, lives: Sequence[TaskLife], users: Sequence[str], horizon: float
+def measured_usage(
+    history: JournalHistory, tasks: Sequence[TaskHistory], users: Sequence[str], horizon: float
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return utilisation by resource and mean dominant share by user, from 0 to `horizon`."""
     resources = history.resources
     changes: list[tuple[float, int, Any]] = []  # (time, servers before tasks, what)
-    for time, servers in rooms_over_time(history):
-        rooms = [working(server) for server in servers.values()]
-        changes.append((time, 0, [sum(room.get(r, 0.0) for room in rooms) for r in resources]))
-    for life in lives:
-        held = [life.task.demand.get(r, 0.0) for r in resources]
-        for run in life.runs:
+    for time, servers in servers_over_time(history):
+        each = [available_on(server) for server in servers.values()]
+        changes.append((time, 0, [sum(one.get(r, 0.0) for one in each) for r in resources]))
+    for task in tasks:
+        held = [task.snapshot.demand.get(r, 0.0) for r in resources]
+        for run in task.runs:
             stop = horizon if run.ends is None else run.ends
-            changes.append((run.starts, 1, (life.task.user, 1, held)))
-            changes.append((stop, 1, (life.task.user, -1, held)))
+            changes.append((run.starts, 1, (task.snapshot.user, 1, held)))
+            changes.append((stop, 1, (task.snapshot.user, -1, held)))
     changes.sort(key=lambda change: change[:2])
-    pool = _Pool(users, len(resources))
+    usage = _UsageIntegrals(users, len(resources))
     for time, kind, what in changes:
         if time <= horizon:
-            pool.change(time, kind, what)
-    pool.pass_time(horizon)
-    pairs = zip(resources, pool.used, pool.room, strict=True)
+            usage.change(time, kind, what)
+    usage.pass_time(horizon)
+    pairs = zip(resources, usage.used, usage.available, strict=True)
     return (
-        {name: used / room if room > 0 else 0.0 for name, used, room in pairs},
-        {user: pool.passed_share(user, horizon) / horizon for user in users},
+        {name: used / total if total > 0 else 0.0 for name, used, total in pairs},
+        {user: usage.passed_share(user, horizon) / horizon for user in users},
     )
 
 
-class _Pool:
-    """What is there, what is used and who has which share, integrated over time."""
+class _UsageIntegrals:
+    """What is available and used, and shares of users, integrated over time."""
 
     def __init__(self, users: Sequence[str], resources: int) -> None:
-        self.used, self.room = [0.0] * resources, [0.0] * resources
+        self.used, self.available = [0.0] * resources, [0.0] * resources
         self._now = 0.0
         self._totals = [0.0] * resources
         self._held = [0.0] * resources
@@ -114,7 +114,7 @@ class _Pool:
         passed = time - self._now
         if passed > 0:
             for r, total in enumerate(self._totals):
-                self.room[r] += passed * total
+                self.available[r] += passed * total
                 self.used[r] += passed * self._held[r]
             self._now = time
 
@@ -147,8 +147,8 @@ _LEAST = 1.0  # seconds that a task beyond its limit goes on
 
 
 @dataclass(frozen=True, eq=False)
-class RecordedWorkload:
-    """A journal, ready to be simulated. Times are those of the workload: the journal's + 1 s.
+class JournalWorkload:
+    """The cluster and workload of a journal, with times of the journal + 1 s.
 
     Attributes
     ----------
@@ -159,20 +159,20 @@ class RecordedWorkload:
     placements : polars.DataFrame
         A row for each job: ``task``, ``user``, ``submission``, ``first_start``; ``start``, ``end``
         and ``server`` of its last run; ``by``, who started that: ``drfh``, the ``engine`` (which
-        drfh only watched), ``others`` (though drfh was in charge), or whoever it was ``before``
+        drfh only observed), ``others`` (though drfh was in charge), or whoever it was ``before``
         the journal began. Tasks of the last two are bound to their servers. Null where it did not
         come to that.
     horizon : float
-        The last look.
+        The last entry.
     utilisation : dict
         What was used of each resource, a part of what was there, integrated over time: until the
-        last task ended if all did, else until the last look.
+        last task ended if all did, else until the last entry.
     shares : dict
         The dominant share of each user, integrated over that time and divided by it.
     finished : bool
-        Whether all tasks had ended at the last look.
+        Whether all tasks had ended at the last entry.
     remarks : tuple of str
-        What the workload does not tell, or had to guess.
+        What the workload leaves out, or had to guess.
     """
 
     cluster: Cluster
@@ -185,12 +185,12 @@ class RecordedWorkload:
     remarks: tuple[str, ...]
 
 
-def workload_of(journal: Journal) -> RecordedWorkload:
-    """Turn a journal into a cluster and a workload.
+def workload_of(journal: Journal) -> JournalWorkload:
+    """Return the cluster and workload of a journal.
 
-    A task arrives when it was first seen to wait for nothing but room, and lasts from its start
-    to the look at which it is gone. One that was put back and started again has the duration of
-    its last run. One that still runs lasts until its limit, or for ever; one that has not
+    A task arrives when it was first seen to wait and was not blocked, and lasts from its start to
+    the entry at which it is gone. One that was requeued and started again has the duration of its
+    last run. One that still runs lasts until its limit, or for ever; one that has not
     started, as long as its limit or as the mean of its user's tasks that ended. One that was
     cancelled before it started, or always held, is left out. Users have their last weights.
 
@@ -203,70 +203,71 @@ def workload_of(journal: Journal) -> RecordedWorkload:
     --------
     >>> from tempfile import TemporaryDirectory
     >>> import drfh
-    >>> from drfh.engines.journal.reader import JournalWriter, read_journal
+    >>> from drfh.engines.journal.reader import read_journal
+    >>> from drfh.engines.journal.writer import JournalWriter
     >>> from drfh.engines.snapshot import ClusterSnapshot, TaskSnapshot
     >>> from drfh.scheduler import Placed
-    >>> rooms = {"n0": NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})}
+    >>> nodes = {"n0": NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})}
     >>> task = TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))
     >>> with TemporaryDirectory() as folder:
     ...     with JournalWriter(f"{folder}/log", {"policy": "fifo", "started": 0}) as writer:
-    ...         first = ClusterSnapshot(rooms, {"8": task})
+    ...         first = ClusterSnapshot(nodes, {"8": task})
     ...         times = [writer.look(0, first, [Placed("8", "ann", "n0")]),
-    ...                  writer.look(9, ClusterSnapshot(rooms, {}), [])]
+    ...                  writer.look(9, ClusterSnapshot(nodes, {}), [])]
     ...     recorded = workload_of(read_journal(f"{folder}/log"))
     >>> recorded.workload
     Workload(1 user, 1 job, 1 task, arrivals at 1 s)
     >>> drfh.simulate(recorded.cluster, recorded.workload, "fifo").horizon, recorded.horizon
     (10.0, 10.0)
     """
-    history = follow(journal)
+    history = history_of(journal)
     end = journal.horizon
-    kept = [life for life in history.lives if not life.left_out]
+    kept = [task for task in history.tasks if not task.left_out]
     if not kept or not any(servers for _, servers in history.servers):
         rule = "must show at least one server, and one task that is neither cancelled nor held"
         raise InputError("the journal", rule, place=journal.path)
     order = _server_order(history)
     cluster, events = _servers(history, order)
-    guess = _Durations(kept, end, journal.headers[0].started)
+    durations = _DurationEstimates(kept, end, journal.headers[0].started)
     rows = sorted(
-        ((life.arrives, life.task.order, life.name, life) for life in kept),
+        ((task.arrives, task.snapshot.order, task.name, task) for task in kept),
         key=lambda row: row[:3],
     )
     everywhere = frozenset(order)
     jobs = [
         Job(
-            life.task.user,
-            demand=life.task.demand,
-            duration=guess.of(life),
+            task.snapshot.user,
+            demand=task.snapshot.demand,
+            duration=durations.of(task),
             arrival=arrival,
-            servers=_restriction(life, everywhere),
-            name=life.name,
+            servers=_restriction(task, everywhere),
+            name=task.name,
         )
-        for arrival, _, _, life in rows
+        for arrival, _, _, task in rows
     ]
-    names = sorted({life.task.user for life in kept})
+    names = sorted({task.snapshot.user for task in kept})
     users = [User(name, weight=history.weights.get(name, 1.0)) for name in names]
-    lives = [row[-1] for row in rows]
-    finished = all(life.gone is not None for life in kept)
+    tasks = [row[-1] for row in rows]
+    finished = all(task.gone is not None for task in kept)
     # As a simulation that stops when nothing more happens: a quiet time at the end is not idle.
-    ends = [run.ends or 0.0 for life in lives for run in life.runs]
-    used, shares = integrals(history, lives, names, max(ends) if finished else end + SHIFT)
-    return RecordedWorkload(
+    ends = [run.ends or 0.0 for task in tasks for run in task.runs]
+    used, shares = measured_usage(history, tasks, names, max(ends) if finished else end + SHIFT)
+    return JournalWorkload(
         cluster=cluster,
         workload=Workload(users, jobs, events),
-        placements=placements(lives),
+        placements=placement_table(tasks),
         horizon=end + SHIFT,
         utilisation=used,
         shares=shares,
         finished=finished,
-        remarks=(*journal.remarks, *_remarks(journal, history, kept, order, guess)),
+        remarks=(*journal.remarks, *_remarks(journal, history, kept, order, durations)),
     )
 
 
-def _restriction(life: TaskLife, everywhere: frozenset[str]) -> Restriction | None:
-    if life.bound and life.last is not None:
-        return life.last.server
-    allowed = life.task.servers
+def _restriction(task: TaskHistory, everywhere: frozenset[str]) -> Restriction | None:
+    if task.bound and task.last is not None:
+        return task.last.server
+    allowed = task.snapshot.servers
     if allowed is None:
         return None
     # A name that no server ever had is no mistake here: it was not there at that time.
@@ -276,8 +277,8 @@ def _restriction(life: TaskLife, everywhere: frozenset[str]) -> Restriction | No
 # Servers
 
 
-def _server_order(history: TaskHistory) -> list[str]:
-    """Return all servers that ever were, in an order that agrees with that of the looks."""
+def _server_order(history: JournalHistory) -> list[str]:
+    """Return all servers that ever were, in an order that agrees with that of the entries."""
     order: list[str] = []
     known: set[str] = set()
     for _, servers in history.servers:
@@ -294,7 +295,7 @@ def _server_order(history: TaskHistory) -> list[str]:
     return order
 
 
-def _servers(history: TaskHistory, order: Sequence[str]) -> tuple[Cluster, list[ServerEvent]]:
+def _servers(history: JournalHistory, order: Sequence[str]) -> tuple[Cluster, list[ServerEvent]]:
     first: dict[str, NodeSnapshot] = {}
     for _, servers in history.servers:
         for name, server in servers.items():
@@ -307,101 +308,101 @@ def _servers(history: TaskHistory, order: Sequence[str]) -> tuple[Cluster, list[
         records[name] = Server(size, name=name, labels=dict(first[name].labels))
     now = {name: {r: a for r, a in records[name].resources.items() if a} for name in order}
     events: list[ServerEvent] = []
-    for time, servers in rooms_over_time(history):
+    for time, servers in servers_over_time(history):
         for name in order:
-            room = working(servers.get(name))
-            if room == now[name]:
+            available = available_on(servers.get(name))
+            if available == now[name]:
                 continue
-            if not room:
+            if not available:
                 events.append(RemoveServers(time, name))
             elif now[name]:
-                events.append(ResizeServer(time, name, room))
+                events.append(ResizeServer(time, name, available))
             else:
                 # With its first labels: it takes its old place.
-                again = Server(room, name=name, labels=records[name].labels)
+                again = Server(available, name=name, labels=records[name].labels)
                 events.append(AddServers(time, again))
-            now[name] = room
+            now[name] = available
     return Cluster(records.values()), events
 
 
 # How long tasks last
 
 
-class _Durations:
-    """How long tasks last, with a guess for those that the journal did not see to their end."""
+class _DurationEstimates:
+    """Durations of tasks, estimated for those that did not end within the journal."""
 
-    def __init__(self, lives: Sequence[TaskLife], end: float, started: float) -> None:
+    def __init__(self, tasks: Sequence[TaskHistory], end: float, started: float) -> None:
         self.limited = self.endless = self.by_limit = self.by_mean = self.unknown = 0
         self._end, self._started = end, started
         sums: dict[str, list[float]] = {}
-        for life in lives:
-            if life.gone is not None and life.runs[-1].by != "before":
-                sums.setdefault(life.task.user, []).append(self._last(life))
+        for task in tasks:
+            if task.gone is not None and task.runs[-1].by != "before":
+                sums.setdefault(task.snapshot.user, []).append(self._last(task))
         self._means = {user: on_grid(sum(row) / len(row)) for user, row in sums.items()}
         every = [seconds for row in sums.values() for seconds in row]
         self._mean = on_grid(sum(every) / len(every)) if every else math.inf
 
     @staticmethod
-    def _last(life: TaskLife) -> float:
-        run = life.runs[-1]
+    def _last(task: TaskHistory) -> float:
+        run = task.runs[-1]
         assert run.end is not None
         return run.end - run.start
 
-    def of(self, life: TaskLife) -> float:
+    def of(self, task: TaskHistory) -> float:
         """Return how long a task lasts, from when it starts in the simulation."""
-        last = life.last
+        last = task.last
         if last is not None:
             early = last.start + SHIFT - last.starts  # of what ran before
-            long = self._still(life) if last.end is None else self._last(life)
+            long = self._still(task) if last.end is None else self._last(task)
             return long + early
-        limit = life.task.limit
+        limit = task.snapshot.limit
         if limit is not None:
             self.by_limit += 1
             return on_grid(limit)
-        mean = self._means.get(life.task.user, self._mean)
+        mean = self._means.get(task.snapshot.user, self._mean)
         self.by_mean += mean < math.inf
         self.unknown += mean == math.inf
         return mean
 
-    def _still(self, life: TaskLife) -> float:
-        run, limit = life.runs[-1], life.task.limit
+    def _still(self, task: TaskHistory) -> float:
+        run, limit = task.runs[-1], task.snapshot.limit
         if limit is None:
             self.endless += 1
             return math.inf
         self.limited += 1
         passed = self._end - run.start
-        if run.by == "before" and life.task.since > 0:  # it has used up some of its limit
-            limit -= max(self._started + run.start - life.task.since, 0.0)
+        if run.by == "before" and task.snapshot.since > 0:  # it has used up some of its limit
+            limit -= max(self._started + run.start - task.snapshot.since, 0.0)
         return max(on_grid(limit), passed + _LEAST)
 
 
-# What the workload does not tell
+# What the workload leaves out
 
 
 def _remarks(
     journal: Journal,
-    history: TaskHistory,
-    kept: Sequence[TaskLife],
+    history: JournalHistory,
+    kept: Sequence[TaskHistory],
     order: Sequence[str],
-    guess: _Durations,
+    lasts: _DurationEstimates,
 ) -> list[str]:
     counts, restarts = history.counts, len(journal.headers) - 1
-    away = [life for life in history.lives if life.left_out]
-    gone = sum(life.gone is not None for life in away)
-    by = Counter(life.last.by for life in kept if life.last is not None)
+    away = [task for task in history.tasks if task.left_out]
+    gone = sum(task.gone is not None for task in away)
+    by = Counter(task.last.by for task in kept if task.last is not None)
     closing = {
         name
         for _, servers in history.servers
         for name, server in servers.items()
         if server.state == "closing"
     }
-    told = [
+    remarks = [
         (restarts, "restart", "of drfh: the next look shows what happened meanwhile"),
         (by["before"], "task", "running when the journal began: bound to the server"),
         (by["others"], "task", "started by somebody else: bound to the server"),
         (gone, "task", "cancelled before a start: left out"),
         (len(away) - gone, "task", "held all the time: left out"),
-        (sum(life.held for life in kept), "task", "held for a while: arriving when free to run"),
+        (sum(task.held for task in kept), "task", "held for a while: arriving when free to run"),
         (counts.requeued, "run", "cut short by a requeue: only the last run of a task counts"),
         (counts.refused, "placement", "refused by the engine"),
         (counts.changed, "change", "of a waiting task: the last demand and servers count"),
@@ -410,16 +411,16 @@ def _remarks(
         (_turned(history, order), "change", "of the order of the servers: the first one counts"),
         (len(closing), "server", "taking nothing new for a while: a simulation puts back what it"
          " has there beyond what was there"),
-        (guess.limited, "task", "still running at the end: taken to last until the limit"),
-        (guess.endless, "task", "still running at the end, without a limit: taken to never end"),
-        (guess.by_limit, "task", "not started at the end: taken to last as long as the limit"),
-        (guess.by_mean, "task", "not started at the end: taken to last as long as the user's mean"),
-        (guess.unknown, "task", "not started at the end, nothing to tell by: taken to never end"),
+        (lasts.limited, "task", "still running at the end: taken to last until the limit"),
+        (lasts.endless, "task", "still running at the end, without a limit: taken to never end"),
+        (lasts.by_limit, "task", "not started at the end: taken to last as long as the limit"),
+        (lasts.by_mean, "task", "not started at the end: taken to last as long as the user's mean"),
+        (lasts.unknown, "task", "not started at the end, nothing to tell by: taken to never end"),
     ]  # fmt: skip
-    return [f"{some(number, thing)} {words}" for number, thing, words in told if number]
+    return [f"{some(number, thing)} {text}" for number, thing, text in remarks if number]
 
 
-def _turned(history: TaskHistory, order: Sequence[str]) -> int:
+def _turned(history: JournalHistory, order: Sequence[str]) -> int:
     """Return how often servers came in an order that is not this one."""
     rank = {name: position for position, name in enumerate(order)}
     ranks = [[rank[name] for name in servers] for _, servers in history.servers]

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from drfh import __version__
 from drfh.engines.diff import compact, difference
-from drfh.engines.journal.format import FORMAT, LONGEST_LINE, TICK, on_grid, parsed, read_header
+from drfh.engines.journal.format import FORMAT, LONGEST_LINE, TICK, on_grid, parse_line, read_header
 from drfh.engines.snapshot import ClusterSnapshot
 from drfh.errors import DrfhError, InputError
 from drfh.files.atomic import shown_path
@@ -186,7 +186,7 @@ def _check_and_mend(descriptor: int, place: str) -> None:
     """Raise unless the file is a journal; cut off a last line that a crash has left unfinished."""
     with open(descriptor, "rb", closefd=False) as file:
         try:
-            read_header(parsed(file.readline(LONGEST_LINE), "line 1"))
+            read_header(parse_line(file.readline(LONGEST_LINE), "line 1"))
         except InputError:
             rule = "must be a journal to be continued"
             raise InputError("the file", rule, place=place) from None
