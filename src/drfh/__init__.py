@@ -73,8 +73,8 @@ _HOME = {
     "allocate": "drfh.mechanisms",
     "audit": "drfh.auditor",
     "compare": "drfh.auditor.comparison",
-    "load_scenario": "drfh.files",
-    "save_scenario": "drfh.files",
+    "load_scenario": "drfh.files.scenario_file",
+    "save_scenario": "drfh.files.scenario_file",
     "simulate": "drfh.simulation",
 }
 # Public name → itself: rooms that are used whole, such as drfh.traces.read.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from drfh.errors import UnknownNameError
-from drfh.files import save_scenario
+from drfh.files.scenario_file import save_scenario
 from drfh.model.scenario import Scenario
 
 __all__ = ["Counterexample", "Finding", "Report", "Verdict"]

@@ -38,12 +38,14 @@ def problems(
     ...     print(problem)
     users[0].demand.memoy must be a resource that some server has (did you mean memory?), got 1.0
     """
-    try:
-        check_events(cluster, events)
-    except InputError as error:
-        yield error
-        return  # which servers there are is not known
-    pool = everything_up(cluster, events)
+    pool = cluster
+    if events:
+        try:
+            check_events(cluster, events)
+        except InputError as error:
+            yield error
+            return  # which servers there are is not known
+        pool = everything_up(cluster, events)
     had = [r for r, total in zip(pool.resources, pool.totals, strict=True) if total > 0]
     matched = _Restrictions(pool)
     entries: list[tuple[str, User | Job, str]] = [

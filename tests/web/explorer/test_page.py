@@ -21,7 +21,7 @@ import pytest
 import drfh
 from drfh import traces
 from drfh.traces.scenario import scenario_of
-from drfh.web.session.share_links import link_of
+from drfh.web.session.share_links import book_to_link
 from drfh.web.session.steps import AddServer, RemoveServer, RemoveUser, SetServer, SetUser
 from drfh.web.session.workbook import Workbook
 from tests.support.paths import DATA
@@ -300,7 +300,7 @@ def test_a_shared_link_shows_the_same_and_edits_stay_apart(browser: Any, site: S
         check_users(mine, book)
         mine.part("share").click()
         link = mine.part("link").input_value()
-        assert link_of(book) in link
+        assert book_to_link(book) in link
         query = "?" + urlsplit(link).query
         with seen(browser, site, query, apart=True) as yours:
             check_users(yours, book)
@@ -318,7 +318,7 @@ def test_a_shared_link_shows_the_same_and_edits_stay_apart(browser: Any, site: S
             check_users(yours, changed)
         # The address follows: a reload shows the same.
         mine.page.wait_for_function(
-            "link => new URLSearchParams(location.search).get('s') === link", arg=link_of(book)
+            "link => new URLSearchParams(location.search).get('s') === link", arg=book_to_link(book)
         )
         mine.page.reload()
         check_users(mine, book)
@@ -565,7 +565,7 @@ def test_names_are_never_markup_nor_code(browser: Any, site: Site) -> None:
     cluster = drfh.Cluster([drfh.Server({bad: 4, code: 4}, name=bad, count=2)])
     users = (drfh.User(bad, {bad: 1, code: 1}), drfh.User("__proto__", {bad: 2}))
     book = Workbook(drfh.Scenario(cluster, users, title=bad))
-    with seen(browser, site, f"?s={link_of(book)}") as page:
+    with seen(browser, site, f"?s={book_to_link(book)}") as page:
         page.wait_for("users", 0, "name", bad)
         assert page.part("title").inner_text() == bad
         page.edit("users", 0, "weight", bad)

@@ -16,14 +16,14 @@ from drfh import Cluster, Scenario, Server, User
 from drfh.formatting import amount_text
 from drfh.mechanisms.shared.slots import slots_mechanism
 from drfh.report.html import number_text, part_text, short_number
-from drfh.web.components.bars import MOST_USERS, stacks
+from drfh.web.components.bars import MOST_USERS, stacked_bars
 from drfh.web.explorer.panels.compare import difference, side_by_side
-from drfh.web.explorer.panels.report_card import SMALL, case_words, seen_words
+from drfh.web.explorer.panels.report_card import SMALL, applied_markup, case_markup
 from drfh.web.explorer.panels.shares import user_table
 from drfh.web.session.answers import answer_of, user_rows
 from drfh.web.session.comparison import COMPARED, CompareRow
-from drfh.web.session.report_card import card, steps_of
-from drfh.web.session.share_links import link_of
+from drfh.web.session.report_card import audit_answer, case_steps
+from drfh.web.session.share_links import book_to_link
 from drfh.web.session.workbook import Workbook
 from tests.web.explorer.site import Seen, Site, explorer, seen
 from tests.web.used_rows import used_rows
@@ -85,7 +85,7 @@ _WRAPPED = """cells => cells.filter((cell) => {
 @pytest.mark.parametrize("mechanism", ["drfh", "drf", "whole-tasks"])
 def test_stacks_hold_what_the_rows_say(name: str, mechanism: str) -> None:
     answer = answer_of(Workbook(scenario_of(name)), mechanism)
-    seen = stacks(answer)
+    seen = stacked_bars(answer)
     rows = used_rows(answer)
     everything: dict[str, float] = {}
     for row in rows:
@@ -107,17 +107,17 @@ def test_stacks_hold_what_the_rows_say(name: str, mechanism: str) -> None:
 
 def test_stacks_of_many_are_the_largest_and_those_searched_for() -> None:
     answer = answer_of(Workbook(scenario_of("many")))
-    seen = stacks(answer)
+    seen = stacked_bars(answer)
     shares = answer.allocation.shares
     least = min(shares[user] for user in seen.users)
     assert len(seen.users) == MOST_USERS
     assert all(shares[user] <= least + 1e-12 for user in shares if user not in seen.users)
     assert seen.others == "22 other users"
     assert seen.groups[-1] == f"{60 - len(seen.groups) + 1} other groups"
-    found = stacks(answer, "TEAM-03, team-04", "rack-1")
+    found = stacked_bars(answer, "TEAM-03, team-04", "rack-1")
     assert found.users == ("team-03", "team-04")
     assert found.groups == (*(f"rack-{g}" for g in range(10, 20)), "50 other groups")
-    nobody = stacks(answer, "nobody", "nowhere")
+    nobody = stacked_bars(answer, "nobody", "nowhere")
     assert (nobody.users, nobody.others) == ((), "30 other users")
     assert nobody.capacity.sum() == pytest.approx(seen.capacity.sum())
     assert nobody.used.sum() == pytest.approx(seen.used.sum())
@@ -128,7 +128,7 @@ def test_servers_that_are_listed_one_by_one_are_joined_by_size() -> None:
     servers = [Server(sizes[s % 7 % 3], name=f"m{s}", count=1 + s % 2) for s in range(500)]
     users = (User("ann", {"cpu": 1, "memory": 2}), User("bob", {"cpu": 1}, servers=["m2", "m4"]))
     answer = answer_of(Workbook(Scenario(Cluster(servers), users)))
-    seen = stacks(answer)
+    seen = stacked_bars(answer)
     assert seen.groups == ("8 cpu, 4 memory", "4 cpu, 32 memory", "4 cpu")
     assert seen.joined == 500  # so that one can be searched for
     rows = used_rows(answer)
@@ -140,7 +140,7 @@ def test_servers_that_are_listed_one_by_one_are_joined_by_size() -> None:
             line = group, position
             assert seen.capacity[line] == pytest.approx(sum(row.capacity for row in found))
             assert seen.free[line] == pytest.approx(sum(row.free for row in found), abs=1e-6)
-    assert stacks(answer, "", "m499").groups == ("m499", "499 other groups")
+    assert stacked_bars(answer, "", "m499").groups == ("m499", "499 other groups")
 
 
 def test_reasons_do_not_repeat_long_names() -> None:
@@ -192,11 +192,11 @@ def test_every_case_that_is_applied_does_what_the_auditor_said(name: str, mechan
     base = Workbook(scenario_of(name))
     before = answer_of(base, mechanism)
     applied = 0
-    for finding in card(before, tries=200):
-        steps = steps_of(finding, before.scenario)
+    for finding in audit_answer(before, tries=200):
+        steps = case_steps(finding, before.scenario)
         if finding.counterexample is None:
             continue
-        words = case_words(finding, before.scenario, steps)
+        words = case_markup(finding, before.scenario, steps)
         assert finding.name in words
         if not steps:
             continue
@@ -204,7 +204,7 @@ def test_every_case_that_is_applied_does_what_the_auditor_said(name: str, mechan
         book = Workbook(base.base)
         for step in steps:
             book.do(step)
-        seen = seen_words(finding, before, answer_of(book, mechanism))
+        seen = applied_markup(finding, before, answer_of(book, mechanism))
         if finding.counterexample.after:
             assert "The auditor was right" in seen, (finding, seen)
     assert applied
@@ -234,7 +234,7 @@ def opened(
     """Open a panel on a scenario; at the end it must have been quiet, and not too wide."""
     query = {"panel": panel, "m": mechanism}
     if name in OWN:
-        query["s"] = link_of(Workbook(scenario_of(name))) or ""
+        query["s"] = book_to_link(Workbook(scenario_of(name))) or ""
         assert query["s"]
     else:
         query["open"] = name

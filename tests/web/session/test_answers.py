@@ -36,7 +36,7 @@ from drfh.web.session.answers import (
     user_rows,
 )
 from drfh.web.session.comparison import COMPARED, compare_rows
-from drfh.web.session.report_card import card, case_book, steps_of
+from drfh.web.session.report_card import audit_answer, case_book, case_steps
 from drfh.web.session.steps import (
     AddServer,
     AddUser,
@@ -303,11 +303,11 @@ def test_a_counterexample_is_a_few_steps_away(
 ) -> None:
     scenario = load_scenario(name)
     before = answer_of(Workbook(scenario), mechanism)
-    finding = card(before, properties=[shown], tries=300)[shown]
+    finding = audit_answer(before, properties=[shown], tries=300)[shown]
     assert finding.verdict == "fails", finding
     example = finding.counterexample
     assert example is not None
-    steps = steps_of(finding, scenario)
+    steps = case_steps(finding, scenario)
     book = applied(scenario, steps)
     if texts is not None:
         assert [step.text for step in steps] == texts
@@ -337,7 +337,7 @@ def test_two_liars_are_two_steps() -> None:
     finding = Finding(
         "group-truthful", "fails", 0.5, "", counterexample=Counterexample("", claimed)
     )
-    steps = steps_of(finding, scenario)
+    steps = case_steps(finding, scenario)
     assert steps == [LieStep("ann", {"cpu": 1.0}), LieStep("bob", tasks=4.0, servers="high-cpu")]
     book = Workbook(scenario, steps)
     assert book.scenario.users == claimed.users
@@ -346,24 +346,24 @@ def test_two_liars_are_two_steps() -> None:
 
 def test_what_is_seen_in_place_or_far_away_has_no_steps() -> None:
     same = Finding("envy-free", "fails", 0.5, "", counterexample=Counterexample("", TWO))
-    assert steps_of(same, TWO) == []
-    assert steps_of(Finding("pareto", "holds", 0.0, ""), TWO) == []
+    assert case_steps(same, TWO) == []
+    assert case_steps(Finding("pareto", "holds", 0.0, ""), TWO) == []
     assert case_book(Finding("pareto", "holds", 0.0, "")) is None
     many = Cluster([Server({"cpu": 1 + i, "memory": 1}, name=f"s{i}") for i in range(60)])
     far = Counterexample("", replace(TWO, cluster=many))
-    assert steps_of(Finding("resource-monotone", "fails", 0.5, "", counterexample=far), TWO) == []
+    assert case_steps(Finding("resource-monotone", "fails", 0.5, "", counterexample=far), TWO) == []
     # Servers that no step can reach: the users need what they would lose midway.
     other = Cluster([Server({"gpu": 1}, name="high-memory")])
     users = (User("ann", {"gpu": 1}),)
     moved = Counterexample("", replace(TWO, cluster=other, users=users))
-    assert steps_of(Finding("consistent", "fails", 0.5, "", counterexample=moved), TWO) == []
+    assert case_steps(Finding("consistent", "fails", 0.5, "", counterexample=moved), TWO) == []
 
 
 def test_the_card_is_the_auditors() -> None:
     book = Workbook(TWO, [SetUser("ann", "weight", "2")])
     wanted = ["envy-free", "pareto", "sharing-incentive", "population-monotone"]
     told: list[str] = []
-    report = card(
+    report = audit_answer(
         answer_of(book, "nash"), properties=wanted, progress=lambda n, part: told.append(n)
     )
     straight = audit(book.scenario, mechanism="nash", properties=wanted)
@@ -372,17 +372,17 @@ def test_the_card_is_the_auditors() -> None:
     ]
     assert list(dict.fromkeys(told)) == wanted
     base = replace(TWO, parameters={"method": "simplex"})
-    assert card(answer_of(Workbook(base)), properties=["pareto"]).scenario.parameters == {
+    assert audit_answer(answer_of(Workbook(base)), properties=["pareto"]).scenario.parameters == {
         "method": "simplex"
     }
-    slotted = card(answer_of(Workbook(TWO), "slots:14"), properties=["fair"])
+    slotted = audit_answer(answer_of(Workbook(TWO), "slots:14"), properties=["fair"])
     assert slotted.failed == ("fair",)
     assert slotted.subject == "slots:14"
 
 
 def test_a_card_of_countless_servers_leaves_out_what_looks_at_each() -> None:
     book = Workbook(TWO, [SetServer("high-cpu", "count", str(10**9))])
-    report = card(answer_of(book), properties=["pareto", "dedicated-cloud"])
+    report = audit_answer(answer_of(book), properties=["pareto", "dedicated-cloud"])
     assert [finding.name for finding in report] == ["pareto"]
     assert "dedicated-cloud" in PROPERTIES
 

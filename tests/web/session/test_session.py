@@ -20,13 +20,13 @@ from drfh.errors import InputError
 from drfh.web.session import open_file as opening
 from drfh.web.session.open_file import (
     LARGEST_UPLOAD,
-    book_of_file,
+    book_from_file,
     open_named,
     path_inside,
     scenario_files,
 )
 from drfh.web.session.session import Session
-from drfh.web.session.share_links import text_of
+from drfh.web.session.share_links import book_to_text
 from drfh.web.session.steps import AddServer, LieStep, RemoveUser, SetServer, SetUser
 from drfh.web.session.table_rows import Rows, server_rows, user_columns, user_rows
 from drfh.web.session.workbook import Workbook
@@ -210,10 +210,10 @@ def test_rows_hold_what_is_asked_and_what_is_given() -> None:
 
 def test_files_that_come_in() -> None:
     book = paper(steps=[SetUser("ann", "weight", "2")])
-    assert book_of_file(text_of(book).encode(), "saved.json") == book
+    assert book_from_file(book_to_text(book).encode(), "saved.json") == book
     text = json.dumps({"cluster": [{"resources": {"cpu": 4}}],
                        "users": [{"name": "a", "demand": {"cpu": 1}}]})  # fmt: skip
-    assert book_of_file(b"\xef\xbb\xbf" + text.encode(), "a.json").scenario.users[0].name == "a"
+    assert book_from_file(b"\xef\xbb\xbf" + text.encode(), "a.json").scenario.users[0].name == "a"
     for data, words in (
         (b"x" * (LARGEST_UPLOAD + 1), "the file must be at most 2 MB"),
         (b"\xff\xfe", "must be text in UTF-8"),
@@ -224,7 +224,7 @@ def test_files_that_come_in() -> None:
         (b"[" * 100_000, "bad.yaml"),
     ):
         with pytest.raises(InputError, match=words):
-            book_of_file(data, "bad.yaml")
+            book_from_file(data, "bad.yaml")
 
 
 def test_names_that_lead_out_of_the_folder(tmp_path: Path) -> None:

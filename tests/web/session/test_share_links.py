@@ -21,10 +21,10 @@ from drfh.files import scenario_text, shipped_scenarios
 from drfh.web.session.share_links import (
     LARGEST,
     LONGEST_LINK,
-    book_of,
-    book_of_text,
-    link_of,
-    text_of,
+    book_from_link,
+    book_from_text,
+    book_to_link,
+    book_to_text,
 )
 from drfh.web.session.steps import AddUser, LieStep, SetServer, SetUser
 from drfh.web.session.workbook import Workbook
@@ -54,27 +54,31 @@ def test_a_link_holds_all_of_a_workbook(data: st.DataObject) -> None:
             continue
     for _ in range(data.draw(st.integers(0, len(book.steps)))):
         book.undo()
-    link = link_of(book)
+    link = book_to_link(book)
     assert link is not None
     assert len(link) <= LONGEST_LINK
-    for again in (book_of(link), book_of_text(text_of(book)), book_of(f" {link}==\n")):
+    for again in (
+        book_from_link(link),
+        book_from_text(book_to_text(book)),
+        book_from_link(f" {link}==\n"),
+    ):
         assert again == book
         assert again.state == book.state
 
 
 def test_a_shipped_scenario_is_its_name_only() -> None:
     for name in shipped_scenarios():
-        link = link_of(Workbook(load_scenario(name)))
+        link = book_to_link(Workbook(load_scenario(name)))
         assert link is not None
         assert len(link) < 120
-        assert book_of(link).base == load_scenario(name)
+        assert book_from_link(link).base == load_scenario(name)
 
 
 def test_letters_of_all_kinds_survive() -> None:
     book = Workbook(
         SMALL, [AddUser("Zoë 𝄞 '\"\\", {"cpu": 1}), LieStep("ann", {"cpu": 2})], title="≠"
     )
-    again = book_of(link_of(book) or "")
+    again = book_from_link(book_to_link(book) or "")
     assert again.title == "≠"
     assert again.scenario == book.scenario
     assert demands(again.truths) == {"ann": {"cpu": 1.0}}
@@ -83,45 +87,47 @@ def test_letters_of_all_kinds_survive() -> None:
 def test_what_is_too_long_has_no_link_but_a_file() -> None:
     users = tuple(User(f"user {i * 7919 % 10007}", {"cpu": 1 + 1 / (i + 3)}) for i in range(1_000))
     book = Workbook(replace(SMALL, users=users))
-    assert link_of(book) is None
-    assert book_of_text(text_of(book)) == book
-    assert book_of_text(text_of(book).encode()) == book
+    assert book_to_link(book) is None
+    assert book_from_text(book_to_text(book)) == book
+    assert book_from_text(book_to_text(book).encode()) == book
     # Many equal steps are short, but take long on many servers.
     cluster = Cluster([Server({"cpu": 1})] * 1_500)
     many = Workbook(replace(SMALL, cluster=cluster, users=(User("a", {"cpu": 1}),)))
-    assert link_of(many) is not None
+    assert book_to_link(many) is not None
     many._steps += [SetServer("server-1", "cpu", "1")] * 900
     assert len(packed(many.to_dict())) < LONGEST_LINK
-    assert link_of(many) is not None
+    assert book_to_link(many) is not None
     many._steps += [SetServer("server-1", "cpu", "1")] * 500
-    assert link_of(many) is None
+    assert book_to_link(many) is None
 
 
 def test_a_scenario_that_json_cannot_hold_says_so() -> None:
     endless = replace(SMALL, jobs=(Job("ann", duration=float("inf")),))
     with pytest.raises(InputError, match=r"jobs\[0\]\.duration must be finite"):
-        link_of(Workbook(endless))
+        book_to_link(Workbook(endless))
 
 
 def test_no_file_is_ever_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("paper-two-servers", "mine.yaml"):
         Path(name).write_text(scenario_text(SMALL))
-    assert book_of(packed({"drfh": 1, "base": "paper-two-servers"})).title.startswith("Two servers")
+    assert book_from_link(packed({"drfh": 1, "base": "paper-two-servers"})).title.startswith(
+        "Two servers"
+    )
     for path in ("mine.yaml", str(tmp_path / "mine.yaml"), "../mine.yaml", "/etc/passwd"):
         with pytest.raises(InputError, match="base must be one of"):
-            book_of(packed({"drfh": 1, "base": path}))
+            book_from_link(packed({"drfh": 1, "base": path}))
 
 
 def test_a_damaged_link_says_so() -> None:
-    link = link_of(Workbook(SMALL, [SetUser("ann", "weight", "2")])) or ""
+    link = book_to_link(Workbook(SMALL, [SetUser("ann", "weight", "2")])) or ""
     for wrong in (link[:-3], link[3:], link[:20] + "A" + link[21:], link + "AAAA", "", "?", "a b"):
         with pytest.raises(InputError, match="the link must be whole, as it was copied"):
-            book_of(wrong)
+            book_from_link(wrong)
     with pytest.raises(InputError, match="the link must have at most 8,000 characters, got 9000"):
-        book_of("A" * 9_000)
+        book_from_link("A" * 9_000)
     with pytest.raises(InputError, match="the link must be text"):
-        book_of(None)  # type: ignore[arg-type]
+        book_from_link(None)  # type: ignore[arg-type]
 
 
 ONE = {"name": "a", "demand": {"cpu": 1}}
@@ -182,7 +188,7 @@ def test_hostile_links_are_refused_in_bounded_memory(name: str) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(InputError) as caught:
-            book_of(link)
+            book_from_link(link)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -213,7 +219,7 @@ def test_the_nearest_name_is_looked_for_among_few(monkeypatch: pytest.MonkeyPatc
         {"base": jobs},
     ):
         with pytest.raises(InputError, match="must"):
-            book_of_text(json.dumps({"drfh": 1, **data}))
+            book_from_text(json.dumps({"drfh": 1, **data}))
     assert len(seen) == 4
     assert max(len(name) for names in seen for name in names) <= 60
     assert max(sum(map(len, names)) for names in seen) <= 100_100
@@ -223,27 +229,27 @@ def test_the_nearest_name_is_looked_for_among_few(monkeypatch: pytest.MonkeyPatc
 @example("eNqrVkopSstQsjLUUUpKLE5VslIqSCxILdItKc")
 def test_any_text_is_refused(text: str) -> None:
     with pytest.raises(InputError):
-        book_of(text)
+        book_from_link(text)
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_refused(raw: bytes) -> None:
     for wrong in (packed(raw), base64.urlsafe_b64encode(raw).decode()):
         with pytest.raises(InputError):
-            book_of(wrong)
+            book_from_link(wrong)
     with pytest.raises(InputError):
-        book_of_text(raw)
+        book_from_text(raw)
 
 
 @given(st.data())
 def test_one_wrong_letter_never_gives_another_workbook(data: st.DataObject) -> None:
     book = Workbook(SMALL, [SetUser("ann", "weight", "2"), LieStep("bob", {"cpu": 1})])
-    link = link_of(book) or ""
+    link = book_to_link(book) or ""
     place = data.draw(st.integers(0, len(link) - 1))
     letter = data.draw(st.sampled_from("ABCxyz019-_"))
     wrong = link[:place] + letter + link[place + 1 :]
     try:
-        assert book_of(wrong) == book  # the last letter has bits that do not count
+        assert book_from_link(wrong) == book  # the last letter has bits that do not count
     except InputError as error:
         assert error.field  # noqa: PT017
 
@@ -260,7 +266,7 @@ def test_wrong_types_in_the_right_places_give_errors_only(data: st.DataObject) -
         ],
     )
     good.undo()
-    changed = json.loads(text_of(good))
+    changed = json.loads(book_to_text(good))
     places = _places(changed)
     for _ in range(data.draw(st.integers(1, 3))):
         *way, last = data.draw(st.sampled_from(places))
@@ -273,7 +279,7 @@ def test_wrong_types_in_the_right_places_give_errors_only(data: st.DataObject) -
             continue
     link = packed(json.dumps(changed).encode())
     try:
-        book = book_of(link)
+        book = book_from_link(link)
     except InputError as error:
         assert "\n" not in str(error)  # noqa: PT017
     else:

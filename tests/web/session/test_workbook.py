@@ -37,7 +37,7 @@ from drfh.web.session.steps import (
     SetUser,
     Step,
     TruthStep,
-    step_of,
+    step_from_list,
 )
 from drfh.web.session.workbook import Workbook
 from tests.web.session.steps import demands, steps, workbooks
@@ -107,8 +107,8 @@ def user(book: Workbook, name: str) -> User:
 def test_a_step_is_said_in_a_line(step: Step, text: str) -> None:
     assert done(step).texts == (text,)
     assert step.text in text
-    assert step_of(step.to_list()) == step
-    assert hash(step_of(step.to_list())) == hash(step)
+    assert step_from_list(step.to_list()) == step
+    assert hash(step_from_list(step.to_list())) == hash(step)
 
 
 def test_cells_of_servers() -> None:

@@ -15,21 +15,66 @@ from drfh.formatting import amount_text
 from drfh.model.cluster import Cluster
 from drfh.model.resources import some
 from drfh.report.html import part_text
-from drfh.report.style import FONT
-from drfh.web.components.colours import FREE, OTHERS, ink_on
+from drfh.report.style import FONT, PALETTE
 from drfh.web.live.nodes import amounts_text
 from drfh.web.session.answers import Answer, UserRow
 
 __all__ = [
+    "FREE",
     "MOST_USERS",
-    "Stacks",
+    "OTHERS",
+    "StackedBars",
     "bars_height",
-    "chosen",
+    "colours_of",
+    "ink_on",
+    "select_largest",
     "share_options",
     "shares_height",
     "stack_options",
-    "stacks",
+    "stacked_bars",
 ]
+
+
+#: Colours of what is no single user: of all others, and of what is free.
+OTHERS, FREE = "#8a8f98", "#8a8f98"
+
+
+def colours_of(names: tuple[str, ...], before: dict[str, str]) -> dict[str, str]:
+    """Return a colour for each name; who had one before keeps it.
+
+    Parameters
+    ----------
+    names
+        At most as many as the palette has colours.
+    before
+        What this returned the last time.
+
+    Examples
+    --------
+    >>> first = colours_of(("ann", "bob"), {})
+    >>> first == {"ann": PALETTE[0], "bob": PALETTE[1]}
+    True
+    >>> colours_of(("bob", "carl"), first) == {"bob": PALETTE[1], "carl": PALETTE[0]}
+    True
+    """
+    kept = {name: before[name] for name in names if name in before}
+    free = iter([colour for colour in PALETTE if colour not in kept.values()])
+    return {name: kept.get(name) or next(free, OTHERS) for name in names}
+
+
+def ink_on(colour: str) -> str:
+    """Return the colour of text on a colour: black or white, whichever is easier to read.
+
+    Examples
+    --------
+    >>> ink_on("#00add9"), ink_on("#bf3300")
+    ('#000000', '#ffffff')
+    """
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    # Contrast with black is (light + 0.05) / 0.05, with white 1.05 / (light + 0.05).
+    return "#000000" if (light + 0.05) ** 2 > 0.05 * 1.05 else "#ffffff"
 
 
 #: Users with a colour of their own.
@@ -39,7 +84,7 @@ _MOST_BARS, _FEWEST_GROUPS = 36, 4
 
 
 @dataclass(frozen=True, eq=False)
-class Stacks:
+class StackedBars:
     """Stacked bars: a bar for each server group and resource.
 
     Attributes
@@ -89,7 +134,7 @@ class Stacks:
         return list(zip(rows.tolist(), columns.tolist(), strict=True))
 
 
-def chosen(names: Sequence[str], size: Floats, find: str, most: int) -> list[int]:
+def select_largest(names: Sequence[str], size: Floats, find: str, most: int) -> list[int]:
     """Return the positions of the largest of those whose names have a text in them, in order.
 
     Parameters
@@ -103,9 +148,9 @@ def chosen(names: Sequence[str], size: Floats, find: str, most: int) -> list[int
 
     Examples
     --------
-    >>> chosen(["ann", "bob", "Anton"], np.array([1.0, 3.0, 2.0]), "", 2)
+    >>> select_largest(["ann", "bob", "Anton"], np.array([1.0, 3.0, 2.0]), "", 2)
     [1, 2]
-    >>> chosen(["ann", "bob", "Anton"], np.array([1.0, 3.0, 2.0]), "an", 2)
+    >>> select_largest(["ann", "bob", "Anton"], np.array([1.0, 3.0, 2.0]), "an", 2)
     [0, 2]
     """
     wanted = [part.strip().casefold() for part in find.split(",") if part.strip()]
@@ -120,7 +165,7 @@ def chosen(names: Sequence[str], size: Floats, find: str, most: int) -> list[int
     return sorted(matching[largest].tolist())
 
 
-def stacks(answer: Answer, find_users: str = "", find_groups: str = "") -> Stacks:
+def stacked_bars(answer: Answer, find_users: str = "", find_groups: str = "") -> StackedBars:
     """Return the bars for an answer.
 
     Parameters
@@ -135,7 +180,7 @@ def stacks(answer: Answer, find_users: str = "", find_groups: str = "") -> Stack
     >>> from drfh import load_scenario
     >>> from drfh.web.session.answers import answer_of
     >>> from drfh.web.session.workbook import Workbook
-    >>> seen = stacks(answer_of(Workbook(load_scenario("paper-two-servers"))))
+    >>> seen = stacked_bars(answer_of(Workbook(load_scenario("paper-two-servers"))))
     >>> seen.groups, seen.users, seen.used[0].round(3).tolist(), seen.free[0].round(3).tolist()
     (('high-memory', 'high-cpu'), ('ann', 'bob'), [[2.0, 0.0], [10.0, 0.0]], [0.0, 2.0])
     """
@@ -145,13 +190,13 @@ def stacks(answer: Answer, find_users: str = "", find_groups: str = "") -> Stack
     held = cluster.capacity * cluster.counts[:, None]
     size = (held / np.where(cluster.totals > 0, cluster.totals, 1.0)).max(axis=1)
     most_groups = max(_FEWEST_GROUPS, _MOST_BARS // resources)
-    users = chosen(problem.names(), allocation.share_vector, find_users, MOST_USERS)
+    users = select_largest(problem.names(), allocation.share_vector, find_users, MOST_USERS)
     alike = None if find_groups.strip() else _sizes(cluster, most_groups)
     if alike is not None:
         names, group_place = alike
         joined = len(cluster)
     else:
-        groups = chosen(cluster.names, size, find_groups, most_groups)
+        groups = select_largest(cluster.names, size, find_groups, most_groups)
         group_place, joined = _places(len(cluster), groups)
         names = [*(cluster.names[g] for g in groups), *_rest(joined, "group")]
     user_place, others = _places(len(problem.users), users)
@@ -165,7 +210,7 @@ def stacks(answer: Answer, find_users: str = "", find_groups: str = "") -> Stack
         amount = np.bincount(where, tasks * problem.demand[user, r], minlength=rows * columns)
         used[:, r] = amount.reshape(rows, columns)
     counts = np.bincount(group_place, cluster.counts, minlength=rows).astype(np.int64)
-    return Stacks(
+    return StackedBars(
         tuple(names),
         tuple(some(count, "server") for count in counts.tolist()),
         tuple(cluster.resources),
@@ -217,7 +262,7 @@ _LONGEST_HEAD = 38  # letters that fit over a bar on a telephone
 _NARROWEST, _WIDEST = 48, 132  # pixels for names
 
 
-def bars_height(seen: Stacks) -> int:
+def bars_height(seen: StackedBars) -> int:
     """Return how high the chart of :func:`stack_options` must be, in pixels."""
     lines = len(seen.bars) + len({group for group, _ in seen.bars})
     return _ROW * max(lines, 1) + _AXIS
@@ -228,7 +273,7 @@ def shares_height(rows: Sequence[UserRow]) -> int:
     return _ROW * max(len(rows), 1) + _AXIS
 
 
-def stack_options(seen: Stacks, colours: Mapping[str, str]) -> dict[str, Any]:
+def stack_options(seen: StackedBars, colours: Mapping[str, str]) -> dict[str, Any]:
     """Return stacked bars: under the name of each server group a bar for each resource.
 
     Parameters
@@ -242,9 +287,9 @@ def stack_options(seen: Stacks, colours: Mapping[str, str]) -> dict[str, Any]:
     --------
     >>> from drfh import load_scenario
     >>> from drfh.web.session.answers import answer_of
-    >>> from drfh.web.components.bars import stacks
+    >>> from drfh.web.components.bars import stacked_bars
     >>> from drfh.web.session.workbook import Workbook
-    >>> seen = stacks(answer_of(Workbook(load_scenario("paper-two-servers"))))
+    >>> seen = stacked_bars(answer_of(Workbook(load_scenario("paper-two-servers"))))
     >>> options = stack_options(seen, {"ann": "#2d7dc4", "bob": "#e07b00"})
     >>> [series["name"] for series in options["series"]]
     ['ann', 'bob', 'free', '']
@@ -324,7 +369,7 @@ def _piece(
     amount: float,
     there: float,
     told: str,
-    seen: Stacks,
+    seen: StackedBars,
     line: tuple[int, int],
     name: str,
     ink: str,
@@ -466,7 +511,7 @@ def _as_label(words: str) -> str:
     return words.replace("{", "(").replace("}", ")")
 
 
-def _summary(seen: Stacks) -> str:
+def _summary(seen: StackedBars) -> str:
     """Return the picture in words, for those who do not see it: the tables have the rest."""
     parts = []
     for line in seen.bars[:12]:

@@ -1,9 +1,8 @@
-"""What the parts of the explorer's page have in common.
+"""Protocols of the explorer: the page that panels use, and the panels.
 
-Panels are made of NiceGUI's elements. There is no Tailwind on the page: classes are Quasar's, those
-of :mod:`drfh.web.explorer.style`, or a panel's own (``ui.add_css`` in `build`). Colours are
-the variables ``--ink``, ``--soft``, ``--paper``, ``--line``, ``--card``, ``--bar``, ``--bad``
-and ``--good``.
+There is no Tailwind on the page: classes are Quasar's, those of ``assets/explorer.css`` and
+``assets/panel.css``, or a panel's own (``ui.add_css`` in `build`). Colours are the variables
+``--ink``, ``--soft``, ``--paper``, ``--line``, ``--card``, ``--bar``, ``--bad`` and ``--good``.
 Names of users, servers and resources come from links and files: they go into texts and values,
 never into markup, scripts, the text of ``props()``, or the keys of dicts that become props (NiceGUI
 runs the value of a key that begins with a colon).
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from drfh.traces import Trace
+    from drfh.web.explorer.files import Files
     from drfh.web.session.answers import Answer
     from drfh.web.session.steps import Step
     from drfh.web.session.workbook import Workbook
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Page(Protocol):
-    """What a panel may ask of the page that it is on. Each browser tab has its own.
+    """The page of a panel; each browser tab has its own.
 
     Attributes
     ----------
@@ -43,6 +43,8 @@ class Page(Protocol):
         What the scenario at the start was made of, with its jobs.
     dark : bool
         Whether the page is dark now. When that changes, the panel is shown again.
+    files : Files
+        Uploads and downloads.
     """
 
     book: Workbook
@@ -51,28 +53,29 @@ class Page(Protocol):
     run: Path | None
     trace: Trace | None
     dark: bool
+    files: Files
 
     @property
     def answer(self) -> Answer:
-        """To the scenario as it is now; the last good one."""
+        """The last answer."""
 
     def do(self, *steps: Step) -> None:
-        """Make steps, all or none; raise an InputError if one is refused."""
+        """Apply steps, all or none; raise an InputError if one is refused."""
 
     def undo(self, count: int = 1) -> None:
-        """Take the last steps back."""
+        """Undo the last steps."""
 
     def redo(self) -> None:
-        """Make again what was taken back."""
+        """Apply the step that was undone last."""
 
     def reset(self) -> None:
-        """Take all steps back."""
+        """Undo all steps."""
 
     def load(self, book: Workbook, mechanism: str = "") -> None:
-        """Begin with another scenario, by default with the mechanism that it asks for."""
+        """Open another workbook, by default with the mechanism that it asks for."""
 
     def open(self, panel: str) -> None:
-        """Go to another panel, by its name."""
+        """Open another panel, by its name."""
 
     def notify(self, text: str, kind: str = "info") -> None:
         """Show a line for a moment; kind is info, positive, warning or negative."""
@@ -84,16 +87,21 @@ class Page(Protocol):
         label: str,
         on_cancel: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
-        """Do work in a thread and hand over what it returns, unless the page is gone by then.
+        """Run work in a thread, hand over its result, and return what cancels it.
 
-        The page says what is under way, with a button to stop it. Returns what cancels it: its
-        result is then dropped, and `on_cancel` is called, as it is when somebody stops it or
-        the page is closed. Errors are shown as a line.
+        The page shows the label with a button that stops it. `on_cancel` is called when it is
+        cancelled or stopped, or the page is closed: its result is dropped. Errors are notified.
         """
+
+    def attempt(self, action: Callable[[], Any]) -> bool:
+        """Return whether an action was not refused; notify why if it was."""
+
+    def share(self) -> None:
+        """Show the link to what is on the page."""
 
 
 class Panel(Protocol):
-    """A part of the page.
+    """A tab of the page.
 
     Attributes
     ----------
@@ -106,7 +114,7 @@ class Panel(Protocol):
     icon: str
 
     def build(self, page: Page) -> None:
-        """Make its elements, inside the container that is open; once, when it is first seen."""
+        """Make its elements in the open container; once, when it is first opened."""
 
     def show(self, answer: Answer) -> None:
-        """Show an answer: after each good step, if it can be seen."""
+        """Show an answer; called while the panel is visible."""

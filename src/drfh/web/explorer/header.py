@@ -1,13 +1,15 @@
-"""The top of the explorer: which scenario, which mechanism, how sure; undo, redo, share, light."""
+"""The header of the explorer: scenario, mechanism, proof, undo, redo, share."""
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
 
 from drfh.auditor.comparison import WHOLE_TASKS
-from drfh.files import shipped_scenarios
+from drfh.files.scenario_file import shipped_scenarios
+from drfh.web.components.controls import flat_button, icon_button
 from drfh.web.session.answers import solved_text
 from drfh.web.session.comparison import COMPARED
 from drfh.web.session.open_file import scenario_files
@@ -17,10 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FIRST", "Examples", "HeaderBar"]
 
-#: What greets a newcomer.
+#: The scenario that is open at first.
 FIRST = "paper-two-servers"
 
-#: Scenarios that are one click away: name → a few words.
+#: Example scenarios in the header: name → label.
 EXAMPLES: dict[str, str] = {
     "paper-two-servers": "Two servers",
     "paper-two-servers-weighted": "Weights 2 and 1",
@@ -32,27 +34,12 @@ EXAMPLES: dict[str, str] = {
 }
 
 
-def icon_button(icon: str, label: str, testid: str, clicked: Any) -> ui.button:
-    """Return a small button with an icon, and its label for who cannot see that."""
-    button = ui.button(icon=icon, on_click=clicked).classes("bare")
-    button.props(f'flat dense round data-testid={testid} aria-label="{label}"')
-    with button:
-        ui.tooltip(label)
-    return button
-
-
 class HeaderBar:
-    """The bar at the top.
-
-    Parameters
-    ----------
-    page
-        Whose top it is.
-    """
+    """The bar at the top of the page."""
 
     def __init__(self, page: Explorer) -> None:
         self.page = page
-        self._quiet = False
+        self._updating = False
         with ui.element("header").classes("top"), ui.element("div").classes("top-inner"):
             ui.html('<a class="brand" href="/">drfh</a>', sanitize=False)
             self.scenario = ui.select({}, label="scenario", on_change=self._scenario)
@@ -71,14 +58,14 @@ class HeaderBar:
                 # The browser knows how it looks now, the page perhaps not yet.
                 self.light.on(
                     "click",
-                    lambda event: page.flip_scheme(dark=bool(event.args)),
+                    lambda event: page.toggle_dark(dark=bool(event.args)),
                     js_handler="() => emit(Quasar.Dark.isActive)",
                 )
 
     def show(self) -> None:
         """Show the state of the page."""
         page = self.page
-        self._quiet = True
+        self._updating = True
         try:
             own = page.shipped_name
             names = shipped_titles() | {
@@ -89,7 +76,7 @@ class HeaderBar:
             _offer(self.scenario, names, own)
             _offer(self.mechanism, mechanisms(page.mechanism), page.mechanism)
         finally:
-            self._quiet = False
+            self._updating = False
         self.undo.set_enabled(bool(page.book.steps))
         self.redo.set_enabled(bool(page.book.undone))
         text, good = page.stale, False
@@ -101,64 +88,53 @@ class HeaderBar:
             self.solved.classes(replace=classes)
 
     def _scenario(self, event: Any) -> None:
-        if not self._quiet and event.value:
+        if not self._updating and event.value:
             self.page.open_named(str(event.value).removeprefix("file:"))
 
     def _mechanism(self, event: Any) -> None:
-        if not self._quiet and event.value:
+        if not self._updating and event.value:
             self.page.choose_mechanism(str(event.value))
 
 
 def _offer(select: ui.select, options: dict[str, str], value: str) -> None:
-    """Set what can be chosen and what is: nothing is sent that is there already."""
+    """Set options and value, if they are not set already."""
     if select.options != options or select.value != value:
         select.set_options(options, value=value)
 
 
 class Examples:
-    """Scenarios that are one click away.
-
-    Parameters
-    ----------
-    page
-        Where they are opened.
-    """
+    """Buttons that open example scenarios."""
 
     def __init__(self, page: Explorer) -> None:
         self.page = page
         self._buttons: dict[str, ui.button] = {}
         with ui.element("nav").classes("examples").props('aria-label="examples"'):
-            for name, words in EXAMPLES.items():
-                button = ui.button(words, on_click=lambda name=name: page.open_named(name))
-                button.props(f"flat dense no-caps data-testid=example-{name}")
-                self._buttons[name] = button
+            for name, label in EXAMPLES.items():
+                open_ = partial(page.open_named, name)
+                self._buttons[name] = flat_button(label, f"example-{name}", open_)
 
     def show(self) -> None:
-        """Mark the one that is open."""
+        """Mark the example that is open."""
         for name, button in self._buttons.items():
             if (name == self.page.shipped_name) != ("chosen" in button.classes):
                 button.classes(toggle="chosen")
 
 
-_TITLES: dict[str, str] = {}
-
-
+@cache
 def shipped_titles() -> dict[str, str]:
-    """Return name and title of what is shipped: what is one click away comes first."""
-    if not _TITLES:
-        titles = shipped_scenarios()
-        _TITLES.update({name: titles[name] for name in [*EXAMPLES, *titles]})
-    return _TITLES
+    """Return name and title of the shipped scenarios, the examples first."""
+    titles = shipped_scenarios()
+    return {name: titles[name] for name in [*EXAMPLES, *titles]}
 
 
 def mechanisms(chosen: str) -> dict[str, str]:
-    """Return the mechanisms to choose from, in a few words each.
+    """Return the mechanisms to choose from, by name, with a label.
 
     Examples
     --------
     >>> mechanisms("max-min:cpu")["max-min:cpu"]
     'max-min:cpu'
     """
-    listed = {name: f"{name}: {words}" for name, words in COMPARED.items()}
+    listed = {name: f"{name}: {text}" for name, text in COMPARED.items()}
     listed[WHOLE_TASKS] = f"{WHOLE_TASKS}: DRFH with whole tasks"
     return listed if chosen in listed else {chosen: chosen, **listed}

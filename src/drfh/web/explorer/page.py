@@ -1,4 +1,4 @@
-"""The what-if explorer: a page with a scenario, its answer, and panels that show and change it."""
+"""The what-if explorer: a page with a scenario, its answer, and panels."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
@@ -16,16 +15,23 @@ from nicegui import ui
 
 from drfh.errors import DrfhError
 from drfh.model.scenario import Scenario
-from drfh.web.components.background import BackgroundJobs
+from drfh.report.style import stylesheet
+from drfh.web.components.jobs import BackgroundJobs
 from drfh.web.components.panel import Panel
+from drfh.web.explorer.files import Files, open_share_dialog
 from drfh.web.explorer.header import FIRST, Examples, HeaderBar
-from drfh.web.explorer.style import EXPLORER_SCRIPT, EXPLORER_STYLE
-from drfh.web.explorer.transfer import Files, ShareDialog
+from drfh.web.explorer.panels.compare import ComparePanel
+from drfh.web.explorer.panels.report_card import CardPanel
+from drfh.web.explorer.panels.shares import SharesPanel
+from drfh.web.explorer.panels.tables import TablesPanel
+from drfh.web.explorer.panels.whatif import WhatIfPanel
+from drfh.web.play.panel import PlayPanel
+from drfh.web.runs.panel import RunsPanel
 from drfh.web.session.answers import Answer, answer_of, own_mechanism
 from drfh.web.session.open_file import is_quick_to_open, open_named
 from drfh.web.session.session import Session
-from drfh.web.session.share_links import book_of, link_of
-from drfh.web.session.workbook import Workbook, base_of
+from drfh.web.session.share_links import book_from_link, book_to_link
+from drfh.web.session.workbook import Workbook, base_from_data
 
 if TYPE_CHECKING:
     from drfh.traces import Trace
@@ -34,18 +40,18 @@ __all__ = ["PANELS", "Explorer", "Start", "explorer_page"]
 
 T = TypeVar("T")
 
-#: The panels, in the order of their tabs: module and class.
-PANELS: tuple[tuple[str, str], ...] = (
-    ("drfh.web.explorer.panels.tables", "TablesPanel"),
-    ("drfh.web.explorer.panels.shares", "SharesPanel"),
-    ("drfh.web.explorer.panels.compare", "ComparePanel"),
-    ("drfh.web.explorer.panels.report_card", "CardPanel"),
-    ("drfh.web.explorer.panels.whatif", "WhatIfPanel"),
-    ("drfh.web.play.panel", "PlayPanel"),
-    ("drfh.web.runs.panel", "RunsPanel"),
+#: The panels, in the order of their tabs.
+PANELS: tuple[Callable[[], Panel], ...] = (
+    TablesPanel,
+    SharesPanel,
+    ComparePanel,
+    CardPanel,
+    WhatIfPanel,
+    PlayPanel,
+    RunsPanel,
 )
 
-# The address follows the page, but not at every key.
+# Seconds after the last change at which the address is updated.
 _ADDRESS_DELAY = 0.4
 _SCHEME = "drfh_scheme"
 _READY = "document.body.dataset.ready = 'yes', Quasar.Dark.isActive"
@@ -53,7 +59,7 @@ _READY = "document.body.dataset.ready = 'yes', Quasar.Dark.isActive"
 
 @dataclass(frozen=True)
 class Start:
-    """What pages begin with, the same for all.
+    """What all pages start with.
 
     Attributes
     ----------
@@ -76,17 +82,11 @@ class Start:
     panel: str = ""
 
 
-def panel_classes() -> list[Callable[[], Panel]]:
-    """Return the classes of the panels that are installed."""
-    return [getattr(import_module(m), c) for m, c in PANELS if find_spec(m) is not None]
-
-
 def explorer_page(start: Start) -> Callable[..., None]:
     """Return the function that builds the page of one browser tab."""
-    # Imported and warm before somebody waits for it.
-    panel_classes()
-    answer_of(Workbook(base_of(FIRST)))
-    Workbook(start.scenario or base_of(FIRST))
+    # Warm before somebody waits for it.
+    answer_of(Workbook(base_from_data(FIRST)))
+    Workbook(start.scenario or base_from_data(FIRST))
     if start.run is not None:
         from drfh.web.runs.figures import begin
 
@@ -99,35 +99,35 @@ def explorer_page(start: Start) -> Callable[..., None]:
 
 
 class Explorer(Session):
-    """One page: what it shows is its own.
+    """The page of one browser tab: a session with a header and panels.
 
-    See :class:`drfh.web.components.panel.Page` for what panels ask.
+    See :class:`drfh.web.components.panel.Page` for what panels use.
 
     Parameters
     ----------
     start
-        What it begins with.
+        What it starts with.
     link, mechanism, name, panel
         What the address asks for: a shared link, a mechanism, a shipped scenario or file of the
-        folder, a panel. What cannot be had is said at the top.
+        folder, a panel. What cannot be opened is said at the top.
     """
 
     def __init__(
         self, start: Start, *, link: str = "", mechanism: str = "", name: str = "", panel: str = ""
     ) -> None:
-        book, self._wrong = Workbook(start.scenario or base_of(FIRST)), ""
-        self._later = "" if link or is_quick_to_open(name, start.folder) else name
+        book, self._error = Workbook(start.scenario or base_from_data(FIRST)), ""
+        self._open_later = "" if link or is_quick_to_open(name, start.folder) else name
         try:
             if link:
-                book = book_of(link)
-            elif name and not self._later:
+                book = book_from_link(link)
+            elif name and not self._open_later:
                 book = open_named(name, start.folder)
         except DrfhError as error:
-            self._wrong = f"{error}. This is {book.title or 'the first scenario'} instead."
+            self._error = f"{error}. This is {book.title or 'the first scenario'} instead."
         super().__init__(book, mechanism)
         self.folder, self.run, self.trace = start.folder, start.run, start.trace
         self.dark = False
-        self._wanted = panel or start.panel
+        self._first_panel = panel or start.panel
         self._panels: dict[str, Panel] = {}
         self._places: dict[str, ui.element] = {}
         self._shown: dict[str, tuple[Answer, bool]] = {}
@@ -138,17 +138,23 @@ class Explorer(Session):
     # Building
 
     def build(self) -> None:
-        """Make the page."""
+        """Make its elements, and solve."""
         self._client = ui.context.client
-        ui.add_css(EXPLORER_STYLE)
-        ui.add_body_html(f"<script>{EXPLORER_SCRIPT}</script>")
+        ui.add_css(stylesheet("drfh.web", "explorer.css"))
+        ui.add_css(stylesheet("drfh.web", "panel.css"))
+        script = files("drfh.web").joinpath("assets", "explorer.js").read_text(encoding="utf-8")
+        ui.add_body_html(f"<script>{script}</script>")
         self._build_scheme()
         self.files = Files(self)
         self._header = HeaderBar(self)
         with ui.element("div").classes("explorer") as main:  # inside <main>, which is Quasar's
             self._examples = Examples(self)
-            self._trouble = ui.element("div").classes("trouble").props("role=alert")
-            self._trouble.props("data-testid=trouble").set_visibility(False)
+            with ui.element("div").classes("trouble") as self._error_box:
+                self._error_box.props("role=alert data-testid=trouble").set_visibility(False)
+                self._error_text = ui.label()
+                close = ui.button(icon="close")
+                close.on_click(lambda: self._error_box.set_visibility(False))
+                close.props('flat dense round size=sm aria-label="close"')
             self._jobs = BackgroundJobs(self.notify, self.on_stop)
             with ui.element("h1").props("data-testid=title"):
                 self._title = ui.label()
@@ -161,13 +167,13 @@ class Explorer(Session):
         try:
             self.solve()
         except DrfhError as error:
-            self._wrong = f"{self._wrong} {error}".strip()
-            self.book, self.mechanism = Workbook(base_of(FIRST)), "drfh"
+            self._error = f"{self._error} {error}".strip()
+            self.book, self.mechanism = Workbook(base_from_data(FIRST)), "drfh"
             self.solve()
-        if self._wrong:
-            self.complain(self._wrong)
-        if self._later:
-            self.open_named(self._later)
+        if self._error:
+            self.show_error(self._error)
+        if self._open_later:
+            self.open_named(self._open_later)
 
     def _build_scheme(self) -> None:
         client = self._client
@@ -178,7 +184,7 @@ class Explorer(Session):
         self.dark = chosen == "dark"
 
         async def ask() -> None:
-            # What is set while the page is built goes out before this: from now on it is quiet.
+            # What is set while the page is built is sent before this.
             dark = await client.run_javascript(_READY, timeout=10)
             if chosen not in ("dark", "light"):
                 self._set_dark(bool(dark))
@@ -186,9 +192,9 @@ class Explorer(Session):
         client.on_connect(ask)
 
     def _build_tabs(self) -> None:
-        made = [panel() for panel in panel_classes()]
+        made = [panel() for panel in PANELS]
         self._panels = {panel.name: panel for panel in made}
-        self._visible = self._wanted if self._wanted in self._panels else made[0].name
+        self._visible = self._first_panel if self._first_panel in self._panels else made[0].name
         self._tabs = ui.tabs(on_change=lambda event: self.open(str(event.value)))
         self._tabs.props("no-caps inline-label align=left outside-arrows mobile-arrows")
         self._tabs.props('aria-label="views"')
@@ -201,10 +207,10 @@ class Explorer(Session):
                 self._places[panel.name] = ui.tab_panel(panel.name)
         self._tabs.set_value(self._visible)
 
-    # What panels ask
+    # For panels
 
     def open(self, panel: str) -> None:
-        """Go to another panel, by its name."""
+        """Open another panel, by its name."""
         if panel not in self._panels:
             return
         self._visible = panel
@@ -212,7 +218,7 @@ class Explorer(Session):
             self._tabs.set_value(panel)  # comes back here
             return
         self._show_panel()
-        self._later_address()
+        self._schedule_address()
 
     def notify(self, text: str, kind: str = "info") -> None:
         """Show a line for a moment; kind is info, positive, warning or negative."""
@@ -226,21 +232,21 @@ class Explorer(Session):
         label: str,
         on_cancel: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
-        """Do work in a thread and hand over what it returns, unless the page is gone by then."""
+        """Run work in a thread, hand over its result, and return what cancels it."""
         return self._jobs.start(work, then, label, on_cancel)
 
     # Clicks
 
     def undo_clicked(self) -> None:
-        """Take back what was refused and still stands in a cell; else the last step."""
-        forget = getattr(self._panels[self._visible], "forget_refused", None)
-        if forget is not None and forget():
+        """Undo what was refused and still stands in a cell, else the last step."""
+        panel = self._panels[self._visible]
+        if isinstance(panel, TablesPanel) and panel.forget_refused():
             return
         if self.book.steps:
             self.attempt(self.undo)
 
     def redo_clicked(self) -> None:
-        """Make again what was taken back, if there is anything."""
+        """Redo the step that was undone last, if there is one."""
         if self.book.undone:
             self.attempt(self.redo)
 
@@ -266,20 +272,15 @@ class Explorer(Session):
 
     def share(self) -> None:
         """Show the link to what is on the page."""
-        ShareDialog(self).open()
+        open_share_dialog(self)
 
-    def complain(self, words: str) -> None:
-        """Say what went wrong at the top, until somebody has read it."""
-        self._trouble.clear()
-        with self._trouble:
-            ui.label(words)
-            close = ui.button(icon="close")
-            close.on_click(lambda: self._trouble.set_visibility(False))
-            close.props('flat dense round size=sm aria-label="close"')
-        self._trouble.set_visibility(True)
+    def show_error(self, text: str) -> None:
+        """Show an error at the top, until somebody closes it."""
+        self._error_text.set_text(text)
+        self._error_box.set_visibility(True)
 
-    def flip_scheme(self, *, dark: bool) -> None:
-        """Make the page dark if it is light, and light if it is dark now."""
+    def toggle_dark(self, *, dark: bool) -> None:
+        """Change between light and dark; `dark` is how the page is now."""
         name = "light" if dark else "dark"
         self._scheme.value = name == "dark"
         cookie = f"{_SCHEME}={name}; path=/; max-age=31536000; samesite=lax"
@@ -299,10 +300,10 @@ class Explorer(Session):
             self._header.show()
             self._examples.show()
             self._show_panel()
-            self._later_address()
+            self._schedule_address()
 
     def _show_panel(self) -> None:
-        """Show the answer in the panel that is seen; the others follow when they are."""
+        """Show the answer in the visible panel; the others follow when they are opened."""
         name = self._visible
         self._show_title()
         if not self.has_answer or self._shown.get(name) == (self.answer, self.dark):
@@ -317,7 +318,7 @@ class Explorer(Session):
                 self._failed(error)
 
     def _show_title(self) -> None:
-        """Say what the panel is about: the scenario, or runs, which have nothing to do with it."""
+        """Show the title of the scenario; runs have nothing to do with it."""
         title, about = self.book.title or "A scenario without a title", self.book.base.description
         if self._visible == "runs":
             title, about = "Runs", ""
@@ -325,7 +326,7 @@ class Explorer(Session):
         self._about.set_text(" ".join(about.split()))
 
     def _failed(self, error: Exception) -> None:
-        """Say that something failed that must not; the log has the rest."""
+        """Show an error of a handler; an unexpected one is logged."""
         if isinstance(error, DrfhError):
             self.notify(str(error), "negative")
             return
@@ -336,13 +337,13 @@ class Explorer(Session):
 
     def link(self) -> str | None:
         """Return a link to what is on the page; None if it would be too long."""
-        text = link_of(self.book)
+        text = book_to_link(self.book)
         if text is None:
             return None
         return f"{self._origin}/?{urlencode({'s': text} | self._view())}"
 
     def _view(self) -> dict[str, str]:
-        """Return what the address says beside the scenario."""
+        """Return the parameters of the address beside the scenario."""
         view = {}
         if self.mechanism != own_mechanism(self.book.scenario):
             view["m"] = self.mechanism
@@ -351,18 +352,18 @@ class Explorer(Session):
         return view
 
     def _own_address(self) -> str:
-        """Return the address that leads back to what is on the page."""
+        """Return the address of what is on the page."""
         query = {}
         if self.shipped_name and not (self.book.steps or self.book.undone):
             query["open"] = self.shipped_name
-        elif (text := link_of(self.book)) is not None:
+        elif (text := book_to_link(self.book)) is not None:
             query["s"] = text
         elif self.book.steps and self._warned is not self.book:
             self._warned = self.book
             self.notify("Too much for the address: to keep this, save it under What if.", "warning")
         return f"/?{urlencode(query | self._view())}"
 
-    def _later_address(self) -> None:
+    def _schedule_address(self) -> None:
         if self._address is not None:
             self._address.cancel()
 

@@ -9,8 +9,7 @@ import numpy as np
 from drfh.errors import DrfhError
 from drfh.model.scenario import Scenario
 from drfh.report.html import Cell, Content, Markup, seconds, table, tag
-from drfh.web.components.colours import PANEL_STYLE
-from drfh.web.components.progress import Tell, Working
+from drfh.web.components.jobs import PanelJob, ReportProgress
 from drfh.web.play.film import Film
 from drfh.web.play.labels import clock_text
 from drfh.web.play.run import Played, is_small, play
@@ -61,7 +60,7 @@ class PlayPanel:
     _beside: ui.select
     _start: ui.button
     _about: ui.html
-    _working: Working
+    _working: PanelJob
     _stale: ui.html
     _stage: Stage
 
@@ -81,7 +80,7 @@ class PlayPanel:
         from drfh.web.play.stage import STAGE_STYLE, Stage
 
         self._page = page
-        ui.add_css(PANEL_STYLE + STAGE_STYLE)
+        ui.add_css(STAGE_STYLE)
         listed = {name: f"{name}: {words}" for name, words in POLICIES.items()}
         with ui.element("section").classes("drfh-panel").props('aria-label="Play"'):
             with ui.element("div").classes("tools choose"):
@@ -99,7 +98,7 @@ class PlayPanel:
                     chooser.on_value_change(self._offer)
                 self._start = ui.button("Run", icon="play_arrow", on_click=self._run)
                 self._start.props("no-caps data-testid=play-start")
-            self._working = Working(page, "play", self._offer)
+            self._working = PanelJob(page, "play", self._offer)
             self._about = ui.html("", sanitize=False)
             self._about.props("data-testid=play-about aria-live=polite")
             self._stale = ui.html("", sanitize=False)
@@ -185,7 +184,7 @@ class PlayPanel:
         missing = [policy for policy in policies if policy not in known]
         self._stage.pause()
 
-        def work(tell: Tell) -> Played:
+        def work(tell: ReportProgress) -> Played:
             def heard(words: str, part: float) -> None:
                 if client.is_deleted:
                     raise DrfhError("nobody looks any more")

@@ -24,7 +24,7 @@ from drfh.web.play.labels import clock_text
 from drfh.web.play.workload import Asked, Piece, check_size, piece_of
 
 if TYPE_CHECKING:
-    from drfh.web.components.progress import Tell
+    from drfh.web.components.jobs import ReportProgress
 
 __all__ = ["Played", "carry_out", "is_small", "play"]
 
@@ -48,7 +48,7 @@ class Played(NamedTuple):
     films: list[Film]
 
 
-def play(asked: Asked, policies: Sequence[str], tell: Tell) -> Played:
+def play(asked: Asked, policies: Sequence[str], tell: ReportProgress) -> Played:
     """Simulate what is asked for under one policy after the other; for a thread.
 
     Parameters
@@ -87,7 +87,7 @@ def is_small(piece: Piece) -> bool:
     return work <= _SMALL_WORK and len(piece.workload.users) <= _SMALL_USERS
 
 
-def carry_out(what: Piece | Asked, policies: Sequence[str], tell: Tell) -> Played:
+def carry_out(what: Piece | Asked, policies: Sequence[str], tell: ReportProgress) -> Played:
     """Simulate here and now."""
     if isinstance(what, Asked):
         tell("making up a workload", 0.0)
@@ -111,7 +111,7 @@ def carry_out(what: Piece | Asked, policies: Sequence[str], tell: Tell) -> Playe
     return Played(piece.words, films)
 
 
-def _in_process(what: Piece | Asked, policies: Sequence[str], tell: Tell) -> Played:
+def _in_process(what: Piece | Asked, policies: Sequence[str], tell: ReportProgress) -> Played:
     while not _PLACES.acquire(timeout=_LOOK):
         tell("waiting until other simulations are done", 0.0)
     try:

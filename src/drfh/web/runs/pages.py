@@ -15,7 +15,7 @@ from drfh.report.page import body_of
 from drfh.report.pages.reproduction import TITLE, reproduction_parts, reproduction_plots
 from drfh.report.pages.runs import name_runs, runs_parts
 from drfh.simulation.result import Result
-from drfh.web.components.progress import Tell
+from drfh.web.components.jobs import ReportProgress
 from drfh.web.runs.files import MOST_RUNS, RunPlace, damaged, read_place
 
 __all__ = ["RunPage", "run_page"]
@@ -46,7 +46,7 @@ class RunPage:
     together: bool
 
 
-def run_page(places: Sequence[RunPlace], tell: Tell) -> RunPage:
+def run_page(places: Sequence[RunPlace], tell: ReportProgress) -> RunPage:
     """Read run directories, and return what is shown of them: one, or several compared.
 
     Parameters
@@ -83,7 +83,7 @@ def run_page(places: Sequence[RunPlace], tell: Tell) -> RunPage:
 
 
 def _reproduced(
-    read: Reproduction, name: str, tell: Tell
+    read: Reproduction, name: str, tell: ReportProgress
 ) -> tuple[list[str | Figure], list[tuple[str, list[Plot]]]]:
     tell("drawing the figures", 0.65)
     try:
@@ -98,7 +98,7 @@ def _drawn(
     title: str,
     parts: list[str | Figure],
     sections: Sequence[tuple[str, Sequence[Plot]]],
-    tell: Tell,
+    tell: ReportProgress,
     together: bool,
 ) -> RunPage:
     tell("drawing the figures", 0.8)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from drfh.errors import DrfhError
-from drfh.web.components.colours import PANEL_STYLE
-from drfh.web.components.progress import Tell, Working
+from drfh.web.components.jobs import PanelJob, ReportProgress
 from drfh.web.runs.files import RunPlace, newest, place_of, run_places
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class RunsPanel:
     icon = "insights"
 
     _page: Page
-    _working: Working
+    _working: PanelJob
     _figures: RunFigures
     _how: ui.element
     _head: ui.label
@@ -64,14 +63,13 @@ class RunsPanel:
         from drfh.web.runs.figures import RunFigures, runs_css
 
         self._page = page
-        ui.add_css(PANEL_STYLE)
         ui.add_css(runs_css())
         with ui.element("section").props('aria-label="Runs"'):
             self._build_tools()
             self._refused = ui.label().classes("refused")
             self._refused.props("role=alert data-testid=runs-refused")
             with ui.element("div").classes("drfh-panel"):
-                self._working = Working(page, "runs", self._stopped)
+                self._working = PanelJob(page, "runs", self._stopped)
             self._how = ui.element("div").classes("runs-how").props("data-testid=runs-how")
             with self._how:
                 self._build_how()
@@ -241,7 +239,7 @@ class RunsPanel:
         # Looked at again: it may have been written anew, or taken away.
         folder, run = self._page.folder, self._page.run
 
-        def work(tell: Tell) -> RunPage:
+        def work(tell: ReportProgress) -> RunPage:
             from drfh.web.runs.pages import run_page  # and what draws, which few pages need
 
             return run_page([place_of(name, folder, run) for name in names], tell)

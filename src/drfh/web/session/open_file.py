@@ -9,13 +9,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from drfh.errors import InputError
-from drfh.files import parse_scenario, shipped_scenarios
-from drfh.web.session.share_links import book_of_text
-from drfh.web.session.workbook import Workbook, base_of
+from drfh.files.scenario_file import parse_scenario, shipped_scenarios
+from drfh.web.session.share_links import book_from_text
+from drfh.web.session.workbook import Workbook, base_from_data
 
 __all__ = [
     "LARGEST_UPLOAD",
-    "book_of_file",
+    "book_from_file",
     "is_quick_to_open",
     "open_named",
     "path_inside",
@@ -31,7 +31,7 @@ _MOST_FILES = 200
 _QUICK = 200_000
 
 
-def book_of_file(data: bytes | str, name: str) -> Workbook:
+def book_from_file(data: bytes | str, name: str) -> Workbook:
     r"""Return the workbook of a file: one that a page saved, or a scenario.
 
     Parameters
@@ -44,9 +44,9 @@ def book_of_file(data: bytes | str, name: str) -> Workbook:
     Examples
     --------
     >>> text = "cluster: [{resources: {cpu: 4}}]\nusers: [{name: ann, demand: {cpu: 1}}]"
-    >>> book_of_file(text, "team.yaml").scenario.cluster
+    >>> book_from_file(text, "team.yaml").scenario.cluster
     Cluster(1 server in 1 group: cpu 4)
-    >>> book_of_file(b"\xff", "team.yaml")
+    >>> book_from_file(b"\xff", "team.yaml")
     Traceback (most recent call last):
     drfh.errors.InputError: team.yaml: the file must be text in UTF-8
     """
@@ -59,7 +59,7 @@ def book_of_file(data: bytes | str, name: str) -> Workbook:
         except UnicodeDecodeError:
             raise InputError("the file", "must be text in UTF-8", place=name) from None
     if data.lstrip()[:1] == "{" and _is_workbook(data):
-        return book_of_text(data, name)
+        return book_from_text(data, name)
     return Workbook(parse_scenario(data, name, strict=True))
 
 
@@ -83,13 +83,13 @@ def open_named(name: str, folder: Path | None) -> Workbook:
     drfh.errors.InputError: open must be the name of a shipped scenario, got '../secret.yaml'
     """
     if name in shipped_scenarios():
-        return Workbook(base_of(name))
+        return Workbook(base_from_data(name))
     if folder is None:
         raise InputError("open", "must be the name of a shipped scenario", name)
     path = path_inside(folder, name)
     if path.suffix not in _ENDINGS:
         raise InputError("open", f"must end in {', '.join(_ENDINGS)}", name)
-    return book_of_file(_read(folder.resolve(), path, name), name)
+    return book_from_file(_read(folder.resolve(), path, name), name)
 
 
 def is_quick_to_open(name: str, folder: Path | None) -> bool:

@@ -26,13 +26,13 @@ from drfh.web.session.steps import (
 )
 from drfh.web.session.workbook import Workbook
 
-__all__ = ["card", "case_book", "steps_of"]
+__all__ = ["audit_answer", "case_book", "case_steps"]
 
 _MOST_STEPS = 40
 _LIES = ("truthful", "group-truthful")
 
 
-def card(
+def audit_answer(
     answer: Answer,
     *,
     properties: Sequence[str] | None = None,
@@ -59,7 +59,7 @@ def card(
     >>> from drfh import load_scenario
     >>> from drfh.web.session.answers import answer_of
     >>> book = Workbook(load_scenario("claim-c-skewed-servers"))
-    >>> card(answer_of(book), properties=["pareto", "sharing-incentive"]).failed
+    >>> audit_answer(answer_of(book), properties=["pareto", "sharing-incentive"]).failed
     ('sharing-incentive',)
     """
     chosen = list(PROPERTIES if properties is None else properties)
@@ -83,7 +83,7 @@ def case_book(finding: Finding) -> Workbook | None:
     return Workbook(finding.counterexample.scenario)
 
 
-def steps_of(finding: Finding, scenario: Scenario) -> list[Step]:
+def case_steps(finding: Finding, scenario: Scenario) -> list[Step]:
     """Return the steps from a scenario to the counterexample of a finding.
 
     Empty if there is none, if it is the scenario itself (envy is seen in what is there), or if
@@ -101,8 +101,8 @@ def steps_of(finding: Finding, scenario: Scenario) -> list[Step]:
     >>> from drfh import load_scenario
     >>> from drfh.web.session.answers import answer_of
     >>> scenario = load_scenario("claim-b-user-leaves")
-    >>> report = card(answer_of(Workbook(scenario)), properties=["population-monotone"])
-    >>> [step.text for step in steps_of(report["population-monotone"], scenario)]
+    >>> report = audit_answer(answer_of(Workbook(scenario)), properties=["population-monotone"])
+    >>> [step.text for step in case_steps(report["population-monotone"], scenario)]
     ['b leaves']
     """
     if finding.counterexample is None:

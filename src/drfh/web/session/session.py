@@ -10,7 +10,7 @@ from drfh.errors import DrfhError
 from drfh.model.scenario import Scenario
 from drfh.web.session.answers import Answer, AnswerCache, is_quick, own_mechanism, solve
 from drfh.web.session.steps import Step, WorkbookState
-from drfh.web.session.workbook import Workbook, base_data
+from drfh.web.session.workbook import Workbook, base_to_data
 
 __all__ = ["Session"]
 
@@ -198,6 +198,6 @@ class Session(ABC):
         self._cache.keep(self.book.state, answer)
         if self._named is not self.book.base:  # slow for a large one
             self._named = self.book.base
-            base = base_data(self._named)
+            base = base_to_data(self._named)
             self.shipped_name = base if isinstance(base, str) else ""
         self.refresh()

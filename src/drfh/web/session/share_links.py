@@ -13,7 +13,14 @@ from typing import Any
 from drfh.errors import InputError
 from drfh.web.session.workbook import Workbook
 
-__all__ = ["LONGEST_LINK", "book_of", "book_of_text", "check_link", "link_of", "text_of"]
+__all__ = [
+    "LONGEST_LINK",
+    "book_from_link",
+    "book_from_text",
+    "book_to_link",
+    "book_to_text",
+    "check_link",
+]
 
 
 #: Characters of a name or of a value.
@@ -106,7 +113,7 @@ _LETTERS = re.compile(r"[A-Za-z0-9_-]*", re.ASCII)
 _DAMAGED = "must be whole, as it was copied"
 
 
-def link_of(book: Workbook) -> str | None:
+def book_to_link(book: Workbook) -> str | None:
     """Return the text of a link to a workbook; None if it would be too long.
 
     Raises
@@ -117,7 +124,7 @@ def link_of(book: Workbook) -> str | None:
     Examples
     --------
     >>> from drfh import load_scenario
-    >>> link_of(Workbook(load_scenario("paper-two-servers")))[:6]
+    >>> book_to_link(Workbook(load_scenario("paper-two-servers")))[:6]
     'eNqrVk'
     """
     data = book.to_dict()
@@ -132,7 +139,7 @@ def link_of(book: Workbook) -> str | None:
     return link if len(link) <= LONGEST_LINK else None
 
 
-def book_of(link: str) -> Workbook:
+def book_from_link(link: str) -> Workbook:
     """Return the workbook of a link.
 
     Whatever the text is, this takes little time and memory, reads no file but the scenarios that
@@ -146,9 +153,9 @@ def book_of(link: str) -> Workbook:
     Examples
     --------
     >>> from drfh import load_scenario
-    >>> book_of(link_of(Workbook(load_scenario("paper-two-servers")))).title
+    >>> book_from_link(book_to_link(Workbook(load_scenario("paper-two-servers")))).title
     'Two servers, two users'
-    >>> book_of("eNqrVk")
+    >>> book_from_link("eNqrVk")
     Traceback (most recent call last):
     drfh.errors.InputError: the link must be whole, as it was copied, got 'eNqrVk'
     """
@@ -173,19 +180,19 @@ def book_of(link: str) -> Workbook:
     return _book(raw, "the link", check_link)
 
 
-def text_of(book: Workbook) -> str:
+def book_to_text(book: Workbook) -> str:
     r"""Return the text of a file that holds a workbook, its steps included.
 
     Examples
     --------
     >>> from drfh import load_scenario
-    >>> text_of(Workbook(load_scenario("paper-two-servers")))
+    >>> book_to_text(Workbook(load_scenario("paper-two-servers")))
     '{"drfh":1,"base":"paper-two-servers"}\n'
     """
     return _json(book.to_dict()) + "\n"
 
 
-def book_of_text(text: str | bytes, place: str = "the file") -> Workbook:
+def book_from_text(text: str | bytes, place: str = "the file") -> Workbook:
     """Return the workbook that a file holds, with the checks of :func:`book_of`.
 
     Parameters
@@ -197,7 +204,7 @@ def book_of_text(text: str | bytes, place: str = "the file") -> Workbook:
 
     Examples
     --------
-    >>> book_of_text('{"drfh": 1, "base": "gpu-day"}').title
+    >>> book_from_text('{"drfh": 1, "base": "gpu-day"}').title
     'A day on a small GPU cluster'
     """
     return _book(text.encode(errors="replace") if isinstance(text, str) else text, place)

@@ -49,7 +49,7 @@ __all__ = [
     "Step",
     "TruthStep",
     "WorkbookState",
-    "step_of",
+    "step_from_list",
 ]
 
 
@@ -668,14 +668,14 @@ STEPS: dict[str, type[Step]] = {
 }
 
 
-def step_of(data: Any) -> Step:
+def step_from_list(data: Any) -> Step:
     """Return the step that a list stands for; the other way is :meth:`Step.to_list`.
 
     Examples
     --------
-    >>> step_of(["server", "big", "count", "10"])
+    >>> step_from_list(["server", "big", "count", "10"])
     SetServer(group='big', field='count', value='10')
-    >>> step_of(["user", "ann"])
+    >>> step_from_list(["user", "ann"])
     Traceback (most recent call last):
     drfh.errors.InputError: step must have 3 values after its kind, got ['user', 'ann']
     """

@@ -10,13 +10,13 @@ from functools import cache
 from typing import Any
 
 from drfh.errors import InputError, UnknownNameError
-from drfh.files import parse_scenario, scenario_text, shipped_scenarios, shipped_text
+from drfh.files.scenario_file import parse_scenario, scenario_text, shipped_scenarios, shipped_text
 from drfh.files.validation import problems
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
-from drfh.web.session.steps import MOST_RESOURCES, Step, WorkbookState, step_of
+from drfh.web.session.steps import MOST_RESOURCES, Step, WorkbookState, step_from_list
 
-__all__ = ["MOST_STEPS", "Workbook", "base_data", "base_of", "completed"]
+__all__ = ["MOST_STEPS", "Workbook", "base_from_data", "base_to_data", "completed"]
 
 
 def completed(scenario: Scenario) -> Scenario:
@@ -68,13 +68,13 @@ def _titles() -> dict[str, str]:
     return {title: name for name, title in shipped_scenarios().items()}
 
 
-def base_data(scenario: Scenario) -> dict[str, Any] | str:
+def base_to_data(scenario: Scenario) -> dict[str, Any] | str:
     """Return a scenario as plain data; a shipped one is its name.
 
     Examples
     --------
     >>> from drfh import load_scenario
-    >>> base_data(load_scenario("gpu-day"))
+    >>> base_to_data(load_scenario("gpu-day"))
     'gpu-day'
     """
     name = _titles().get(scenario.title)
@@ -84,12 +84,12 @@ def base_data(scenario: Scenario) -> dict[str, Any] | str:
     return data
 
 
-def base_of(data: Any) -> Scenario:
+def base_from_data(data: Any) -> Scenario:
     """Return the scenario of plain data, checked as a scenario file.
 
     Examples
     --------
-    >>> base_of("paper-two-servers").title
+    >>> base_from_data("paper-two-servers").title
     'Two servers, two users'
     """
     if isinstance(data, str):
@@ -299,7 +299,7 @@ class Workbook:
         {'drfh': 1, 'base': 'paper-two-servers'}
         """
         if self._base_data is None:
-            self._base_data = base_data(self.base)
+            self._base_data = base_to_data(self.base)
         data: dict[str, Any] = {"drfh": _VERSION, "base": self._base_data}
         if self.title != self.base.title:
             data["title"] = self.title
@@ -333,7 +333,7 @@ class Workbook:
         done, undone = (_steps(data.get(name, []), name) for name in ("steps", "undone"))
         if len(done) + len(undone) > MOST_STEPS:
             raise InputError("steps", f"must be at most {MOST_STEPS:,}", len(done) + len(undone))
-        book = cls(base_of(data["base"]), title=_title(data.get("title", "")))
+        book = cls(base_from_data(data["base"]), title=_title(data.get("title", "")))
         for position, step in enumerate(done):
             with _at(f"steps[{position}]"):
                 book.do(step)
@@ -371,7 +371,7 @@ def _steps(data: Any, name: str) -> list[Step]:
     steps = []
     for position, entry in enumerate(data):
         with _at(f"{name}[{position}]"):
-            steps.append(step_of(entry))
+            steps.append(step_from_list(entry))
     return steps
 
 

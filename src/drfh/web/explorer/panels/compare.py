@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from nicegui import ui
 
 from drfh.allocation.problem import Floats
 from drfh.model.resources import some
 from drfh.report.html import Cell, Content, Markup, bar, join, part_text, short_number, table, tag
-from drfh.web.components.bars import chosen
-from drfh.web.components.colours import PANEL_STYLE
-from drfh.web.components.progress import Tell, Working
+from drfh.web.components.bars import select_largest
+from drfh.web.components.controls import section
+from drfh.web.components.jobs import PanelJob, ReportProgress
+from drfh.web.components.panel import Page
 from drfh.web.session.answers import Answer, took_text
 from drfh.web.session.comparison import COMPARED, CompareRow, compare_rows
-
-if TYPE_CHECKING:
-    from nicegui import ui
-
-    from drfh.web.components.panel import Page
 
 __all__ = ["ComparePanel", "difference", "side_by_side"]
 
@@ -30,7 +26,7 @@ _MOST_USERS = 20
 
 
 def difference(value: float, fair: float) -> tuple[str, str, float]:
-    """Return a difference from DRFH in words, its kind (more, less, same) and its part.
+    """Return a difference from DRFH as text, its kind (more, less, same) and part.
 
     Examples
     --------
@@ -75,7 +71,7 @@ def side_by_side(
     answered = [row for row in rows if not row.why_not]
     fair = next((row for row in answered if row.mechanism == "drfh"), None)
     users = list(answered[0].tasks) if answered else []
-    listed = chosen(users, _apart(answered, fair, users), find, _MOST_USERS)
+    listed = select_largest(users, _apart(answered, fair, users), find, _MOST_USERS)
     lines = _summary_lines(rows, fair)
     lines += [_user_line(rows, fair, users[position], shares=shares) for position in listed]
     unit = "dominant share of" if shares else "tasks of"
@@ -84,7 +80,7 @@ def side_by_side(
 
 
 def _apart(rows: Sequence[CompareRow], fair: CompareRow | None, users: list[str]) -> Floats:
-    """Return how far everybody's tasks are from those of DRFH, where they differ most."""
+    """Return the largest difference of each user's tasks from DRFH's, as a part."""
     if fair is None or not users:
         return np.zeros(len(users))
     right = np.array([fair.tasks[user] for user in users])
@@ -150,7 +146,7 @@ def _user_line(
 def _value(
     row: CompareRow, value: float, fair: float | None, note: str = "", *, percent: bool = False
 ) -> Cell:
-    """Return a number, and below it by how much it is above or below that of DRFH."""
+    """Return a number, and below it how far it is from that of DRFH."""
     if row.why_not:
         return Cell("–", "number")
     parts = [tag("span", part_text(value) if percent else short_number(value))]
@@ -172,24 +168,11 @@ _MANY_USERS = 20
 
 
 class ComparePanel:
-    """Mechanisms side by side.
-
-    Attributes
-    ----------
-    name, title, icon : str
-        See :class:`drfh.web.components.panel.Panel`.
-    """
+    """Mechanisms side by side."""
 
     name = "compare"
     title = "Compare"
     icon = "balance"
-
-    _working: Working
-    _start: ui.button
-    _find: ui.input
-    _unit: ui.toggle
-    _note: ui.html
-    _table: ui.html
 
     def __init__(self) -> None:
         self._answer: Answer | None = None
@@ -200,10 +183,7 @@ class ComparePanel:
 
     def build(self, page: Page) -> None:
         """Make its elements."""
-        from nicegui import ui
-
-        ui.add_css(PANEL_STYLE)
-        with ui.element("section").classes("drfh-panel").props('aria-label="Compare mechanisms"'):
+        with section("Compare mechanisms", "drfh-panel"):
             words = (
                 "The same servers and users, shared by other rules. ▲ more and ▼ less than DRFH "
                 "gives, = the same; the bars are as long as the difference is large."
@@ -217,7 +197,7 @@ class ComparePanel:
                 self._find.props("dense clearable debounce=200 data-testid=compare-find")
                 self._start = ui.button("Compare", on_click=self._compare)
                 self._start.props("no-caps data-testid=compare-start")
-            self._working = Working(page, "compare", self._offer, self._draw_more)
+            self._job = PanelJob(page, "compare", self._offer, self._draw_more)
             self._note = ui.html("", sanitize=False).props(
                 "data-testid=compare-note aria-live=polite"
             )
@@ -227,7 +207,7 @@ class ComparePanel:
         self._find.set_visibility(False)
 
     def show(self, answer: Answer) -> None:
-        """Compare on the scenario of an answer; a large one waits for a click."""
+        """Compare mechanisms on a scenario; a large one waits for a click."""
         if self._answer is answer:
             return
         self._answer = answer
@@ -236,7 +216,7 @@ class ComparePanel:
         if size <= SMALL:
             self._compare()
         else:
-            self._working.stop()
+            self._job.stop()
             self._offer()
 
     def _offer(self) -> None:
@@ -256,9 +236,9 @@ class ComparePanel:
         names = tuple(COMPARED)
         rows: list[CompareRow] = []
 
-        def work(tell: Tell) -> list[CompareRow]:
+        def work(report: ReportProgress) -> list[CompareRow]:
             for done, name in enumerate(names):
-                tell(f"{name}: {done + 1} of {len(names)} mechanisms", done / len(names))
+                report(f"{name}: {done + 1} of {len(names)} mechanisms", done / len(names))
                 rows.extend(compare_rows(answer, [name]))
                 # The first ones are shown while the others are still at work.
                 if self._answer is answer:
@@ -273,7 +253,7 @@ class ComparePanel:
             self._rows, self._rows_of = rows, answer
             self._draw()
 
-        self._working.start(work, then, "comparing mechanisms")
+        self._job.start(work, then, "comparing mechanisms")
 
     def _draw_more(self) -> None:
         if self._rows_of is self._answer and len(self._rows) != self._drawn:

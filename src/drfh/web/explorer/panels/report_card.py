@@ -1,27 +1,22 @@
-"""The panel "Report card": what the auditor finds, and each failure one click away."""
+"""The panel "Report card": the auditor's findings, and a dialog for each case."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from nicegui import ui
 
 from drfh.auditor import PROPERTIES, Finding, Report
-from drfh.errors import DrfhError
 from drfh.model.resources import some
 from drfh.model.scenario import Scenario
 from drfh.report.html import Content, Markup, join, mark, number_text, part_text, table, tag
 from drfh.report.pages.audit import audit_headline, before_after, found_words, legend
-from drfh.web.components.colours import PANEL_STYLE
-from drfh.web.components.progress import Tell, Working
+from drfh.web.components.controls import section
+from drfh.web.components.jobs import PanelJob, ReportProgress
+from drfh.web.components.panel import Page
 from drfh.web.session.answers import Answer, changes
-from drfh.web.session.report_card import card, case_book, steps_of
+from drfh.web.session.report_card import audit_answer, case_book, case_steps
 from drfh.web.session.steps import LieStep, Step
 
-if TYPE_CHECKING:
-    from nicegui import ui
-
-    from drfh.web.components.panel import Page
-
-__all__ = ["CardPanel", "CaseDialog", "case_words", "seen_words"]
+__all__ = ["CardPanel", "CaseDialog", "applied_markup", "case_markup"]
 
 
 _MOST_ROWS = 20
@@ -29,33 +24,22 @@ _MOST_STEPS = 8
 
 
 class CaseDialog:
-    """A dialog that explains a finding, and applies its case.
-
-    Parameters
-    ----------
-    page
-        Where the case is applied.
-    """
+    """A dialog that explains a finding, and applies its case to the page."""
 
     def __init__(self, page: Page) -> None:
-        from nicegui import ui
-
         self._page = page
-        # What was applied and has no answer yet: the finding, the answer before, how many steps.
-        self._waiting: tuple[Finding, Answer, int] | None = None
+        # Applied and not answered yet: the finding, the answer before, how many steps.
+        self._pending: tuple[Finding, Answer, int] | None = None
         with ui.dialog() as self._dialog, ui.card().classes("drfh-case") as self._card:
             self._card.props("data-testid=case role=document")
         self._dialog.props('aria-label="A case that shows it"')
-        ui.add_css(_STYLE)
 
     def open(self, finding: Finding, answer: Answer) -> None:
         """Explain a finding of the report card of an answer."""
-        from nicegui import ui
-
-        steps = steps_of(finding, answer.scenario)
+        steps = case_steps(finding, answer.scenario)
         self._card.clear()
         with self._card, ui.element("div").classes("drfh-panel"):
-            ui.html(case_words(finding, answer.scenario, steps), sanitize=False)
+            ui.html(case_markup(finding, answer.scenario, steps), sanitize=False)
             with ui.element("div").classes("tools end"):
                 self._button("Close", "case-close", self._dialog.close, quiet=True)
                 if steps:
@@ -67,8 +51,6 @@ class CaseDialog:
         self._dialog.open()
 
     def _button(self, label: str, name: str, act: object, *, quiet: bool = False) -> None:
-        from nicegui import ui
-
         button = ui.button(label, on_click=act)  # type: ignore[arg-type]
         button.props(f"no-caps data-testid={name}" + (" flat" if quiet else ""))
 
@@ -77,31 +59,26 @@ class CaseDialog:
             self._page.notify("The scenario has changed since: look at the new card.", "warning")
             self._dialog.close()
             return
-        self._waiting = finding, answer, len(steps)
-        try:
-            self._page.do(*steps)  # quick answers are shown before it returns
-        except DrfhError as error:
-            self._waiting = None
-            self._page.notify(str(error), "negative")
-            return
-        if self._waiting is not None:
-            words = tag("p", "The page is solving …", "note")
-            self._show(join([tag("h2", f"{finding.name}: applied"), words]), len(steps))
+        self._pending = finding, answer, len(steps)
+        # Quick answers are shown before it returns.
+        if not self._page.attempt(lambda: self._page.do(*steps)):
+            self._pending = None
+        elif self._pending is not None:
+            note = tag("p", "The page is solving …", "note")
+            self._show(join([tag("h2", f"{finding.name}: applied"), note]), len(steps))
 
     def answered(self, answer: Answer) -> None:
-        """Show what an applied case does, now that there is an answer to it."""
-        if self._waiting is None:
+        """Show what the applied case does, if this is the answer to it."""
+        if self._pending is None:
             return
-        finding, before, steps = self._waiting
-        self._waiting = None
+        finding, before, steps = self._pending
+        self._pending = None
         if answer.mechanism == before.mechanism:
-            self._show(seen_words(finding, before, answer), steps)
+            self._show(applied_markup(finding, before, answer), steps)
 
     def _show(self, words: Markup, steps: int) -> None:
-        from nicegui import ui
-
         def back() -> None:
-            self._waiting = None
+            self._pending = None
             self._dialog.close()
             self._page.undo(steps)
 
@@ -116,28 +93,19 @@ class CaseDialog:
         book = case_book(finding)
         if book is not None:
             self._dialog.close()
-            try:
-                self._page.load(book, answer.mechanism)
-            except DrfhError as error:
-                self._page.notify(str(error), "negative")
-
-
-_STYLE = (
-    ".drfh-case { width: 46rem; max-width: 95vw; }\n"
-    ".q-dialog .drfh-panel { overflow-wrap: anywhere; }"
-)
+            self._page.attempt(lambda: self._page.load(book, answer.mechanism))
 
 
 def _same(finding: Finding, scenario: Scenario) -> bool:
-    """Return whether a case is the scenario as it is."""
+    """Return whether the case of a finding is the scenario as it is."""
     if finding.counterexample is None:
         return True
     case = finding.counterexample.scenario
     return (case.cluster, case.users) == (scenario.cluster, scenario.users)
 
 
-def case_words(finding: Finding, scenario: Scenario, steps: list[Step]) -> Markup:
-    """Return a counterexample in words: what it shows, the numbers, and how to get there.
+def case_markup(finding: Finding, scenario: Scenario, steps: list[Step]) -> Markup:
+    """Return a counterexample: what it shows, its numbers, the steps to it.
 
     Parameters
     ----------
@@ -154,7 +122,7 @@ def case_words(finding: Finding, scenario: Scenario, steps: list[Step]) -> Marku
     >>> from drfh.auditor import audit
     >>> scenario = load_scenario("claim-b-user-leaves")
     >>> finding = audit(scenario, properties=["population-monotone"])["population-monotone"]
-    >>> "<li>b leaves</li>" in case_words(finding, scenario, steps_of(finding, scenario))
+    >>> "<li>b leaves</li>" in case_markup(finding, scenario, case_steps(finding, scenario))
     True
     """
     example = finding.counterexample
@@ -186,8 +154,8 @@ def case_words(finding: Finding, scenario: Scenario, steps: list[Step]) -> Marku
     return join(parts, "\n")
 
 
-def seen_words(finding: Finding, before: Answer, after: Answer) -> Markup:
-    """Return what a case does once it is applied, beside what the auditor said.
+def applied_markup(finding: Finding, before: Answer, after: Answer) -> Markup:
+    """Return what an applied case does, beside what the auditor found.
 
     Parameters
     ----------
@@ -205,9 +173,9 @@ def seen_words(finding: Finding, before: Answer, after: Answer) -> Markup:
     >>> book = Workbook(load_scenario("claim-b-user-leaves"))
     >>> before = answer_of(book)
     >>> finding = audit(book.scenario, properties=["population-monotone"])["population-monotone"]
-    >>> for step in steps_of(finding, book.scenario):
+    >>> for step in case_steps(finding, book.scenario):
     ...     book.do(step)
-    >>> "The auditor was right" in seen_words(finding, before, answer_of(book))
+    >>> "The auditor was right" in applied_markup(finding, before, answer_of(book))
     True
     """
     example = finding.counterexample
@@ -216,7 +184,7 @@ def seen_words(finding: Finding, before: Answer, after: Answer) -> Markup:
     right = bool(said)
     moved = changes(before, after)
     now = {row.user: row.tasks_after for row in moved if row.tasks_after is not None}
-    if finding.name == "split-proof":  # what two users have is told of the one that they are
+    if finding.name == "split-proof":  # the tasks of both users are those of the one that they are
         new = [user for user in now if user not in before.allocation.tasks]
         said = {", ".join([user, *new]): tasks for user, tasks in said.items()}
         for pair in said:
@@ -224,10 +192,10 @@ def seen_words(finding: Finding, before: Answer, after: Answer) -> Markup:
     old = {row.user: row.tasks_before for row in moved}
     for user in sorted(now, key=lambda name: name not in said)[:_MOST_ROWS]:
         was = old.get(user.partition(", ")[0])
-        told = said.get(user)
-        if told is not None:
-            right = right and abs(told - now[user]) <= 1e-3 * max(abs(told), 1e-9)
-        rows.append([user, was, told, now[user], _moved(was, now[user])])
+        expected = said.get(user)
+        if expected is not None:
+            right = right and abs(expected - now[user]) <= 1e-3 * max(abs(expected), 1e-9)
+        rows.append([user, was, expected, now[user], _change(was, now[user])])
     parts = [tag("h2", f"{finding.name}: applied")]
     if right:
         parts.append(tag("p", Markup("✔ The auditor was right."), "mark holds"))
@@ -242,7 +210,7 @@ def seen_words(finding: Finding, before: Answer, after: Answer) -> Markup:
     return join(parts, "\n")
 
 
-def _moved(was: float | None, now: float) -> str:
+def _change(was: float | None, now: float) -> str:
     if was is None:
         return "new"
     apart = now - was
@@ -256,23 +224,11 @@ SMALL = 2_000
 
 
 class CardPanel:
-    """The auditor's report card, the worst first.
-
-    Attributes
-    ----------
-    name, title, icon : str
-        See :class:`drfh.web.components.panel.Panel`.
-    """
+    """The auditor's findings, the worst first."""
 
     name = "card"
     title = "Report card"
     icon = "fact_check"
-
-    _working: Working
-    _dialog: CaseDialog
-    _start: ui.button
-    _headline: ui.html
-    _list: ui.element
 
     def __init__(self) -> None:
         self._answer: Answer | None = None
@@ -282,17 +238,16 @@ class CardPanel:
 
     def build(self, page: Page) -> None:
         """Make its elements."""
-        from nicegui import ui
-
-        ui.add_css(PANEL_STYLE)
-        with ui.element("section").classes("drfh-panel").props('aria-label="Report card"'):
+        with section("Report card", "drfh-panel"):
             self._headline = ui.html("", sanitize=False).props(
                 "data-testid=card-headline aria-live=polite"
             )
             self._start = ui.button("Audit", on_click=self._audit)
             self._start.props("no-caps data-testid=card-start")
-            self._working = Working(page, "card", self._offer)
+            self._job = PanelJob(page, "card", self._offer)
             self._list = ui.element("div").props("role=list data-testid=card-list")
+            with self._list:
+                self._findings()
             ui.html(legend(), sanitize=False)
         self._start.set_visibility(False)
         self._dialog = CaseDialog(page)
@@ -307,7 +262,7 @@ class CardPanel:
         if len(answer.scenario.users) * len(answer.scenario.cluster) <= SMALL:
             self._audit()
         else:
-            self._working.stop()
+            self._job.stop()
             self._offer()
 
     def _offer(self) -> None:
@@ -325,12 +280,13 @@ class CardPanel:
         self._start.set_visibility(False)
         order = {name: position for position, name in enumerate(PROPERTIES)}
 
-        def work(tell: Tell) -> Report:
+        def work(report: ReportProgress) -> Report:
             def progress(name: str, part: float) -> None:
                 done = order[name]
-                tell(f"{name}: {done + 1} of {len(order)} properties", (done + part) / len(order))
+                text = f"{name}: {done + 1} of {len(order)} properties"
+                report(text, (done + part) / len(order))
 
-            return card(answer, progress=progress)
+            return audit_answer(answer, progress=progress)
 
         def then(report: Report | None, why_not: str) -> None:
             if report is None:
@@ -340,32 +296,30 @@ class CardPanel:
             self._report, self._report_of = report, answer
             self._draw(report, answer)
 
-        self._working.start(work, then, "auditing")
+        self._job.start(work, then, "auditing")
 
     def _draw(self, report: Report, answer: Answer) -> None:
         parts = [tag("p", audit_headline(report), "headline")]
-        told = f"{report.subject}, audited in {report.seconds:.2g} s, the worst first."
+        about = f"{report.subject}, audited in {report.seconds:.2g} s, the worst first."
         if answer.truths:
-            told += f" As the users report it: {', '.join(answer.truths)} lies."
-        parts.append(tag("p", told, "note"))
+            about += f" As the users report it: {', '.join(answer.truths)} lies."
+        parts.append(tag("p", about, "note"))
         parts += [tag("p", f"Warning: {warning}") for warning in report.warnings]
         self._headline.set_content(join(parts))
-        self._list.clear()
         self._list.classes(remove="stale")
-        with self._list:
-            for finding in report:
-                self._row(finding, answer)
+        self._findings.refresh()
+
+    @ui.refreshable_method
+    def _findings(self) -> None:
+        if self._report is not None and self._report_of is not None:
+            for finding in self._report:
+                self._row(finding, self._report_of)
 
     def _row(self, finding: Finding, answer: Answer) -> None:
-        from nicegui import ui
-
         sign = mark(finding)
         title = PROPERTIES[finding.name].title if finding.name in PROPERTIES else ""
-        with (
-            ui.element("div")
-            .classes("finding")
-            .props(f"role=listitem data-testid=finding-{finding.name}")
-        ):
+        row = ui.element("div").classes("finding")
+        with row.props(f"role=listitem data-testid=finding-{finding.name}"):
             ui.html(tag("span", sign.content, sign.kind), sanitize=False).classes("sign")
             name = join([tag("b", finding.name), tag("span", title, "soft")])
             ui.html(name, sanitize=False).classes("name")
@@ -376,9 +330,6 @@ class CardPanel:
             ui.html(found_words(finding), sanitize=False).classes("text")
             if finding.counterexample is not None:
                 label = f"See a case for {finding.name}"
-                see = ui.button("See why", on_click=lambda: self._see(finding, answer))
+                see = ui.button("See why", on_click=lambda: self._dialog.open(finding, answer))
                 see.props(f"outline dense no-caps data-testid=see-{finding.name}")
                 see.props(f'aria-label="{label}"').classes("act")
-
-    def _see(self, finding: Finding, answer: Answer) -> None:
-        self._dialog.open(finding, answer)

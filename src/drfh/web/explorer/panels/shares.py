@@ -1,31 +1,29 @@
-"""The panel "Who gets what": how full the servers are and with whose tasks, and why not more."""
+"""The panel "Who gets what": usage of servers, shares of users, what limits them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import escape
+from nicegui import ui
 
 from drfh.formatting import amount_text
 from drfh.report.html import Cell, Content, Markup, number_text, part_text, table, tag
 from drfh.web.components.bars import (
-    Stacks,
+    OTHERS,
+    StackedBars,
     bars_height,
-    chosen,
+    colours_of,
+    select_largest,
     share_options,
     shares_height,
     stack_options,
-    stacks,
+    stacked_bars,
 )
-from drfh.web.components.colours import OTHERS, PANEL_STYLE, colours_of
+from drfh.web.components.controls import section
+from drfh.web.components.panel import Page
 from drfh.web.session.answers import Answer, UserRow, user_rows
-
-if TYPE_CHECKING:
-    from nicegui import ui
-
-    from drfh.web.components.panel import Page
 
 __all__ = ["SharesPanel", "keys", "server_table", "user_table"]
 
@@ -34,26 +32,11 @@ _MOST_LISTED = 16
 
 
 class SharesPanel:
-    """Who gets what, and what limits everybody.
-
-    Attributes
-    ----------
-    name, title, icon : str
-        See :class:`drfh.web.components.panel.Panel`.
-    """
+    """Charts and tables of usage and shares."""
 
     name = "shares"
     title = "Who gets what"
     icon = "stacked_bar_chart"
-
-    _find_users: ui.input
-    _find_groups: ui.input
-    _headline: ui.html
-    _keys: ui.html
-    _bars: ui.echart
-    _server_table: ui.html
-    _shares: ui.echart
-    _user_table: ui.html
 
     def __init__(self) -> None:
         self._answer: Answer | None = None
@@ -61,10 +44,7 @@ class SharesPanel:
 
     def build(self, page: Page) -> None:
         """Make its elements."""
-        from nicegui import ui
-
-        ui.add_css(PANEL_STYLE)
-        with ui.element("section").classes("drfh-panel").props('aria-label="Who gets what"'):
+        with section("Who gets what", "drfh-panel"):
             self._headline = _html("shares-headline")
             with ui.element("div").classes("tools"):
                 self._find_users = self._search("Find users", "find-users")
@@ -81,8 +61,6 @@ class SharesPanel:
             self._user_table = _html("shares-user-table")
 
     def _search(self, label: str, name: str) -> ui.input:
-        from nicegui import ui
-
         field = ui.input(label, on_change=lambda: self._draw())
         return field.props(f'dense clearable debounce=200 data-testid={name} aria-label="{label}"')
 
@@ -96,7 +74,7 @@ class SharesPanel:
             return
         answer = self._answer
         users, groups = self._find_users.value or "", self._find_groups.value or ""
-        seen = stacks(answer, users, groups)
+        seen = stacked_bars(answer, users, groups)
         self._colours = colours_of(seen.users, self._colours)
         # Nothing to find where everything is there already.
         self._find_users.set_visibility(bool(users or seen.others))
@@ -113,7 +91,7 @@ class SharesPanel:
         """Return the users that are listed, each with a sentence."""
         rows = user_rows(answer)
         names, sizes = [row.user for row in rows], np.array([row.share for row in rows])
-        listed = [rows[i] for i in chosen(names, sizes, find, _MOST_LISTED)]
+        listed = [rows[i] for i in select_largest(names, sizes, find, _MOST_LISTED)]
         return [
             row if row.limiting else replace(row, limiting=answer.allocation.explain(row.user))
             for row in listed
@@ -131,15 +109,11 @@ _SHARE_KEYS = tag(
 
 
 def _html(name: str) -> ui.html:
-    from nicegui import ui
-
     # What it shows is made of escaped parts only: see drfh.report.html.
     return ui.html("", sanitize=False).props(f"data-testid={name}")
 
 
 def _chart(name: str, label: str) -> ui.echart:
-    from nicegui import ui
-
     chart = ui.echart({"series": []}, renderer="svg").classes("chart")
     return chart.props(f'data-testid={name} role=img aria-label="{label}"')
 
@@ -159,14 +133,14 @@ def _headline(answer: Answer) -> Markup:
     return tag("p", words, "headline")
 
 
-def keys(seen: Stacks, colours: dict[str, str]) -> Markup:
+def keys(seen: StackedBars, colours: dict[str, str]) -> Markup:
     """Return the key to the colours.
 
     Examples
     --------
     >>> import numpy as np
     >>> empty = np.zeros((0, 0, 1))
-    >>> seen = Stacks((), (), (), ("<ann>",), "", 0, np.zeros((0, 0)), empty)
+    >>> seen = StackedBars((), (), (), ("<ann>",), "", 0, np.zeros((0, 0)), empty)
     >>> print(keys(seen, {"<ann>": "#2d7dc4"}))
     <p class="keys"><span><i style="background: #2d7dc4"></i>&lt;ann&gt;</span>\
 <span><i class="free"></i>free</span></p>
@@ -179,7 +153,7 @@ def keys(seen: Stacks, colours: dict[str, str]) -> Markup:
     return tag("p", Markup("".join(parts)), "keys")
 
 
-def server_table(seen: Stacks) -> Markup:
+def server_table(seen: StackedBars) -> Markup:
     """Return the bars as a table: what each user holds, and what is free.
 
     Examples
@@ -187,7 +161,7 @@ def server_table(seen: Stacks) -> Markup:
     >>> from drfh import load_scenario
     >>> from drfh.web.session.answers import answer_of
     >>> from drfh.web.session.workbook import Workbook
-    >>> seen = stacks(answer_of(Workbook(load_scenario("paper-two-servers"))))
+    >>> seen = stacked_bars(answer_of(Workbook(load_scenario("paper-two-servers"))))
     >>> "<td>high-memory, 1 server</td><td>cpu</td>" in server_table(seen)
     True
     """

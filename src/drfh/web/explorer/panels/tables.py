@@ -1,4 +1,4 @@
-"""The panel with the cluster and its users: two tables that can be edited, solved at every edit."""
+"""The panel "Cluster and users": two tables whose cells can be edited."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from typing import Any
 from nicegui import ui
 
 from drfh.errors import DrfhError
+from drfh.model.edits import fresh_name
 from drfh.model.resources import format_quantity, some
+from drfh.web.components.controls import (
+    error_label,
+    flat_button,
+    heading,
+    open_dialog,
+    section,
+)
 from drfh.web.components.grid import Grid
 from drfh.web.components.panel import Page
 from drfh.web.session.answers import Answer
@@ -34,7 +42,7 @@ __all__ = ["TablesPanel"]
 
 
 class TablesPanel:
-    """Server groups and users; what each gets stands beside what it asks for."""
+    """Tables of server groups and users, with what each gets."""
 
     name = "tables"
     title = "Cluster and users"
@@ -51,7 +59,7 @@ class TablesPanel:
             edit=lambda name, column, text: SetUser(name, column.step, text),
             remove=RemoveUser,
             add=self._new_user,
-            words="Add a user",
+            add_label="Add a user",
         )
         with self.users.tools:
             ui.label("Click a cell and type: every edit is solved at once.").classes("soft")
@@ -62,18 +70,17 @@ class TablesPanel:
             edit=lambda name, column, text: SetServer(name, column.step, text),
             remove=RemoveServer,
             add=self._new_servers,
-            words="Add servers",
+            add_label="Add servers",
         )
         with self.servers.tools:
-            more = ui.button("Add a resource", icon="add", on_click=self._ask_resource)
-            more.props("flat dense no-caps data-testid=add-resource")
+            flat_button("Add a resource", "add-resource", self._ask_resource, icon="add")
 
     def show(self, answer: Answer) -> None:
         """Show an answer in both tables."""
         scenario = answer.scenario
         steps = self.page.book.steps
         if self._state is not None and steps[: len(self._state)] != self._state:
-            # Undone, or another scenario: what was typed in vain goes with it.
+            # Undone, or another scenario: what was refused goes with it.
             self.forget_refused()
         self._state = steps
         title = some(len(scenario.users), "user")
@@ -82,7 +89,7 @@ class TablesPanel:
         self.servers.show(title, server_columns(answer), server_rows(answer, self._rows[1]))
 
     def forget_refused(self) -> bool:
-        """Take away what was typed and refused, if anything was."""
+        """Remove what was typed and refused; return whether there was any."""
         marked = [table for table in (self.users, self.servers) if table.grid.has_marks]
         for table in marked:
             table.forget_refused()
@@ -90,29 +97,26 @@ class TablesPanel:
 
     def _new_user(self) -> tuple[Step, str]:
         users = self.page.book.scenario.users
-        name = _free("user", {user.name for user in users})
+        name = fresh_name("user", {user.name for user in users})
         demand = {r: format_quantity(a) for r, a in users[-1].demand.items()}
         return AddUser(name, demand), name
 
     def _new_servers(self) -> tuple[Step, str]:
         cluster = self.page.book.scenario.cluster
-        name = _free("servers", set(cluster.names))
+        name = fresh_name("servers", cluster.group_index)
         last = cluster.servers[-1].resources
         return AddServer(name, {r: format_quantity(a) for r, a in last.items()}), name
 
     def _ask_resource(self) -> None:
         names = list(self.page.book.scenario.cluster.names)
-        with ui.dialog(value=True) as dialog, ui.card():
-            dialog.props('aria-label="a new resource"').on("hide", dialog.delete)
-            with ui.element("h2"):
-                ui.label("A new resource")
+        with open_dialog("A new resource", "a new resource") as dialog:
             resource = ui.input("name, such as gpu").props("dense outlined autofocus")
             resource.props("data-testid=resource-name")
             group = ui.select(names, value=names[0], label="servers that have it")
             group.props("dense outlined data-testid=resource-group").classes("full-width")
             amount = ui.input("how much one of them has", value="1").props("dense outlined")
             amount.props("data-testid=resource-amount")
-            wrong = ui.label().classes("refused").props("role=alert")
+            error_text = error_label()
 
             def add() -> None:
                 field = str(resource.value or "").strip()
@@ -121,7 +125,7 @@ class TablesPanel:
                 try:
                     self.page.do(SetServer(str(group.value), field, str(amount.value or "")))
                 except DrfhError as error:
-                    wrong.set_text(str(error))
+                    error_text.set_text(str(error))
                 else:
                     dialog.close()
 
@@ -131,7 +135,7 @@ class TablesPanel:
 
 
 class _Table:
-    """One table with its buttons and the line that says what was refused."""
+    """One table with its buttons and an error line."""
 
     def __init__(
         self,
@@ -141,21 +145,17 @@ class _Table:
         edit: Callable[[str, TableColumn, str], Step],
         remove: Callable[[str], Step],
         add: Callable[[], tuple[Step, str]],
-        words: str,
+        add_label: str,
     ) -> None:
         self.page, self._edit, self._remove, self._add = page, edit, remove, add
-        with ui.element("section").props(f'aria-label="{what}"'):
+        with section(what):
             with ui.element("div").classes("table-head"):
-                with ui.element("h2"):
-                    self._title = ui.label().props(f"data-testid={what}-title")
+                self._title = heading(testid=f"{what}-title")
                 with ui.element("div").classes("row-of") as self.tools:
-                    button = ui.button(words, icon="add", on_click=self._added)
-                    button.props(f"flat dense no-caps data-testid=add-{what}")
-                    button = ui.button("Remove ticked", icon="remove", on_click=self._removed)
-                    button.props(f"flat dense no-caps data-testid=remove-{what}")
+                    flat_button(add_label, f"add-{what}", self._added, icon="add")
+                    flat_button("Remove ticked", f"remove-{what}", self._removed, icon="remove")
             self.grid = Grid(what, f"{what}-table", self._edited)
-            self._wrong = ui.label().classes("refused").props("role=alert")
-            self._wrong.props(f"data-testid={what}-refused")
+            self._error = error_label(f"{what}-refused")
 
     def show(
         self, title: str, columns: Sequence[TableColumn], rows: Sequence[dict[str, Any]]
@@ -163,11 +163,11 @@ class _Table:
         self._title.set_text(title)
         self.grid.show(columns, rows)
         if not self.grid.has_marks:
-            self._wrong.set_text("")
+            self._error.set_text("")
 
     def forget_refused(self) -> None:
         self.grid.forget_marks()
-        self._wrong.set_text("")
+        self._error.set_text("")
 
     def _edited(self, name: str, column: TableColumn, text: str) -> None:
         step = self._edit(name, column, text)
@@ -181,7 +181,7 @@ class _Table:
             if renamed:
                 self.grid.rename(text.strip(), name)
             self.grid.mark(name, column, text, str(error))
-            self._wrong.set_text(str(error))
+            self._error.set_text(str(error))
 
     def _added(self) -> None:
         step, name = self._add()
@@ -199,20 +199,6 @@ class _Table:
         try:
             self.page.do(*steps)
         except DrfhError as error:
-            self._wrong.set_text(str(error))
+            self._error.set_text(str(error))
             return False
         return True
-
-
-def _free(stem: str, taken: set[str]) -> str:
-    """Return a name that nobody has.
-
-    Examples
-    --------
-    >>> _free("user", {"user-1"})
-    'user-2'
-    """
-    number = 1
-    while f"{stem}-{number}" in taken:
-        number += 1
-    return f"{stem}-{number}"

@@ -1,8 +1,9 @@
-"""The panel of what-if: the steps so far, who wins and who loses by them, lies, saving."""
+"""The panel "What if": the steps, who gains and loses by them, forms for new steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from nicegui import ui
@@ -10,10 +11,11 @@ from nicegui import ui
 from drfh.errors import DrfhError
 from drfh.model.cluster import Server
 from drfh.model.resources import format_quantity, some
+from drfh.web.components.controls import error_label, flat_button, heading, section
 from drfh.web.components.grid import Grid
 from drfh.web.components.panel import Page
 from drfh.web.session.answers import Answer, answer_of, change_text, changes, is_quick
-from drfh.web.session.cell_input import labels_text
+from drfh.web.session.cell_input import amounts_text, labels_text
 from drfh.web.session.steps import (
     AddServer,
     LieStep,
@@ -31,13 +33,7 @@ __all__ = ["ServersForm", "UserForm", "WhatIfPanel"]
 
 
 class _Form:
-    """A choice of one row, a number, an amount of each resource, and buttons.
-
-    Parameters
-    ----------
-    page
-        Where its steps are made.
-    """
+    """A form: a choice of one row, a number, an amount of each resource, buttons."""
 
     heading: str
     what: str  # a row, in one word, also for tests
@@ -49,7 +45,7 @@ class _Form:
         self.chosen = ""
         self._fields: dict[str, ui.input] = {}
 
-    # For the forms to say
+    # For subclasses
 
     def names(self) -> list[str]:
         """Return the rows that there are."""
@@ -60,21 +56,17 @@ class _Form:
         raise NotImplementedError
 
     def actions(self) -> list[tuple[str, str, Any]]:
-        """Return words, name for tests, and what it does, for each button."""
+        """Return label, test id and what makes the step, for each button."""
         raise NotImplementedError
 
     def remark(self) -> str:
         """Return a line about the chosen row."""
         return ""
 
-    # What they share
-
     def build(self) -> None:
         """Make its elements."""
-        section = ui.element("section").classes("card").props(f'aria-label="{self.heading}"')
-        with section:
-            with ui.element("h2"):
-                ui.label(self.heading)
+        with section(self.heading, "card"):
+            heading(self.heading)
             with ui.element("div").classes("row-of"):
                 self._choice = ui.select([], label=self.what, on_change=self._choose)
                 self._choice.props(f"dense outlined options-dense data-testid=form-{self.what}")
@@ -83,12 +75,10 @@ class _Form:
             ui.label(self.amounts).classes("soft")
             self._amounts = ui.element("div").classes("row-of")
             self._remark = ui.label().classes("soft").props(f"data-testid=remark-{self.what}")
-            self._wrong = ui.label().classes("refused")
-            self._wrong.props(f"role=alert data-testid=refused-{self.what}")
+            self._error = error_label(f"refused-{self.what}")
             with ui.element("div").classes("row-of"):
-                for words, testid, action in self.actions():
-                    button = ui.button(words, on_click=lambda action=action: self._do(action()))
-                    button.props(f"flat dense no-caps data-testid={testid}")
+                for label, testid, step in self.actions():
+                    flat_button(label, testid, lambda step=step: self._do(step()))
 
     def show(self, answer: Answer) -> None:
         """Show the rows that there are."""
@@ -104,7 +94,7 @@ class _Form:
             self._fill()
 
     def _fill(self) -> None:
-        self._wrong.set_text("")
+        self._error.set_text("")
         number, amounts = self.values()
         self._number.set_value(format_quantity(number))
         resources = self.page.book.scenario.cluster.resources
@@ -131,11 +121,11 @@ class _Form:
         try:
             self.page.do(step)
         except DrfhError as error:
-            self._wrong.set_text(str(error))
+            self._error.set_text(str(error))
 
 
 class ServersForm(_Form):
-    """Lets servers come and go."""
+    """A form that adds, resizes and removes servers."""
 
     heading = "Add or remove servers"
     what = "servers"
@@ -168,12 +158,12 @@ class ServersForm(_Form):
 
     def remark(self) -> str:
         """Return the labels of the chosen group."""
-        words = labels_text(self._server().labels)
-        return f"Labels, for new servers too: {words}." if words else ""
+        labels = labels_text(self._server().labels)
+        return f"Labels, for new servers too: {labels}." if labels else ""
 
 
 class UserForm(_Form):
-    """Lets one user claim another demand, change its weight, or leave."""
+    """A form for a user's claims and weight, and for its leaving."""
 
     heading = "Let a user lie, weigh more, or leave"
     what = "user"
@@ -200,11 +190,8 @@ class UserForm(_Form):
 
     def remark(self) -> str:
         """Return what a liar needs in truth."""
-        really = self.page.book.truths.get(self.chosen)
-        if really is None:
-            return ""
-        needs = ", ".join(f"{r} {format_quantity(a)}" for r, a in really.demand.items())
-        return f"In truth it needs {needs}."
+        true = self.page.book.truths.get(self.chosen)
+        return "" if true is None else f"In truth it needs {amounts_text(true.demand)}."
 
 
 _MOST_LISTED = 100
@@ -219,7 +206,7 @@ _COLUMNS = [
 
 
 class WhatIfPanel:
-    """Steps, before and after, lies, saving."""
+    """Steps, forms, saving, and a table of before and after."""
 
     name = "whatif"
     title = "What if"
@@ -229,54 +216,49 @@ class WhatIfPanel:
         """Make its parts."""
         self.page = page
         self._before: tuple[Workbook, Answer] | None = None
-        self._drop: Callable[[], None] = lambda: None
+        self._cancel: Callable[[], None] = lambda: None
         self._since: int = 0
         self._forms = (ServersForm(page), UserForm(page))
         with ui.element("div").classes("two"):
-            with ui.element("section").props('aria-label="steps"'):
+            with section("steps"):
                 with ui.element("div").classes("table-head"):
-                    with ui.element("h2"):
-                        self._title = ui.label().props("data-testid=steps-title")
-                    self._reset = ui.button("Back to the start", icon="restart_alt")
-                    self._reset.on_click(lambda: _attempt(page, page.reset))
-                    self._reset.props("flat dense no-caps data-testid=reset")
-                self._steps = ui.element("ol").classes("steps").props("data-testid=steps")
+                    self._title = heading(testid="steps-title")
+                    reset = partial(page.attempt, page.reset)
+                    label = "Back to the start"
+                    self._reset = flat_button(label, "reset", reset, icon="restart_alt")
+                self._step_list()
                 self._build_saving()
             with ui.element("div").classes("forms"):
                 for form in self._forms:
                     form.build()
-        with ui.element("section").props('aria-label="before and after"'):
+        with section("before and after"):
             with ui.element("div").classes("table-head after-head"):
-                with ui.element("h2"):
-                    ui.label("Before and after")
+                heading("Before and after")
                 self._from = ui.select({0: "since the start"}, value=0, on_change=self._choose)
                 self._from.props('dense outlined options-dense aria-label="since when"')
                 self._from.props("data-testid=since")
             self._none = ui.label("Nothing has changed yet: add servers, or let somebody lie.")
             self._none.classes("soft").props("data-testid=no-change")
-            self._words = ui.label().props("data-testid=change-words")
+            self._summary = ui.label().props("data-testid=change-words")
             self.grid = Grid("before and after", "changes-table")
 
     def _build_saving(self) -> None:
-        files = getattr(self.page, "files", None)
-        if files is None:  # a page that cannot save
-            return
+        page = self.page
         with ui.element("div").classes("row-of"):
-            for words, icon, testid, action in (
-                ("Copy a link", "link", "share-steps", self.page.share),  # type: ignore[attr-defined]
-                ("Save as a scenario file", "download", "save-scenario", files.save_scenario),
-                ("Save with its steps", "history", "save-steps", files.save_book),
-                ("Open a file", "upload_file", "open-steps", files.pick),
+            for label, icon, testid, action in (
+                ("Copy a link", "link", "share-steps", page.share),
+                ("Save as a scenario file", "download", "save-scenario", page.files.save_scenario),
+                ("Save with its steps", "history", "save-steps", page.files.save_book),
+                ("Open a file", "upload_file", "open-steps", page.files.pick),
             ):
-                button = ui.button(words, icon=icon, on_click=action)
-                button.props(f"flat dense no-caps data-testid={testid}")
+                flat_button(label, testid, action, icon=icon)
 
     def show(self, answer: Answer) -> None:
         """Show the steps and what they come to."""
         book = self.page.book
         self._title.set_text(some(len(book.steps), "step") if book.steps else "No steps yet")
         self._reset.set_enabled(bool(book.steps))
-        self._show_steps()
+        self._step_list.refresh()
         for form in self._forms:
             form.show(answer)
         self._since = min(self._since, max(len(book.steps) - 1, 0))
@@ -286,22 +268,22 @@ class WhatIfPanel:
         self._from.set_options(since, value=self._since)
         self._compare()
 
-    def _show_steps(self) -> None:
+    @ui.refreshable_method
+    def _step_list(self) -> None:
         page, book = self.page, self.page.book
         texts = book.texts
         first = max(0, len(texts) - _MOST_LISTED)
-        self._steps.clear()
-        with self._steps:
+        with ui.element("ol").classes("steps").props("data-testid=steps"):
             if first:
                 with ui.element("li").classes("soft"):
                     ui.label(f"{some(first, 'step')} before these")
             for number, text in enumerate(texts[first:], first + 1):
                 with ui.element("li"):
                     ui.label(f"{number}. {text}")
-                    button = ui.button("undo" if number == len(texts) else "back to here")
-                    back = max(1, len(texts) - number)
-                    button.on_click(lambda n=back: _attempt(page, lambda: page.undo(n)))
-                    button.props(f"flat dense no-caps size=sm data-testid=back-to-{number}")
+                    label = "undo" if number == len(texts) else "back to here"
+                    undo = partial(page.undo, max(1, len(texts) - number))
+                    button = flat_button(label, f"back-to-{number}", partial(page.attempt, undo))
+                    button.props("size=sm")
             for step in book.undone[::-1][:_MOST_LISTED]:
                 with ui.element("li").classes("undone"):
                     ui.label(step.text)
@@ -314,12 +296,12 @@ class WhatIfPanel:
             self._compare()
 
     def _compare(self) -> None:
-        """Show who has what now and had before; the answer before is found first."""
+        """Show what users have now and had before, once that is solved."""
         book, mechanism = self.page.book, self.page.mechanism
-        self._drop()
+        self._cancel()
         changed = bool(book.steps)
         self._none.set_visibility(not changed)
-        self._words.set_visibility(changed)
+        self._summary.set_visibility(changed)
         self.grid.box.set_visibility(changed)
         if not changed:
             return
@@ -339,9 +321,9 @@ class WhatIfPanel:
             try:
                 then(answer_of(earlier, mechanism))
             except DrfhError as error:
-                self._words.set_text(f"before: {error}")
+                self._summary.set_text(f"before: {error}")
             return
-        self._drop = self.page.background(
+        self._cancel = self.page.background(
             lambda: answer_of(earlier, mechanism), then, "solving what was before"
         )
 
@@ -358,12 +340,5 @@ class WhatIfPanel:
             }
             for change in found
         ]
-        self._words.set_text(change_text(before, self.page.answer, found))
+        self._summary.set_text(change_text(before, self.page.answer, found))
         self.grid.show(_COLUMNS, rows)
-
-
-def _attempt(page: Page, action: Callable[[], Any]) -> None:
-    try:
-        action()
-    except DrfhError as error:
-        page.notify(str(error), "negative")

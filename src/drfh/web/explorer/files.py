@@ -1,4 +1,4 @@
-"""What leaves the page and comes to it: links, scenario files, saved workbooks."""
+"""Files and links of the explorer: upload, download, the share dialog."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 from nicegui import ui
 
 from drfh.auditor.comparison import WHOLE_TASKS
-from drfh.files import scenario_text
+from drfh.files.scenario_file import scenario_text
 from drfh.model.scenario import Scenario
+from drfh.web.components.controls import open_dialog
 from drfh.web.session.answers import own_mechanism
-from drfh.web.session.open_file import LARGEST_UPLOAD, book_of_file
-from drfh.web.session.share_links import LONGEST_LINK, text_of
+from drfh.web.session.open_file import LARGEST_UPLOAD, book_from_file
+from drfh.web.session.share_links import LONGEST_LINK, book_to_text
 from drfh.web.session.workbook import Workbook
 
 if TYPE_CHECKING:
     from drfh.web.explorer.page import Explorer
 
-__all__ = ["Files", "ShareDialog", "file_name", "saved_scenario"]
+__all__ = ["Files", "file_name", "open_share_dialog", "saved_scenario"]
 
 _ENDINGS = ".yaml,.yml,.json"
 # Where the clipboard is out of reach (no https), the old way is left.
@@ -33,19 +34,19 @@ _COPY = """() => {
 
 
 def file_name(title: str, ending: str) -> str:
-    """Return a name for a file with this title.
+    """Return a file name for a title.
 
     Examples
     --------
     >>> file_name("Two servers, two users", ".yaml"), file_name("../..", ".json")
     ('two-servers-two-users.yaml', 'scenario.json')
     """
-    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60].strip("-")
-    return (words or "scenario") + ending
+    stem = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60].strip("-")
+    return (stem or "scenario") + ending
 
 
 def saved_scenario(book: Workbook, mechanism: str) -> Scenario:
-    """Return what a scenario file holds: the scenario after all steps, with the mechanism.
+    """Return the scenario to save: after all steps, with the mechanism.
 
     Examples
     --------
@@ -62,13 +63,7 @@ def saved_scenario(book: Workbook, mechanism: str) -> Scenario:
 
 
 class Files:
-    """Takes files that are sent to the page, and sends those that are saved.
-
-    Parameters
-    ----------
-    page
-        Where they are opened.
-    """
+    """Uploads and downloads of a page."""
 
     def __init__(self, page: Explorer) -> None:
         self.page = page
@@ -84,7 +79,7 @@ class Files:
         )
 
     def pick(self) -> None:
-        """Let somebody choose a file."""
+        """Open the browser's file dialog."""
         self._upload.run_method("pickFiles")
 
     def _rejected(self) -> None:
@@ -107,68 +102,50 @@ class Files:
 
         self.page.attempt(
             lambda: self.page.background(
-                lambda: book_of_file(data, name), opened, f"reading {name}"
+                lambda: book_from_file(data, name), opened, f"reading {name}"
             )
         )
 
     def save_scenario(self) -> None:
-        """Send the scenario as it is now."""
+        """Download the scenario as it is now."""
         page = self.page
 
         def send() -> None:
             saved = saved_scenario(page.book, page.mechanism)
             text = scenario_text(saved)
             if page.mechanism.startswith("slots:"):
-                words = f"{page.mechanism} is a policy: the file asks for {own_mechanism(saved)}"
-                page.notify(words, "warning")
+                kept = own_mechanism(saved)
+                page.notify(f"{page.mechanism} is a policy: the file asks for {kept}", "warning")
             ui.download.content(text, file_name(page.book.title, ".yaml"), "text/yaml")
 
         page.attempt(send)
 
     def save_book(self) -> None:
-        """Send the start and all steps, to be opened here again."""
+        """Download the workbook: the base and all steps."""
         page = self.page
 
         def send() -> None:
             name = file_name(page.book.title, "-steps.json")
-            ui.download.content(text_of(page.book), name, "application/json")
+            ui.download.content(book_to_text(page.book), name, "application/json")
 
         page.attempt(send)
 
 
-class ShareDialog:
-    """Shows the link to what is on the page; if that is too long, offers a file.
-
-    Parameters
-    ----------
-    page
-        What to share.
-    """
-
-    def __init__(self, page: Explorer) -> None:
-        self.page = page
-
-    def open(self) -> None:
-        """Show it."""
-        files = self.page.files
-        link = self.page.link()
-        with ui.dialog(value=True) as dialog, ui.card().classes("share-card"):
-            dialog.props('aria-label="share"').on("hide", dialog.delete)
-            with ui.element("h2"):
-                ui.label("Share")
-            if link is None:
-                ui.label(
-                    f"This is too much for a link (more than {LONGEST_LINK:,} characters). Save it "
-                    "as a file, and open that on the other side."
-                ).props("data-testid=too-long")
-                save = ui.button("Save with its steps", icon="download", on_click=files.save_book)
-                save.props("no-caps unelevated data-testid=save-book")
-            else:
-                field = ui.input("who opens this sees what you see now", value=link)
-                field.classes("link-box").props("readonly outlined dense data-testid=link")
-                copy = ui.button("Copy", icon="content_copy").on("click", js_handler=_COPY)
-                copy.props("no-caps unelevated data-testid=copy").on_click(self._copied)
-            ui.button("Close", on_click=dialog.close).props("flat no-caps data-testid=close")
-
-    def _copied(self) -> None:
-        self.page.notify("copied", "positive")
+def open_share_dialog(page: Explorer) -> None:
+    """Show the link to what is on the page; if that is too long, offer a file."""
+    link = page.link()
+    with open_dialog("Share", "share", "share-card") as dialog:
+        if link is None:
+            ui.label(
+                f"This is too much for a link (more than {LONGEST_LINK:,} characters). Save it "
+                "as a file, and open that on the other side."
+            ).props("data-testid=too-long")
+            save = ui.button("Save with its steps", icon="download", on_click=page.files.save_book)
+            save.props("no-caps unelevated data-testid=save-book")
+        else:
+            field = ui.input("who opens this sees what you see now", value=link)
+            field.classes("link-box").props("readonly outlined dense data-testid=link")
+            copy = ui.button("Copy", icon="content_copy").on("click", js_handler=_COPY)
+            copy.props("no-caps unelevated data-testid=copy")
+            copy.on_click(lambda: page.notify("copied", "positive"))
+        ui.button("Close", on_click=dialog.close).props("flat no-caps data-testid=close")

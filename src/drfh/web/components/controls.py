@@ -1,0 +1,52 @@
+"""Small controls that panels share: buttons, headings, sections, dialogs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from nicegui import ui
+
+__all__ = ["error_label", "flat_button", "heading", "icon_button", "open_dialog", "section"]
+
+
+def flat_button(
+    label: str, testid: str, on_click: Callable[..., Any] | None = None, *, icon: str | None = None
+) -> ui.button:
+    """Return a small button without a background."""
+    button = ui.button(label, icon=icon, on_click=on_click)
+    return button.props(f"flat dense no-caps data-testid={testid}")
+
+
+def icon_button(icon: str, label: str, testid: str, on_click: Any = None) -> ui.button:
+    """Return a round button with an icon, and its label as a tooltip."""
+    button = ui.button(icon=icon, on_click=on_click).classes("bare").tooltip(label)
+    return button.props(f'flat dense round data-testid={testid} aria-label="{label}"')
+
+
+def heading(text: str = "", testid: str = "") -> ui.label:
+    """Return the label of a heading of second level."""
+    with ui.element("h2"):
+        label = ui.label(text)
+    return label.props(f"data-testid={testid}") if testid else label
+
+
+def section(label: str, classes: str = "") -> ui.element:
+    """Return a section with a label for screen readers."""
+    return ui.element("section").classes(classes).props(f'aria-label="{label}"')
+
+
+def error_label(testid: str = "") -> ui.label:
+    """Return a label for what was refused; screen readers read it when it changes."""
+    label = ui.label().classes("refused").props("role=alert")
+    return label.props(f"data-testid={testid}") if testid else label
+
+
+@contextmanager
+def open_dialog(title: str, label: str, classes: str = "") -> Iterator[ui.dialog]:
+    """Open a dialog with a heading, deleted once it is closed."""
+    with ui.dialog(value=True) as dialog, ui.card().classes(classes):
+        dialog.props(f'aria-label="{label}"').on("hide", dialog.delete)
+        heading(title)
+        yield dialog
