@@ -1,6 +1,7 @@
 """Imports point one way: a room may import only rooms to its left."""
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -127,3 +128,87 @@ def test_engines_in_common_name_no_engine() -> None:
         if len(inside) == 1 or inside[0] == "journal":
             names = [module for module, _ in imports(path)]
             assert not [n for n in names if n.startswith("drfh.engines.slurm")], path
+
+
+# Ways to take a text apart, or to change it.
+TEXT_METHODS = {
+    "endswith", "find", "index", "lstrip", "partition", "removeprefix", "removesuffix", "replace",
+    "rpartition", "rsplit", "rstrip", "split", "splitlines", "startswith",
+}  # fmt: skip
+# How the text of an error, a warning or an explanation is got.
+MESSAGES = {"rule", "message", "outcome", "reason"}
+EXPLAINERS = {"explain"}
+# What the system or a library says, kept short: nothing is decided by it.
+SHORTENED = {"split", "splitlines"}
+
+
+def depends_on_text(tree: ast.AST) -> list[str]:
+    """Return the expressions that take a repr or a message apart."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript):
+            if isinstance(node.value, ast.Call) and _name(node.value.func) == "repr":
+                found.append(ast.unparse(node))
+        elif isinstance(node, ast.Compare):
+            operands = [node.left, *node.comparators]
+            if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops) and any(
+                _is_message(operand) for operand in operands[1:]
+            ):
+                found.append(ast.unparse(node))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            text, method = node.func.value, node.func.attr
+            if method in TEXT_METHODS and _is_message(text, method):
+                found.append(ast.unparse(node))
+    return found
+
+
+def _name(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
+
+
+def _is_message(node: ast.AST, method: str = "") -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr in MESSAGES
+    if isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in TEXT_METHODS:
+            return _is_message(node.func.value, method)
+        if _name(node.func) in EXPLAINERS:
+            return True
+        of_error = any(_name(a) in {"error", "exception"} for a in node.args)
+        return _name(node.func) in {"str", "repr"} and of_error and method not in SHORTENED
+    return False
+
+
+def test_nothing_depends_on_the_text_of_a_message() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {expression}"
+        for path in sources()
+        for expression in depends_on_text(ast.parse(path.read_text()))
+    ]
+    assert not found
+
+
+def test_dependence_on_text_is_found() -> None:
+    for line in (
+        "repr(cluster)[8:-1]",
+        "error.rule.replace('force', '--force')",
+        "str(error).partition(', got ')[0]",
+        "allocation.explain('ann').rstrip('.').partition(': ')",
+        "'used up' in str(error)",
+        "issue.message.removeprefix('warning: ')",
+        "'left out' in finding.reason",
+    ):
+        assert depends_on_text(ast.parse(line)), line
+    for line in ("name.partition('@')[0]", "' '.join(str(error).split())", "f'{error.rule} now'"):
+        assert not depends_on_text(ast.parse(line)), line
+
+
+def test_percentages_are_formatted_in_one_place() -> None:
+    # A percent sign after a number with digits; style sheets have no blank before it.
+    pattern = re.compile(r"\{[^{}]*:[^{}]*[efg]\} (?:%|points)")
+    found = [
+        str(path.relative_to(ROOT))
+        for path in sources()
+        if path.name != "formatting.py" and pattern.search(path.read_text())
+    ]
+    assert not found

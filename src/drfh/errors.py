@@ -1,4 +1,4 @@
-"""Everything drfh raises on purpose.
+"""The errors that drfh raises.
 
 ::
 
@@ -14,19 +14,19 @@ the place (file and line, where there is one).
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 __all__ = ["DrfhError", "InputError", "SolverError", "UnknownNameError", "nearest", "shown"]
 
 _LONGEST_VALUE = 60
-# Names among which the nearest is looked for: one of a hundred letters can take a second.
+# Limits of the search for the nearest name: a name of a hundred letters can take a second.
 _LONGEST_NAME = 60
 _MOST_LETTERS = 100_000
 
 
 def shown(value: Any) -> str:
-    """Return a short one-line picture of `value` for a message.
+    """Return `value` as one short line for a message.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def shown(value: Any) -> str:
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """Return the known name that is most like `name`; None if none is, or if all are long.
+    """Return the known name that is most like `name`, or None.
 
     Examples
     --------
@@ -78,6 +78,8 @@ class InputError(DrfhError, ValueError):
         What was found; left out of the message when not given.
     place
         File and line, or empty.
+    names
+        Parameters that the rule mentions in braces, and what they are called in Python.
 
     Examples
     --------
@@ -88,17 +90,35 @@ class InputError(DrfhError, ValueError):
     exit_code = 2
     _MISSING = object()
 
-    def __init__(self, field: str, rule: str, value: Any = _MISSING, *, place: str = "") -> None:
+    def __init__(
+        self,
+        field: str,
+        rule: str,
+        value: Any = _MISSING,
+        *,
+        place: str = "",
+        names: Mapping[str, str] | None = None,
+    ) -> None:
         self.field = field
-        self.rule = rule
-        self.value = None if value is self._MISSING else value
         self.place = place
+        self.value = None if value is self._MISSING else value
         self._got = "" if value is self._MISSING else f", got {shown(value)}"
+        self._rule = rule
+        self._names = dict(names or {})
         super().__init__(field, rule)
+
+    @property
+    def rule(self) -> str:
+        """The rule, with the names of the parameters that it mentions."""
+        return self._rule.format(**self._names) if self._names else self._rule
 
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""
         return f"{where}{self.field} {self.rule}{self._got}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By its state, as a subclass has other arguments.
+        return _rebuilt, (type(self), self.args, self.__dict__)
 
     def within(self, prefix: str) -> InputError:
         """Return the same error for a field inside `prefix`.
@@ -111,6 +131,27 @@ class InputError(DrfhError, ValueError):
         joint = "" if self.field.startswith("[") else "."
         self.field = f"{prefix}{joint}{self.field}"
         return self
+
+    def renamed(self, names: Mapping[str, str]) -> InputError:
+        """Return the same error with other names for parameters, and for a field of no file.
+
+        Examples
+        --------
+        >>> error = InputError("path", "must be new (or see {force})", names={"force": "force"})
+        >>> print(error.renamed({"path": "--output", "force": "--force"}))
+        --output must be new (or see --force)
+        """
+        if not self.place:
+            self.field = names.get(self.field, self.field)
+        self._names = {name: names.get(name, known) for name, known in self._names.items()}
+        return self
+
+
+def _rebuilt(kind: type[InputError], args: tuple[Any, ...], state: dict[str, Any]) -> InputError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class UnknownNameError(InputError):

@@ -327,7 +327,7 @@ def test_files_without_jobs(capsys: pytest.CaptureFixture[str]) -> None:
     assert err.startswith("drfh: google-2011: jobs must have at least one entry")
     code, _, err = run(capsys)
     assert code == 2
-    assert "FILE or --trace must be given" in err
+    assert "FILE must be given, or --trace" in err
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -48,7 +48,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, s
 
 def test_a_trace_ends_with_its_window(capsys: pytest.CaptureFixture[str], tables: Path) -> None:
     code, out, err = run(capsys, "--trace", tables, "--json")
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, "rows of jobs: 2\n")
     answer = json.loads(out)
     assert answer["trace"]["format"] == "tables"
     assert answer["trace"]["window"] == 120
@@ -73,9 +73,9 @@ def test_options_of_the_format(capsys: pytest.CaptureFixture[str], tables: Path)
 
 def test_broken_rows_are_shown(capsys: pytest.CaptureFixture[str], tables: Path) -> None:
     (tables / "jobs.csv").write_text(JOBS + "cyd,c,0,-5,1,1,\n")
-    code, out, _ = run(capsys, "--trace", tables)
+    code, _, err = run(capsys, "--trace", tables)
     assert code == 0
-    assert "broken: 1 row, the first at jobs.csv, line 4: duration must be" in out
+    assert "warning: 1 broken row, left out; the first: jobs.csv, line 4: duration must be" in err
     code, out, err = run(capsys, "--trace", tables, "--strict")
     assert (code, out) == (2, "")
     assert err.startswith("drfh: jobs.csv, line 4: duration must be")
@@ -99,8 +99,8 @@ def test_parts_of_gpus_are_followed_to_devices(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["gpu-day", "--trace", "{}"], "FILE or --trace must be given (not both)"),
-        ([], "FILE or --trace must be given (see"),
+        (["gpu-day", "--trace", "{}"], "FILE must not be given together with --trace"),
+        ([], "FILE must be given, or --trace (see"),
         (["gpu-day", "--drain"], "--drain must be used together with --trace"),
         (["gpu-day", "--strict"], "--strict must be used together with --trace"),
         (["gpu-day", "--set", "hours=1"], "--set must be used together with --trace"),

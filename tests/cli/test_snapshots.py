@@ -44,12 +44,16 @@ def test_audit_of_a_mechanism_on_the_same_users(capsys: pytest.CaptureFixture[st
     assert "drfh, 5 users on 6 servers: 0 of 3 properties fail" in out
 
 
+KEYS = {"format", "source", "window", "options", "counts", "oddities", "remarks"}
+
+
 def test_json_has_the_account_of_the_reading(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--trace", SLURM, "--set", "user_by=account", "--set", "held=keep", "--json")
     for verb, more in (
         ("audit", ("--only", "feasible")),
         ("allocate", ()),
         ("compare", ("--mechanisms", "drfh")),
+        ("simulate", ("--until", "10")),
     ):
         code, out, _ = run(capsys, verb, *words, *more)
         assert code == 0, verb
@@ -57,9 +61,11 @@ def test_json_has_the_account_of_the_reading(capsys: pytest.CaptureFixture[str])
         assert account["format"] == "slurm"
         assert account["options"] == {"user_by": "account", "draining": "used", "held": "keep"}
         assert account["counts"]["tasks running"] == 8
-        assert account["broken"] == []
+        assert account["oddities"] == []
+        assert set(account) == KEYS
         assert any("run times" in remark for remark in account["remarks"])
-        assert any("split by kind" in remark for remark in account["remarks"])
+        split = any("split by kind" in remark for remark in account["remarks"])
+        assert split == (verb != "simulate")  # which takes the jobs as they are
     code, out, _ = run(capsys, "allocate", "paper-two-servers", "--json")
     assert "trace" not in json.loads(out)
 
@@ -148,7 +154,7 @@ def test_broken_entries_are_told_and_strict_stops(
     path.write_text(json.dumps(broken))
     code, _, err = run(capsys, "allocate", "--trace", path)
     assert code == 0
-    assert "warning: 1 broken: " in err
+    assert "warning: 1 broken row, left out; the first: " in err
     assert "items[34] (demo/fpga): spec.containers[0].resources.requests.cpu must be" in err
     code, out, err = run(capsys, "allocate", "--trace", path, "--strict")
     assert (code, out) == (2, "")

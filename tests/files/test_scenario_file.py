@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from drfh.errors import InputError
 from drfh.files import (
-    check,
     load_scenario,
     save_scenario,
     scenario_schema,
@@ -27,6 +26,7 @@ from drfh.files import (
 )
 from drfh.files import yaml as reading
 from drfh.files.schema import EventModel, JobModel
+from drfh.files.validation import check
 from drfh.files.yaml import plain
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, Job, RemoveServers, ResizeServer
@@ -48,6 +48,10 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 )
 
 Load = Callable[..., Scenario]
+
+
+def issues(scenario: Scenario) -> list[str]:
+    return [str(issue) for issue in check(scenario)]
 
 
 @pytest.fixture
@@ -466,7 +470,7 @@ def test_the_pure_python_parser_agrees(load: Load, monkeypatch: pytest.MonkeyPat
 def test_a_cluster_may_be_completed_later(load: Load) -> None:
     scenario = load(GOOD.replace("{cpu: 1}", "{gpu: 1}"), strict=False)
     rule = "must be a resource that some server has (these are cpu)"
-    assert check(scenario)[0] == f"error: users[0].demand.gpu {rule}, got 1.0"
+    assert issues(scenario)[0] == f"error: users[0].demand.gpu {rule}, got 1.0"
 
 
 def test_a_file_that_is_too_large_is_not_read(
@@ -695,7 +699,7 @@ def test_jobs_and_events(load: Load) -> None:
         "Workload(2 users, 2 jobs, 1,003 tasks, 4 server events, arrivals 0 to 30 s)"
     )
     scenario.workload.check(scenario.cluster)
-    assert check(scenario) == []
+    assert issues(scenario) == []
     save_scenario(scenario, "b.yaml")
     assert load_scenario("b.yaml") == scenario
     assert refusal(lambda: save_scenario(scenario, "b.json")) == (
@@ -715,7 +719,7 @@ def test_what_looks_odd_about_jobs(load: Load) -> None:
     odd = odd.replace("- name: bob", "- name: bob\n- {name: cyd, servers: big}")
     odd += "- {at: 99, add: {name: c, resources: {cpu: 1, memory: 4Gi}}}\n"
     odd = odd.replace("demand: {cpu: 500m}, duration: 0.5", "demand: {memory: 4}, duration: 1")
-    assert check(load(odd)) == [
+    assert issues(load(odd)) == [
         "warning: jobs[2] (train): memory 4 is 4 bytes where servers have 4Gi; did you mean 4Gi?",
         "warning: jobs[0] (job-1): a task fits no server, so none runs",
         "warning: jobs[2] (train): a task fits no server it may use, so none runs",
@@ -725,7 +729,7 @@ def test_what_looks_odd_about_jobs(load: Load) -> None:
 
 def test_what_is_wrong_about_events_comes_first(load: Load) -> None:
     scenario = load(JOBS.replace("remove: new/0", "remove: new/2"), strict=False)
-    assert check(scenario)[0] == (
+    assert issues(scenario)[0] == (
         "error: events[2].remove must name a server or group that is up at 90 s "
         "(new has new/0 to new/1), got 'new/2'"
     )
@@ -828,7 +832,7 @@ def test_a_scenario_is_validated(wrong: dict[str, Any], message: str) -> None:
 def test_shipped_scenarios(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     scenario = load_scenario(name, strict=True)
-    assert check(scenario) == []
+    assert issues(scenario) == []
     assert scenario.title == shipped_scenarios()[name]
     assert re.search(r"\b(NSDI|INFOCOM|SoCC) 20\d\d", scenario.description)
     jsonschema.validate(yaml.safe_load(shipped_text(name)), scenario_schema())
@@ -914,7 +918,7 @@ def test_warnings() -> None:
         User("cyd", {"cpu": 5, "memory": 2**30}, servers=["a"]),
         User("dan", {"cpu": 5, "memory": 2**30}),
     )
-    assert check(Scenario(cluster, people)) == [
+    assert issues(Scenario(cluster, people)) == [
         "warning: users[0] (ann): memory 4 is 4 bytes where servers have 8Gi; did you mean 4Gi?",
         "warning: users[1] (bob): one whole task fits no server; only a divisible allocation "
         "gives it anything",
@@ -923,10 +927,10 @@ def test_warnings() -> None:
         "warning: resource disk: no user demands it",
     ]
     big = (User("eve", {"cpu": 5, "disk": 1, "memory": 2**30}),)
-    assert "fits no server" in check(Scenario(cluster, big))[0]
+    assert "fits no server" in issues(Scenario(cluster, big))[0]
     pair = Cluster([Server({"cpu": 8}, name="c", count=2), Server({"cpu": 1}, name="d")])
-    assert check(Scenario(pair, (User("fay", {"cpu": 5}, servers=["c/1", "d"]),))) == []
+    assert issues(Scenario(pair, (User("fay", {"cpu": 5}, servers=["c/1", "d"]),))) == []
     lost = (User("eve", {"cpu": 1, "memory": 2**30, "disk": 1}, servers={"zone": "x"}),)
-    assert [line.split(", got")[0] for line in check(Scenario(cluster, lost))] == [
+    assert [line.split(", got")[0] for line in issues(Scenario(cluster, lost))] == [
         "error: users[0].servers must match at least one server"
     ]

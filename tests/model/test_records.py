@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drfh import Cluster, InputError, Server, UnknownNameError, User, allocate
-from drfh.model.resources import format_quantity, integer_unit, parse_quantity
+from drfh.formatting import format_quantity
+from drfh.model.resources import integer_unit, parse_quantity
 from drfh.model.users import eligible_servers
 
 BAD_NUMBERS = [

@@ -18,7 +18,7 @@ from drfh.allocation.problem import Floats, Problem
 from drfh.allocation.proofs.certificate import Certificate, Proof, Verification
 from drfh.allocation.proofs.welfare import WelfareProof
 from drfh.errors import InputError, UnknownNameError
-from drfh.model.resources import some
+from drfh.formatting import format_count
 
 if TYPE_CHECKING:
     import altair
@@ -64,8 +64,9 @@ class Allocation:
     >>> allocation = drfh.allocate(cluster, users)
     >>> {name: round(share, 6) for name, share in allocation.shares.items()}
     {'ann': 0.714286, 'bob': 0.714286}
-    >>> print(allocation.explain("ann").partition(": ")[2])
-    cpu is used up on high-memory and memory is used up on high-cpu.
+    >>> print(allocation.explain("ann"))
+    ann stops at 10 tasks, 71.4 % of the pool's memory: cpu is used up on high-memory and \
+memory is used up on high-cpu.
     >>> bool(allocation.verify())
     True
     """
@@ -146,11 +147,11 @@ class Allocation:
         return self.certificate.verify()
 
     def explain(self, user: str) -> str:
-        """Say in one sentence what limits a user."""
+        """Return in one sentence what limits a user."""
         names = self.problem.names()
         if user not in names:
             raise UnknownNameError("user", str(user), names)
-        return explain(self, names.index(user))
+        return str(explain(self, names.index(user)))
 
     def placement(self, *, expand: bool = False) -> polars.DataFrame:
         """Return who runs where.
@@ -193,8 +194,8 @@ class Allocation:
         problem = self.problem
         proof = "" if self.certificate is None else f", gap {self.certificate.gap:.1e}"
         return (
-            f"Allocation({self.mechanism}: {some(len(problem.users), 'user')} on "
-            f"{some(problem.cluster.size, 'server')}, {self.method}{proof})"
+            f"Allocation({self.mechanism}: {format_count(len(problem.users), 'user')} on "
+            f"{format_count(problem.cluster.size, 'server')}, {self.method}{proof})"
         )
 
 
@@ -390,9 +391,9 @@ def to_dict(allocation: Allocation) -> dict[str, Any]:
         "placement": placement_table(allocation).to_dicts(),
     }
     if len(problem.users) * len(problem.blocks) <= _MOST_REASONS:
-        said: dict[Any, Any] = {}
+        cache: dict[Any, Any] = {}
         for position, row in enumerate(result["users"]):
-            row["why"] = explain(allocation, position, said)
+            row["why"] = str(explain(allocation, position, cache))
     if allocation.certificate is not None:
         result["certificate"] = _proof(allocation)
     if allocation.divisible is not None:

@@ -1,28 +1,60 @@
-"""One sentence on what limits a user, read off the prices."""
+"""What limits a user, read off the prices."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from drfh.allocation.problem import Floats, Ints, Problem
 from drfh.allocation.proofs.certificate import Certificate
+from drfh.formatting import format_count, format_percent, join_names
 
 if TYPE_CHECKING:
     from drfh.allocation.allocation import Allocation
 
-__all__ = ["explain"]
+__all__ = ["Explanation", "explain"]
 
-#: Prices by round, and the words for sets of servers.
-Said: TypeAlias = dict[Any, Any]
+#: Prices by round, and names of sets of servers: kept while many users are explained.
+Cache: TypeAlias = dict[Any, Any]
 
 _NAMED = 3  # groups that a sentence names before it counts the rest
 _MATTERS = 0.05
 
 
-def explain(allocation: Allocation, user: int, said: Said | None = None) -> str:
-    """Say what limits a user.
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What limits a user.
+
+    Attributes
+    ----------
+    user : str
+        Its name.
+    outcome : str
+        What it gets, such as ``stops at 10 tasks, 71.4 % of the pool's cpu``.
+    reason : str
+        Why it gets no more; empty if there is nothing more to get.
+    stopped : bool
+        Whether it has something and could use more.
+    """
+
+    user: str
+    outcome: str
+    reason: str = ""
+    stopped: bool = False
+
+    @property
+    def predicate(self) -> str:
+        """The sentence without its subject."""
+        return f"{self.outcome}: {self.reason}." if self.reason else f"{self.outcome}."
+
+    def __str__(self) -> str:
+        return f"{self.user} {self.predicate}"
+
+
+def explain(allocation: Allocation, user: int, cache: Cache | None = None) -> Explanation:
+    """Return what limits a user.
 
     Parameters
     ----------
@@ -30,52 +62,53 @@ def explain(allocation: Allocation, user: int, said: Said | None = None) -> str:
         The answer.
     user
         Position of the user.
-    said
-        What was worked out for other users of the same allocation: to explain many, give all of
-        them the same empty dict.
+    cache
+        To explain many users of one allocation, give all of them the same empty dict.
 
     Examples
     --------
     >>> from drfh import Cluster, Server, User, allocate
     >>> cluster = Cluster([Server({"cpu": 4}, name="small", count=12)])
-    >>> explain(allocate(cluster, [User("ann", {"cpu": 1}, tasks=5)]), 0)
-    'ann has all of its 5 tasks.'
+    >>> print(explain(allocate(cluster, [User("ann", {"cpu": 1}, tasks=5)]), 0))
+    ann has all of its 5 tasks.
     """
     problem = allocation.problem
     name = problem.users[user].name
     tasks = float(allocation.assignment.user_tasks[user])
     if not problem.reachable[user]:
-        wanted = _joined([r for r, a in problem.users[user].demand.items() if a > 0])
-        return f"{name} gets nothing: no server that it may use has {wanted}."
+        needs = join_names([r for r, a in problem.users[user].demand.items() if a > 0])
+        return Explanation(name, "gets nothing", f"no server that it may use has {needs}")
     if tasks >= problem.limit[user] * (1 - 1e-9):
-        return f"{name} has all of its {_some_tasks(tasks)}."
+        return Explanation(name, f"has all of its {format_count(tasks, 'task')}")
     share = float(allocation.share_vector[user])
     dominant = problem.cluster.resources[int(np.argmax(problem.direction[user]))]
-    head = f"{name} stops at {_some_tasks(tasks)}, {100 * share:.1f} % of the pool's {dominant}"
+    outcome = (
+        f"stops at {format_count(tasks, 'task')}, {format_percent(share)} of the pool's {dominant}"
+    )
     if allocation.promised_tasks is not None:
         promise = float(allocation.promised_tasks[user])
         if tasks >= promise * (1 - 1e-9):
-            return f"{head}: all that the pooled mechanism promises."
-        head += f" ({_some_tasks(promise)} promised)"
-    reasons = _reasons(allocation, user, {} if said is None else said)
-    if not reasons:
-        return f"{head}: {allocation.mechanism} gives it no more."
-    return f"{head}: {_joined(reasons)}."
+            reason = "all that the pooled mechanism promises"
+            return Explanation(name, outcome, reason, stopped=True)
+        outcome += f" ({format_count(promise, 'task')} promised)"
+    reasons = _reasons(allocation, user, {} if cache is None else cache)
+    reason = join_names(reasons) or f"{allocation.mechanism} gives it no more"
+    return Explanation(name, outcome, reason, stopped=True)
 
 
-def _reasons(allocation: Allocation, user: int, said: Said) -> list[str]:
+def _reasons(allocation: Allocation, user: int, cache: Cache) -> list[str]:
     """Return what is used up where, for the servers on which the user's next task costs least."""
     problem = allocation.problem
     certificate = allocation.certificate
     if not isinstance(certificate, Certificate):
-        return _full_resources(allocation, user, said)
+        return _full_resources(allocation, user, cache)
     number = certificate.round_of(user)
     prices = certificate.rounds[number].prices
     if prices is None:
         return []
-    if number not in said:
-        said[number] = prices.of_blocks(problem), problem.capacity.max(axis=1)
-    price, weight = said[number]
+    if number not in cache:
+        cache[number] = prices.of_blocks(problem), problem.capacity.max(axis=1)
+    price, weight = cache[number]
     blocks = np.arange(len(problem.blocks))
     usable = np.flatnonzero(problem.can_use(np.full(len(blocks), user), blocks))
     # On every server that it may use, its next task costs something: what is it that costs?
@@ -87,11 +120,11 @@ def _reasons(allocation: Allocation, user: int, said: Said) -> list[str]:
         where = usable[part[:, r] > _MATTERS]
         if len(where):
             resource = problem.cluster.resources[r]
-            reasons.append(f"{resource} is used up on {_servers(problem, where, said)}")
+            reasons.append(f"{resource} is used up on {_servers(problem, where, cache)}")
     return reasons
 
 
-def _full_resources(allocation: Allocation, user: int, said: Said) -> list[str]:
+def _full_resources(allocation: Allocation, user: int, cache: Cache) -> list[str]:
     """Without prices: which of the user's resources are full, on servers that it can use."""
     problem = allocation.problem
     blocks = np.arange(len(problem.blocks))
@@ -114,16 +147,16 @@ def _full_resources(allocation: Allocation, user: int, said: Said) -> list[str]:
             continue
         full = np.flatnonzero(usable & (raw[:, r] - used[:, r] <= 1e-9 * raw[:, r]))
         if len(full):
-            reasons.append(f"{name} is used up on {_servers(problem, full, said)}")
+            reasons.append(f"{name} is used up on {_servers(problem, full, cache)}")
     return reasons
 
 
-def _servers(problem: Problem, blocks: Ints, said: Said) -> str:
+def _servers(problem: Problem, blocks: Ints, cache: Cache) -> str:
     """Name a set of blocks; users that stop together mostly stop on the same ones."""
     key = blocks.tobytes()
-    if key not in said:
-        said[key] = _named(problem, blocks)
-    return str(said[key])
+    if key not in cache:
+        cache[key] = _named(problem, blocks)
+    return str(cache[key])
 
 
 def _named(problem: Problem, blocks: Ints) -> str:
@@ -138,8 +171,8 @@ def _named(problem: Problem, blocks: Ints) -> str:
     named = [_group(problem, blocks, g, int(size[g])) for g in groups[:_NAMED].tolist()]
     rest = int(size[groups[_NAMED:]].sum())
     if rest:
-        named.append(f"{rest:,} more server{'s' * (rest != 1)}")
-    return _joined(named)
+        named.append(format_count(rest, "more server"))
+    return join_names(named)
 
 
 def _group(problem: Problem, blocks: Ints, group: int, size: int) -> str:
@@ -150,11 +183,3 @@ def _group(problem: Problem, blocks: Ints, group: int, size: int) -> str:
         return cluster.server_name(group, int(problem.blocks.first[block]))
     part = "" if size == count else f"{size:,} of "
     return f"{part}the {count:,} {name} servers"
-
-
-def _some_tasks(tasks: float) -> str:
-    return "1 task" if tasks == 1 else f"{tasks:,.6g} tasks"
-
-
-def _joined(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

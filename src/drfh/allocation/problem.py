@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drfh.errors import InputError, nearest
+from drfh.formatting import format_quantity
 from drfh.model.cluster import Cluster
-from drfh.model.resources import format_quantity
 from drfh.model.users import User, eligible_servers
 
 __all__ = ["Blocks", "Problem"]

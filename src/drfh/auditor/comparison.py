@@ -16,9 +16,9 @@ from drfh.auditor import PROPERTIES, audit
 from drfh.auditor.case import ROUND_OFF, lost
 from drfh.auditor.finding import Finding
 from drfh.errors import DrfhError, InputError, SolverError, UnknownNameError
+from drfh.formatting import format_count, format_percent
 from drfh.mechanisms import Mechanism, allocate, find_mechanism
 from drfh.model.cluster import Cluster
-from drfh.model.resources import some
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
 
@@ -81,8 +81,10 @@ class Row:
         if self.allocation is None:
             return f"Row({self.name}: no answer, {self.why_not})"
         total = float(self.allocation.assignment.user_tasks.sum())
-        gap = "" if self.gap is None else f", promise gap {100 * self.gap:.1f} %"
-        return f"Row({self.name}: {total:.6g} tasks, {100 * self.distance:.1f} % from fair{gap})"
+        gap = "" if self.gap is None else f", promise gap {format_percent(self.gap)}"
+        return (
+            f"Row({self.name}: {total:.6g} tasks, {format_percent(self.distance)} from fair{gap})"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain data, ready for JSON: what is not finite is None."""
@@ -132,8 +134,8 @@ class Comparison:
     def __repr__(self) -> str:
         names = [row.name for row in self.rows]
         listed = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
-        users = some(len(self.scenario.users), "user")
-        return f"Comparison({some(len(names), 'mechanism')} for {users}: {listed})"
+        users = format_count(len(self.scenario.users), "user")
+        return f"Comparison({format_count(len(names), 'mechanism')} for {users}: {listed})"
 
     def __getitem__(self, name: str) -> Row:
         for row in self.rows:

@@ -12,7 +12,7 @@ from drfh.allocation.problem import Floats, Problem
 from drfh.auditor.case import Case, lost
 from drfh.auditor.finding import Counterexample
 from drfh.errors import InputError, SolverError
-from drfh.formatting import amount_text
+from drfh.formatting import format_amount
 from drfh.mechanisms import Solution, prepare
 from drfh.model.users import User, shown_restriction
 
@@ -300,9 +300,11 @@ class Search:
 
 def _described(case: Case, user: int, claim: Floats) -> str:
     names = case.problem.cluster.resources
-    parts = [f"{amount_text(a)} {r}" for r, a in zip(names, claim.tolist(), strict=True) if a > 0]
+    parts = [f"{format_amount(a)} {r}" for r, a in zip(names, claim.tolist(), strict=True) if a > 0]
     true = case.problem.demand[user]
-    instead = [f"{amount_text(a)} {r}" for r, a in zip(names, true.tolist(), strict=True) if a > 0]
+    instead = [
+        f"{format_amount(a)} {r}" for r, a in zip(names, true.tolist(), strict=True) if a > 0
+    ]
     return f"{', '.join(parts)} instead of {', '.join(instead)}"
 
 
@@ -360,9 +362,9 @@ def lying(
 
 
 def _in_truth(user: User) -> str:
-    parts = [f"{amount_text(amount)} {r}" for r, amount in user.demand.items() if amount > 0]
+    parts = [f"{format_amount(amount)} {r}" for r, amount in user.demand.items() if amount > 0]
     if user.tasks is not None:
-        parts.append(f"{amount_text(user.tasks)} tasks")
+        parts.append(f"{format_amount(user.tasks)} tasks")
     if user.servers is not None:
         parts.append(f"servers {shown_restriction(user.servers)}")
     return ", ".join(parts)

@@ -1,12 +1,11 @@
-"""The command line: ``drfh VERB``. One file per verb; errors become one line here."""
+"""The command line: ``drfh VERB``, one module a verb."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -23,7 +22,7 @@ from drfh.cli import (
     tour,
     trace,
 )
-from drfh.errors import DrfhError
+from drfh.cli.errors import INTERRUPTED, exit_code, print_error
 
 __all__ = ["app", "main"]
 
@@ -55,8 +54,8 @@ for _name, _verb in VERBS.items():
         app.command(_name)(_verb)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(asked: bool) -> None:
+    if asked:
         from drfh import __version__
 
         typer.echo(f"drfh {__version__}")
@@ -102,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # when Python exits.
         _drop_output()
         if code == 0 and not isinstance(error, BrokenPipeError):
-            _complain(f"cannot write the output: {error.strerror or error}")
+            print_error(f"cannot write the output: {error.strerror or error}")
         return code or 1
     return code
 
@@ -111,49 +110,16 @@ def _run(words: list[str]) -> int:
     command = typer.main.get_command(app)
     try:
         code = command.main(words or ["--help"], prog_name="drfh", standalone_mode=False)
-    except DrfhError as error:
-        return _complain(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        return _complain("interrupted", 130)
+        return print_error("interrupted", INTERRUPTED)
     except SystemExit as leaving:  # typer's own way out when a pipe is closed
         return leaving.code if isinstance(leaving.code, int) else 1
     except Exception as error:
-        usage = _usage_error(error)
-        if usage is not None:
-            return usage
-        if os.environ.get("DRFH_DEBUG", "0") not in ("", "0"):
-            import traceback
-
-            traceback.print_exc()
-        if isinstance(error, OSError) and error.strerror:  # the system's trouble, not a defect
-            about = f": {error.filename}" if error.filename else ""
-            return _complain(f"{error.strerror}{about}")
-        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        return _complain(f"internal error: {text}; run again with DRFH_DEBUG=1 for the traceback")
-    if code == 130:  # typer hears of an interrupt before we do, and says nothing
-        return _complain("interrupted", 130)
+        return exit_code(error)
+    if code == INTERRUPTED:  # typer catches an interrupt before we do, and prints nothing
+        return print_error("interrupted", INTERRUPTED)
     # Verbs return nothing; a number is the code of a typer.Exit.
     return code if isinstance(code, int) else 0
-
-
-def _usage_error(error: Any) -> int | None:
-    """Report a mistake in the words of the command, which typer raises as one of its own."""
-    # By shape and not by class: newer versions of typer no longer use click's.
-    if not (hasattr(error, "format_message") and hasattr(error, "exit_code")):
-        return None
-    message = str(error.format_message())
-    if not message:  # a verb without its words has shown its help
-        return int(error.exit_code)
-    context = getattr(error, "ctx", None)
-    path = getattr(context, "command_path", None) or "drfh"
-    return _complain(f"{message.rstrip('.')} (see {path} --help)", int(error.exit_code))
-
-
-def _complain(text: str, code: int = 1) -> int:
-    line = " ".join(text.split())
-    with suppress(OSError):  # stderr may be closed
-        print(f"drfh: {line}", file=sys.stderr, flush=True)
-    return code
 
 
 def _drop_output() -> None:

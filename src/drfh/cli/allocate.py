@@ -15,7 +15,7 @@ from drfh.cli.input import (
     SplitOption,
     StrictOption,
     TraceOption,
-    read_subject,
+    read_input,
 )
 from drfh.cli.render.console import console, print_json
 from drfh.errors import InputError
@@ -147,14 +147,14 @@ def allocate(
       drfh allocate --trace kubernetes:cluster.json
     """
     from drfh.cli.render import allocation as text
-    from drfh.files import check as look
+    from drfh.files import check as check_scenario
     from drfh.model.edits import changed
 
     if as_json and as_csv:
         raise InputError("--json", "must not be used together with --csv")
     if save is not None and save.suffix not in _SUFFIXES:
         raise InputError("--save", f"must end in one of {', '.join(_SUFFIXES)}", str(save))
-    subject = read_subject(
+    given = read_input(
         file,
         trace,
         verb="allocate",
@@ -163,8 +163,8 @@ def allocate(
         split=split,
         complete=not (add or demand),
     )
-    scenario = subject.scenario
-    subject.print_account()
+    scenario = given.scenario
+    given.print_account()
     placement = placement or expand
     before = None
     if add or remove or weight or demand or tasks:
@@ -179,7 +179,7 @@ def allocate(
         )
     allocation = _solve(scenario, mechanism, method, whole_tasks)
     checked = allocation.verify() if verify else None
-    warnings = [line.removeprefix("warning: ") for line in look(scenario)]
+    warnings = [issue.message for issue in check_scenario(scenario)]
     open_ = text.unproven(allocation)
     if plot is not None:
         from drfh.report.charts.allocation import save_chart
@@ -192,7 +192,7 @@ def allocate(
     if open_ and (as_csv or explain is not None or placement):
         console(stderr=True).print(f"warning: {open_}", style="bold red")
     if as_json:
-        data = {**_data(allocation, before, expand=expand), **subject.to_dict()}
+        data = {**_data(allocation, before, expand=expand), **given.to_dict()}
         print_json({**data, "warnings": warnings} if warnings else data)
     elif as_csv:
         typer.echo(_table(allocation, placement, expand).write_csv(), nl=False)

@@ -12,12 +12,12 @@ import typer
 
 from drfh.cli.input import (
     FileArgument,
+    Input,
     SetOption,
     SplitOption,
     StrictOption,
-    Subject,
     TraceOption,
-    read_subject,
+    read_input,
 )
 from drfh.cli.render.console import console, print_json, progress_bar
 from drfh.errors import InputError, UnknownNameError
@@ -123,16 +123,16 @@ def audit(
         text.print_properties(as_json=as_json)
         return
     asked = read_request(only, require, show, save, html)
-    subject = read_subject(file, trace, verb="audit", settings=settings, strict=strict, split=split)
-    subject.print_account()
+    given = read_input(file, trace, verb="audit", settings=settings, strict=strict, split=split)
+    given.print_account()
     if observed is not None and mechanism is not None:
         raise InputError("--observed", "must not be used together with --mechanism")
-    snapshot = subject.trace is not None and subject.trace.running is not None
+    snapshot = given.trace is not None and given.trace.running is not None
     if observed is not None or (snapshot and mechanism is None):
         asked.check_for_observed()
-    seen = _observed(subject, observed, mechanism)
+    seen = _observed(given, observed, mechanism)
     audit_subject(
-        subject,
+        given,
         asked,
         observed=seen,
         as_json=as_json,
@@ -200,7 +200,7 @@ def read_request(
 
 
 def audit_subject(
-    subject: Subject,
+    given: Input,
     asked: Request,
     *,
     observed: list[dict[str, Any]] | None,
@@ -211,7 +211,7 @@ def audit_subject(
 
     Parameters
     ----------
-    subject
+    given
         Whom to audit.
     asked
         What about.
@@ -228,7 +228,7 @@ def audit_subject(
 
     with _progress(len(asked.measured or PROPERTIES)) as progress:
         report = measure(
-            subject.scenario,
+            given.scenario,
             observed=observed,
             properties=asked.measured,
             progress=progress,
@@ -237,11 +237,11 @@ def audit_subject(
     if asked.html is not None:
         from drfh.report.pages.audit import save_audit
 
-        save_audit(report, asked.html, title=subject.scenario.title)
+        save_audit(report, asked.html, title=given.scenario.title)
     if asked.shown is not None:
         _show(report, asked.shown, asked.save, as_json=as_json)
     elif as_json:
-        print_json({**report.to_dict(), **subject.to_dict()})
+        print_json({**report.to_dict(), **given.to_dict()})
     else:
         text.print_report(report)
     for name in asked.required:
@@ -255,19 +255,19 @@ def audit_subject(
 
 
 def _observed(
-    subject: Subject, table: str | None, mechanism: str | None
+    given: Input, table: str | None, mechanism: str | None
 ) -> list[dict[str, Any]] | None:
     """Return what really runs, by a table or by the snapshot; None to audit a mechanism."""
     from drfh.auditor.observed import read_observed
 
     if table is not None:
         return read_observed(table)
-    if mechanism is not None or subject.trace is None or subject.trace.running is None:
+    if mechanism is not None or given.trace is None or given.trace.running is None:
         return None
-    if subject.observed is None:
+    if given.observed is None:
         rule = "must be used, as nothing runs in this snapshot"
         raise InputError("--mechanism", rule)
-    return subject.observed
+    return given.observed
 
 
 def property_names(text: str | None, option: str, *, exact: bool = False) -> list[str]:

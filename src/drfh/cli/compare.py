@@ -13,7 +13,7 @@ from drfh.cli.input import (
     SplitOption,
     StrictOption,
     TraceOption,
-    read_subject,
+    read_input,
 )
 from drfh.cli.render.console import print_json, progress_bar
 from drfh.errors import InputError
@@ -94,11 +94,9 @@ def compare(
         if not chosen:
             raise InputError("--mechanisms", "must name at least one mechanism", mechanisms)
     marks = property_names(properties, "--properties") if properties is not None else list(MARKS)
-    subject = read_subject(
-        file, trace, verb="compare", settings=settings, strict=strict, split=split
-    )
-    scenario = subject.scenario
-    subject.print_account()
+    given = read_input(file, trace, verb="compare", settings=settings, strict=strict, split=split)
+    scenario = given.scenario
+    given.print_account()
     with progress_bar() as progress:
         result: Comparison = run(scenario, mechanisms=chosen, properties=marks, progress=progress)
     if html is not None:
@@ -106,7 +104,7 @@ def compare(
 
         save_comparison(result, html, title=scenario.title)
     if as_json:
-        print_json({**result.to_dict(), **subject.to_dict()})
+        print_json({**result.to_dict(), **given.to_dict()})
     elif as_csv:
         typer.echo(result.table().write_csv(), nl=False)
     else:

@@ -17,7 +17,7 @@ from drfh.cli.input import (
     SplitOption,
     StrictOption,
     TraceOption,
-    read_subject,
+    read_input,
 )
 from drfh.errors import InputError
 
@@ -87,11 +87,11 @@ def explore(
         trace = f"kubernetes:{kubectl[0]},{kubectl[1]}"
     start = Start(folder=_folder(folder, run), run=run, panel="runs" if run is not None else "")
     if file or trace or settings or strict or split is not None:
-        subject = read_subject(
+        given = read_input(
             file, trace, verb="explore", settings=settings, strict=strict, split=split
         )
-        subject.print_account()
-        start = replace(start, scenario=subject.scenario, trace=subject.trace)
+        given.print_account()
+        start = replace(start, scenario=given.scenario, trace=given.trace)
     address, listener = listen(host, port)
 
     def on_start() -> None:

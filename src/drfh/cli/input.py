@@ -1,101 +1,39 @@
-"""What a verb works on: a scenario file, or the users of a trace or of a live cluster."""
+"""Inputs of the verbs: a scenario file, a trace, or a snapshot of a live cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from drfh.cli.render.console import console, progress_bar
 from drfh.errors import InputError
+from drfh.formatting import format_count
 
 if TYPE_CHECKING:
+    from drfh.files.ledger import Oddity
+    from drfh.model.cluster import Cluster
+    from drfh.model.jobs import Workload
     from drfh.model.scenario import Scenario
     from drfh.traces import Trace
+    from drfh.traces.scenario import Reduced
 
 __all__ = [
     "FileArgument",
+    "Input",
     "SetOption",
     "SplitOption",
     "StrictOption",
-    "Subject",
     "TraceOption",
+    "oddity_text",
     "open_trace",
-    "print_trace_notes",
-    "read_subject",
+    "parse_settings",
+    "read_input",
     "trace_facts",
 ]
-
-
-def open_trace(
-    source: str,
-    *,
-    strict: bool = False,
-    settings: Sequence[str] = (),
-    **options: Any,
-) -> Trace:
-    """Read ``PATH`` or ``FORMAT:PATH`` with a progress bar on a terminal.
-
-    Parameters
-    ----------
-    source
-        The trace.
-    strict
-        Stop at the first broken row.
-    settings
-        ``NAME=VALUE`` words of ``--set``: any option of the format.
-    **options
-        Options with a flag of their own; None if it was not given.
-    """
-    from drfh.traces import FORMATS, read
-    from drfh.traces.base import split_source
-
-    given = {name: value for name, value in options.items() if value is not None}
-    for word in settings:
-        name, equals, value = word.partition("=")
-        if not equals or not name.strip():
-            raise InputError("--set", "must be NAME=VALUE (see drfh trace formats)", word)
-        given[name.strip()] = value.strip()
-    format_, paths = split_source(source, FORMATS)
-    with progress_bar() as tell:
-        return read(format_, paths, strict=strict, progress=tell, **given)
-
-
-def trace_facts(trace: Trace) -> dict[str, Any]:
-    """Return where a trace comes from and how its reading went, for JSON."""
-    return {
-        "format": trace.format,
-        "source": trace.source,
-        "window": trace.window,
-        "options": {k: list(v) if isinstance(v, tuple) else v for k, v in trace.options.items()},
-        "counts": dict(trace.counts),
-        "oddities": [odd.to_dict() for odd in trace.oddities],
-        "remarks": list(trace.remarks),
-    }
-
-
-def print_trace_notes(trace: Trace) -> None:
-    """Print what was broken, left out or decided, in a few dim lines."""
-    from drfh.model.resources import some
-
-    out = console()
-    left_out = {
-        what.split(": ", 1)[-1]: number
-        for what, number in trace.counts.items()
-        if "left out" in what and number
-    }
-    if left_out:
-        words = ", ".join(f"{number:,} {what}" for what, number in left_out.items())
-        out.print(f"left out: {words}", style="dim", highlight=False)
-    for odd in trace.oddities:
-        what = odd.what.removeprefix("broken ")
-        line = f"broken: {some(odd.count, what)}, the first at {odd.first}"
-        out.print(line, style="yellow", highlight=False, markup=False)
-    for remark in trace.remarks:
-        out.print(remark, style="dim", highlight=False, markup=False)
-
 
 _PANEL = "Trace"
 
@@ -133,65 +71,189 @@ SplitOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A scenario and where it comes from.
+@dataclass(frozen=True)
+class Input:
+    """The scenario file or the trace that a verb is given.
 
     Attributes
     ----------
-    scenario : Scenario
-        Cluster and users.
     source : str
-        Its file or trace.
+        The file, or the trace with its format and settings.
+    file : Scenario or None
+        What the file holds.
     trace : Trace or None
-        What it was made from.
-    observed : list of dict or None
-        Of a snapshot: who holds what where.
-    notes : tuple of str
-        What got lost on the way from the trace.
+        What was read instead of a file.
+    split : bool or None
+        How users of a trace become users of :attr:`scenario`, see
+        :func:`drfh.traces.scenario.reduced`.
     """
 
-    scenario: Scenario
     source: str
+    file: Scenario | None = None
     trace: Trace | None = None
-    observed: list[dict[str, Any]] | None = None
-    notes: tuple[str, ...] = ()
+    split: bool | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return how the reading went, ready for JSON: nothing for a scenario file."""
+    @cached_property
+    def _reduced(self) -> Reduced:
+        from drfh.traces.scenario import reduced
+
+        assert self.trace is not None
+        return reduced(self.trace, split=self.split)
+
+    @property
+    def scenario(self) -> Scenario:
+        """Cluster and users; those of a trace have one demand each."""
+        return self._reduced.scenario if self.file is None else self.file
+
+    @property
+    def observed(self) -> list[dict[str, Any]] | None:
+        """Of a snapshot: who holds what where."""
+        return None if self.trace is None else self._reduced.observed
+
+    @property
+    def cluster(self) -> Cluster:
+        """The servers at the start."""
+        return self.scenario.cluster if self.trace is None else self.trace.cluster
+
+    @property
+    def workload(self) -> Workload:
+        """The jobs over time."""
+        if self.trace is not None:
+            return self.trace.workload
+        from drfh.files.atomic import shown_path
+
+        try:
+            return self.scenario.workload
+        except InputError as error:
+            error.place = shown_path(self.source)
+            raise
+
+    @property
+    def title(self) -> str:
+        """The title of the file, or the format and source of the trace."""
+        if self.trace is None:
+            return self.scenario.title
+        from drfh.files.atomic import shown_path
+
+        return f"{self.trace.format}: {shown_path(self.trace.source)}"
+
+    def to_dict(self, *, over_time: bool = False) -> dict[str, Any]:
+        """Return how a trace was read, ready for JSON; nothing for a scenario file.
+
+        Parameters
+        ----------
+        over_time
+            Whether its jobs were used and not its :attr:`scenario`, which loses something.
+        """
         if self.trace is None:
             return {}
-        trace = self.trace
-        return {
-            "trace": {
-                "format": trace.format,
-                "source": trace.source,
-                "options": dict(trace.options),
-                "counts": dict(trace.counts),
-                "broken": [
-                    {"kind": o.kind, "count": o.count, "first": o.first} for o in trace.oddities
-                ],
-                "remarks": [*trace.remarks, *self.notes],
-            }
-        }
+        return {"trace": trace_facts(self.trace, () if over_time else self._reduced.notes)}
 
-    def print_account(self) -> None:
-        """Say on stderr how the reading went: counts, what was broken, what cannot be told."""
+    def print_account(self, *, over_time: bool = False) -> None:
+        """Print on stderr how a trace was read: counts, what was broken, remarks.
+
+        Parameters
+        ----------
+        over_time
+            As for :meth:`to_dict`.
+        """
         if self.trace is None:
             return
         out = console(stderr=True)
         trace = self.trace
         counted = [f"{what}: {number:,}" for what, number in trace.counts.items() if number]
-        out.print("; ".join(counted), style="dim")
-        for oddity in trace.oddities:
-            out.print(f"warning: {oddity.count:,} broken: {oddity.first}", style="yellow")
+        if counted:
+            out.print("; ".join(counted), style="dim")
+        for odd in trace.oddities:
+            out.print(f"warning: {oddity_text(odd)}", style="yellow")
         for remark in trace.remarks:
             out.print(f"note: {remark}", style="dim")
-        for note in self.notes:
+        for note in () if over_time else self._reduced.notes:
             out.print(f"warning: {note}", style="yellow")
 
 
-def read_subject(
+def oddity_text(odd: Oddity) -> str:
+    """Return what is wrong in a trace, how often, and the first of it.
+
+    Examples
+    --------
+    >>> from drfh.files.ledger import Oddity
+    >>> oddity_text(Oddity("cpu must be a number", 2, "jobs.csv, line 5: cpu must be a number"))
+    '2 broken rows, left out; the first: jobs.csv, line 5: cpu must be a number'
+    """
+    left_out = ", left out" if odd.left_out else ""
+    return f"{format_count(odd.count, odd.what)}{left_out}; the first: {odd.first}"
+
+
+def trace_facts(trace: Trace, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """Return where a trace comes from and how its reading went, for JSON.
+
+    Parameters
+    ----------
+    trace
+        What was read.
+    notes
+        What was lost when it was reduced to a scenario.
+    """
+    return {
+        "format": trace.format,
+        "source": trace.source,
+        "window": trace.window,
+        "options": {k: list(v) if isinstance(v, tuple) else v for k, v in trace.options.items()},
+        "counts": dict(trace.counts),
+        "oddities": [odd.to_dict() for odd in trace.oddities],
+        "remarks": [*trace.remarks, *notes],
+    }
+
+
+def parse_settings(settings: Sequence[str] | None) -> dict[str, str]:
+    """Return the options of a format that ``--set NAME=VALUE`` gives.
+
+    Examples
+    --------
+    >>> parse_settings(["hours=4"])
+    {'hours': '4'}
+    """
+    given = {}
+    for setting in settings or ():
+        name, equals, value = setting.partition("=")
+        if not equals or not name.strip():
+            raise InputError("--set", "must be NAME=VALUE (see drfh trace formats)", setting)
+        given[name.strip()] = value.strip()
+    return given
+
+
+def open_trace(
+    source: str,
+    *,
+    strict: bool = False,
+    settings: Sequence[str] | None = None,
+    **options: Any,
+) -> Trace:
+    """Read ``PATH`` or ``FORMAT:PATH`` with a progress bar on a terminal.
+
+    Parameters
+    ----------
+    source
+        The trace.
+    strict
+        Stop at the first broken row.
+    settings
+        ``NAME=VALUE`` of ``--set``: any option of the format.
+    **options
+        Options with a flag of their own; None if it was not given.
+    """
+    from drfh.traces import FORMATS, read
+    from drfh.traces.base import split_source
+
+    given = {name: value for name, value in options.items() if value is not None}
+    given |= parse_settings(settings)
+    format_, paths = split_source(source, FORMATS)
+    with progress_bar() as progress:
+        return read(format_, paths, strict=strict, progress=progress, **given)
+
+
+def read_input(
     file: str | None,
     trace: str | None,
     *,
@@ -200,7 +262,8 @@ def read_subject(
     strict: bool = False,
     split: bool | None = None,
     complete: bool = True,
-) -> Subject:
+    of_trace: Mapping[str, bool] | None = None,
+) -> Input:
     """Read the scenario file or the trace that a verb is given.
 
     Parameters
@@ -213,45 +276,44 @@ def read_subject(
         For a trace.
     complete
         Refuse a scenario file that no mechanism can run.
+    of_trace
+        Further options that need a trace, and whether they are given.
     """
     if file is not None and trace is not None:
         raise InputError("FILE", "must not be given together with --trace", file)
-    if trace is None:
-        for option, given in (
-            ("--set", settings),
-            ("--strict", strict),
-            ("--split", split is not None),
-        ):
-            if given:
-                raise InputError(option, "must be used together with --trace")
-        if file is None:
-            raise InputError("FILE", f"must be given, or --trace (see drfh {verb} --help)")
-        return _read_file(file, complete)
-    from drfh.traces.scenario import reduced
-
-    read = open_trace(trace, strict=strict, settings=settings or ())
-    result = reduced(read, split=split)
-    return Subject(result.scenario, trace, read, result.observed, result.notes)
+    if trace is not None:
+        read = open_trace(trace, strict=strict, settings=settings)
+        named = " ".join([f"{read.format}:{read.source}", *(settings or ())])
+        return Input(named, trace=read, split=split)
+    options = {"--set": bool(settings), "--strict": strict, "--split": split is not None}
+    for option, given in {**options, **(of_trace or {})}.items():
+        if given:
+            raise InputError(option, "must be used together with --trace")
+    if file is None:
+        raise InputError("FILE", f"must be given, or --trace (see drfh {verb} --help)")
+    return Input(file, _read_file(file, complete))
 
 
-def _read_file(file: str, complete: bool) -> Subject:
+def _read_file(file: str, complete: bool) -> Scenario:
     from drfh.cli.allocate import check_mechanism
     from drfh.files import load_scenario
 
     try:
         scenario = load_scenario(file, strict=complete)
-    except InputError as error:
+    except InputError:
         found = _snapshot_format(file)
         if found is None:
             raise
+        from drfh.files.atomic import shown_path
+
         rule = f"must be a scenario, and this is a snapshot: use --trace {found}:{file}"
-        raise InputError("the file", rule, place=error.place.partition(", line")[0]) from None
+        raise InputError("the file", rule, place=shown_path(file)) from None
     check_mechanism(scenario, file)
-    return Subject(scenario, file)
+    return scenario
 
 
 def _snapshot_format(file: str) -> str | None:
-    """Return the format of a live cluster that a file looks like."""
+    """Return the snapshot format that a file has, or None."""
     from pathlib import Path
 
     from drfh.traces import FORMATS

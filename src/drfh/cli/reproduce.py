@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drfh.cli.errors import named_as_options
 from drfh.cli.render.console import console, print_json, progress_bar, table
 from drfh.errors import InputError, UnknownNameError
 
@@ -98,7 +97,7 @@ def reproduce(
 
     if jobs is not None and jobs < 1:
         raise InputError("--jobs", "must be a whole number ≥ 1", jobs)
-    with _as_options(output):
+    with named_as_options(*_OPTIONS, output=output):
         setup = Setup(
             data=data,
             preset=_preset(preset),  # type: ignore[arg-type]
@@ -146,21 +145,6 @@ def _carry_out(setup: Setup, draft: Path, jobs: int | None) -> Reproduction:
         found.write(draft)
         save_reproduction(found, draft)
     return found
-
-
-@contextmanager
-def _as_options(output: Path) -> Iterator[None]:
-    """Name options, not parameters, in errors."""
-    try:
-        yield
-    except InputError as error:
-        error.rule = error.rule.replace("with force", "with --force")
-        if error.field == "directory":  # whose draft has a name that nobody knows
-            rule = error.rule.partition(", got ")[0]
-            raise InputError("--output", rule, str(output), place=error.place) from None
-        if error.field in _OPTIONS and not error.place:
-            error.field = f"--{error.field}"
-        raise
 
 
 def _print_scorecard(found: Reproduction) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from drfh.cli.allocate import check_mechanism
 from drfh.cli.render.console import console, print_json, table
+from drfh.formatting import format_amounts
 
 if TYPE_CHECKING:
     from drfh.model.scenario import Scenario
@@ -36,12 +37,12 @@ def check(
 
     Example: drfh scenario check team.yaml
     """
-    from drfh.files import check as look
+    from drfh.files import check as check_scenario
     from drfh.files import load_scenario
 
     scenario = load_scenario(file, strict=True)
     check_mechanism(scenario, file)
-    warnings = [line.removeprefix("warning: ") for line in look(scenario)]
+    warnings = [issue.message for issue in check_scenario(scenario)]
     if as_json:
         print_json({"file": file, **_summary(scenario), "warnings": warnings})
     else:
@@ -114,7 +115,7 @@ def _summary(scenario: Scenario) -> dict[str, Any]:
 
 
 def _print_summary(scenario: Scenario, warnings: list[str]) -> None:
-    from drfh.model.resources import format_quantity, some
+    from drfh.formatting import format_count, format_quantity
     from drfh.model.users import shown_restriction
 
     out = console()
@@ -122,12 +123,12 @@ def _print_summary(scenario: Scenario, warnings: list[str]) -> None:
     if scenario.title:
         out.print(scenario.title, style="bold")
     totals = ", ".join(f"{name} {format_quantity(t)}" for name, t in facts["resources"].items())
-    size = f"{some(facts['servers'], 'server')} in {some(facts['groups'], 'group')}"
+    size = f"{format_count(facts['servers'], 'server')} in {format_count(facts['groups'], 'group')}"
     out.print(f"{size}: {totals}")
-    out.print(f"{some(len(facts['users']), 'user')}, mechanism {scenario.mechanism}")
+    out.print(f"{format_count(len(facts['users']), 'user')}, mechanism {scenario.mechanism}")
     grid = table("user", "demand of one task", "weight", "tasks", "servers")
     for user in scenario.users[:_MOST_USERS]:
-        demand = ", ".join(f"{r} {format_quantity(a)}" for r, a in user.demand.items() if a)
+        demand = format_amounts(user.demand, resource_first=True)
         demand = demand or "that of its jobs"
         tasks = "no end" if user.tasks is None else f"{user.tasks:,.6g}"
         grid.add_row(user.name, demand, f"{user.weight:g}", tasks, shown_restriction(user.servers))
@@ -140,4 +141,4 @@ def _print_summary(scenario: Scenario, warnings: list[str]) -> None:
         out.print(f"warning: {warning}", style="yellow")
     if len(warnings) > _MOST_USERS:
         out.print(f"and {len(warnings) - _MOST_USERS:,} more warnings", style="yellow")
-    out.print("OK" if not warnings else f"OK, with {some(len(warnings), 'warning')}")
+    out.print("OK" if not warnings else f"OK, with {format_count(len(warnings), 'warning')}")

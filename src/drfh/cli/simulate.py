@@ -8,27 +8,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drfh.cli.input import open_trace, print_trace_notes, trace_facts
+from drfh.cli.errors import named_as_options
+from drfh.cli.input import read_input
 from drfh.cli.render.console import console, print_json
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
+    import polars
+
     from drfh.model.cluster import Cluster
     from drfh.model.jobs import Workload
     from drfh.simulation.parallel import SimulationRun, Told
     from drfh.simulation.result import Result
-    from drfh.traces import Trace
 
 __all__ = ["simulate"]
 
 _OUTPUT = "Output"
+_OPTIONS = ("until", "interval", "cut")
 _TRACE = "Trace"
 _MOST_SEEDS = 1_000
-# Tasks × servers of all runs that are done sooner than a process has started.
 # About a second of work, as long as a process needs to start: a microsecond a task, and what a
 # policy without an index looks at.
 _SMALL_WORK = 1_000_000
@@ -158,7 +160,6 @@ def simulate(
     if listed:
         text.print_policies(as_json=as_json)
         return
-    _check_source(file, trace, settings, strict, drain)
     if log and output is None:
         raise InputError("--log", "must be used together with --output")
     if cut and until is None:
@@ -173,38 +174,46 @@ def simulate(
         check_report(report, "--report")
     runs = _runs(policy, seed, seeds)
     targets = _targets(runs, output, force)
-    given = _load(file, trace, settings or [], strict)
-    workload = given.workload
-    if until is None and not drain:
-        until = given.window
+    given = read_input(
+        file,
+        trace,
+        verb="simulate",
+        settings=settings,
+        strict=strict,
+        of_trace={"--drain": drain},
+    )
+    cluster, workload = given.cluster, given.workload
+    details = None if given.trace is None else given.trace.details
+    if details is not None and not {"num_gpu", "gpu_milli"} <= set(details.columns):
+        details = None
+    if until is None and not drain and given.trace is not None:
+        until = given.trace.window
     if cut and until is not None:
-        given = given.until(until)
-        workload = given.workload
-    # Which device a part of a GPU would be on can only be told from the log.
-    log = log or given.has_devices
+        if details is not None:
+            details = details.filter(workload.batch_arrival <= until)
+        workload = workload.until(until)
+    # The log alone tells which device a part of a GPU would be on.
+    log = log or details is not None
     options: dict[str, Any] = {"until": until, "interval": interval, "fair": fair, "log": log}
     options["source"] = given.source
-    _check(given.cluster, workload, runs, options)
-    results = _carry_out(given.cluster, workload, runs, options, jobs, targets, force, output)
+    _check(cluster, workload, runs, options)
+    given.print_account(over_time=True)
+    results = _carry_out(cluster, workload, runs, options, jobs, targets, force, output)
+    names = [run.name for run in runs]
     if report is not None:
-        save_runs(name_runs(results, [run.name for run in runs]), report, given.title)
+        save_runs(name_runs(results, names), report, given.title)
+    devices = [_devices(result, cluster, workload, details) for result in results]
     if as_json:
         places: list[str | None] = [str(target) for target in targets]
         places = places or [None] * len(results)
         rows = [
-            {"run": run.name, **result.summary(), **given.devices(result), "directory": place}
-            for run, result, place in zip(runs, results, places, strict=True)
+            {"run": name, **result.summary(), **facts, "directory": place}
+            for name, result, facts, place in zip(names, results, devices, places, strict=True)
         ]
-        about = {} if given.trace is None else {"trace": trace_facts(given.trace)}
-        print_json({"title": given.title, **about, "runs": rows})
+        print_json({"title": given.title, **given.to_dict(over_time=True), "runs": rows})
         return
-    text.print_runs(
-        given.title, given.cluster, workload, [run.name for run in runs], results,
-        everyone=everyone,
-    )  # fmt: skip
-    if given.trace is not None:
-        text.print_devices([run.name for run in runs], [given.devices(r) for r in results])
-        print_trace_notes(given.trace)
+    text.print_runs(given.title, cluster, workload, names, results, everyone=everyone)
+    text.print_devices(names, devices)
     if seeds is not None and len(runs) < seeds * len({run.policy for run in runs}):
         text.say("a policy that draws nothing is the same for all seeds: it ran once")
     for saved in (output, report):
@@ -212,69 +221,15 @@ def simulate(
             text.say(f"saved: {saved}")
 
 
-class _Given(NamedTuple):
-    """What to simulate: of a scenario file or of a trace."""
+def _devices(
+    result: Result, cluster: Cluster, workload: Workload, details: polars.DataFrame | None
+) -> dict[str, Any]:
+    """Return how tasks would have found single GPUs; nothing if they do not ask for parts."""
+    if details is None:
+        return {}
+    from drfh.simulation.devices import replay_devices
 
-    title: str
-    cluster: Cluster
-    workload: Workload
-    source: str
-    window: float | None = None
-    trace: Trace | None = None
-
-    def until(self, time: float) -> _Given:
-        """Return the same without the jobs that arrive after `time`."""
-        trace = self.trace
-        if trace is not None and len(trace.details):
-            kept = trace.details.filter(self.workload.batch_arrival <= time)
-            trace = replace(trace, details=kept)
-        return self._replace(workload=self.workload.until(time), trace=trace)
-
-    @property
-    def has_devices(self) -> bool:
-        """Whether tasks say which part of how many GPUs they want."""
-        return self.trace is not None and {"num_gpu", "gpu_milli"} <= set(
-            self.trace.details.columns
-        )
-
-    def devices(self, result: Result) -> dict[str, Any]:
-        """Return how tasks would have found the single GPUs, if they say what they want."""
-        if self.trace is None or not self.has_devices:
-            return {}
-        from drfh.simulation.devices import replay_devices
-
-        found = replay_devices(result, self.cluster, self.workload, self.trace.details)
-        return {"devices": found.to_dict()}
-
-
-def _check_source(
-    file: str | None, trace: str | None, settings: list[str] | None, strict: bool, drain: bool
-) -> None:
-    if (file is None) == (trace is None):
-        word = "not both" if file is not None else "see drfh simulate --help"
-        raise InputError("FILE or --trace", f"must be given ({word})")
-    if trace is None:
-        for option, used in (("--set", settings), ("--strict", strict), ("--drain", drain)):
-            if used:
-                raise InputError(option, "must be used together with --trace")
-
-
-def _load(file: str | None, source: str | None, settings: list[str], strict: bool) -> _Given:
-    from drfh.files import load_scenario
-    from drfh.files.atomic import shown_path
-
-    if source is not None:
-        trace = open_trace(source, strict=strict, settings=settings)
-        title = f"{trace.format}: {shown_path(trace.source)}"
-        words = "".join(f" {setting}" for setting in settings)
-        named = f"{trace.format}:{trace.source}{words}"
-        return _Given(title, trace.cluster, trace.workload, named, trace.window, trace)
-    scenario = load_scenario(str(file), strict=True)
-    try:
-        return _Given(scenario.title, scenario.cluster, scenario.workload, str(file))
-    except InputError as error:
-        error.place = shown_path(str(file))
-        raise
+    return {"devices": replay_devices(result, cluster, workload, details).to_dict()}
 
 
 def _runs(policies: str, seed: int, seeds: int | None) -> list[SimulationRun]:
@@ -318,7 +273,7 @@ def _targets(runs: list[SimulationRun], output: Path | None, force: bool) -> lis
             raise InputError("--output", "must be a directory or a new one", str(output))
         targets = [output / re.sub(r"[^\w.+=-]", "-", run.name) for run in runs]
     for target in targets:
-        with _as_options():
+        with named_as_options(*_OPTIONS):
             check_directory(target, RUN_FILE, force=force, field="--output")
     return targets
 
@@ -333,34 +288,13 @@ def _check(
     from drfh.simulation.run import check_length, check_simulation
 
     until, interval = options["until"], options["interval"]
-    with _as_options():
+    with named_as_options(*_OPTIONS):
         check_simulation(cluster, workload, until, runs[0].seed, interval)
         units = units_of(cluster, workload.events)
         if until is None and interval is not None:
             check_length(make_plan(cluster, workload, units)[0], interval)
     for run in runs:
         Rules(find_policy(run.policy), units.resources, units.sizes)
-
-
-@contextmanager
-def _as_options(output: Path | None = None) -> Iterator[None]:
-    """Name options, not parameters, in errors."""
-    try:
-        yield
-    except InputError as error:
-        for ours, theirs in (
-            ("Workload.until leaves", "--cut leaves"),
-            ("or until be given", "or --until be given"),
-            ("with force", "with --force"),
-        ):
-            error.rule = error.rule.replace(ours, theirs)
-        if error.field == "directory":  # whose draft has a name that nobody knows
-            place = error.place
-            rule = error.rule.partition(", got ")[0]
-            raise InputError("--output", rule, str(output), place=place) from None
-        if error.field in ("until", "interval"):
-            error.field = f"--{error.field}"
-        raise
 
 
 def _carry_out(
@@ -384,7 +318,7 @@ def _carry_out(
     work = len(runs) * workload.task_count * (1 + cluster.size / _SERVERS_A_TASK)
     if jobs is None and work < _SMALL_WORK:
         processes = 1
-    with _as_options(output), ExitStack() as stack:
+    with named_as_options(*_OPTIONS, output=output), ExitStack() as stack:
         drafts = [
             stack.enter_context(whole_directory(target, RUN_FILE, force=force))
             for target in targets
@@ -408,7 +342,7 @@ def _progress(runs: list[SimulationRun]) -> Iterator[Told | None]:
 
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from drfh.cli.render.simulation import seconds
+    from drfh.formatting import format_duration
 
     words = TextColumn("{task.description:20}"), BarColumn(), TextColumn("{task.fields[how]}")
     with Progress(*words, TimeElapsedColumn(), console=out, transient=True) as shown:
@@ -420,7 +354,9 @@ def _progress(runs: list[SimulationRun]) -> Iterator[Told | None]:
                 rows[position] = shown.add_task(name, total=None, how=""), time.monotonic()
             row, started = rows[position]
             passed = max(time.monotonic() - started, 1e-3)
-            how = f"at {seconds(news.time)}, {news.done:,} tasks, {news.done / passed:,.0f}/s"
+            how = (
+                f"at {format_duration(news.time)}, {news.done:,} tasks, {news.done / passed:,.0f}/s"
+            )
             done, total = (news.done, news.tasks)
             if news.until is not None:
                 done, total = news.time, news.until

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from drfh.cli.render.console import bar, console, percent, print_json, table
+from drfh.cli.render.console import bar, console, print_json, table
+from drfh.formatting import format_percent
 
 __all__ = ["tour"]
 
@@ -93,7 +94,7 @@ def _print_paper_example(out: Any) -> None:
         cells = [label, *(f"{tasks[name]:.4g}" for name in names)] if tasks else [label]
         for resource in resources:
             used = answer.utilisation[resource]
-            cells += ["", ""] if promise else [percent(used), bar(used, 6)]
+            cells += ["", ""] if promise else [format_percent(used), bar(used, 6)]
         grid.add_row(*cells, style="bold" if label == "DRFH" else None)
     out.print(grid)
     answer = allocate(scenario.cluster, scenario.users)

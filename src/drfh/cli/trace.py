@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drfh.cli.input import open_trace
+from drfh.cli.errors import named_as_options
+from drfh.cli.input import open_trace, parse_settings
 from drfh.cli.render.console import print_json, progress_bar
 from drfh.errors import InputError
 
@@ -107,9 +106,9 @@ def info(
     from drfh.cli.render import trace as text
 
     _check_picture(plot)
-    with _as_options():
+    with named_as_options(*_FLAGS):
         trace = open_trace(
-            source, strict=strict, settings=settings or (), hours=hours, start=start, users=users,
+            source, strict=strict, settings=settings, hours=hours, start=start, users=users,
             sample=sample, seed=seed,
         )  # fmt: skip
     _draw(trace, plot)
@@ -144,9 +143,9 @@ def convert(
     """
     _check_picture(plot)
     _check_directory(directory, force, "DIR")
-    with _as_options():
+    with named_as_options(*_FLAGS):
         trace = open_trace(
-            source, strict=strict, settings=settings or (), hours=hours, start=start, users=users,
+            source, strict=strict, settings=settings, hours=hours, start=start, users=users,
             sample=sample, seed=seed,
         )  # fmt: skip
     _write(trace, directory, parquet, force, plot, as_json)
@@ -186,7 +185,7 @@ def compare(
 
         policy = find_policy(policy).name
     given = {"hours": hours, "start": start, "users": users, "sample": sample, "seed": seed}
-    with _as_options():
+    with named_as_options(*_FLAGS):
         traces, notes = _open_both((first, second), given, settings or [], strict)
     comparison = measure(*traces)
     simulated = None if policy is None else _simulate_both(traces, policy)
@@ -245,12 +244,8 @@ def generate(
         "users": users, "hours": hours, "servers": servers, "load": load, "seed": seed,
     }  # fmt: skip
     options = {key: value for key, value in given.items() if value is not None}
-    for word in settings or ():
-        key, equals, value = word.partition("=")
-        if not equals or not key.strip():
-            raise InputError("--set", "must be NAME=VALUE (see drfh trace formats)", word)
-        options[key.strip()] = value.strip()
-    with _as_options():
+    options |= parse_settings(settings)
+    with named_as_options(*_FLAGS):
         trace = make(name, **options)
     _write(trace, output, parquet, force, plot, as_json)
 
@@ -291,7 +286,7 @@ def _write(
     from drfh.cli.render import trace as text
     from drfh.traces.tables.writer import write
 
-    with _as_options():
+    with named_as_options(*_FLAGS):
         write(trace, directory, kind="parquet" if parquet else "csv", force=force)
     _draw(trace, plot)
     files = {path.name: path.stat().st_size for path in sorted(directory.iterdir())}
@@ -378,17 +373,5 @@ def _check_directory(directory: Path, force: bool, field: str) -> None:
     from drfh.files.atomic import check_directory
     from drfh.traces.tables import ABOUT
 
-    with _as_options():
+    with named_as_options(*_FLAGS):
         check_directory(directory, ABOUT, force=force, field=field)
-
-
-@contextmanager
-def _as_options() -> Iterator[None]:
-    """Name options, not parameters, in errors."""
-    try:
-        yield
-    except InputError as error:
-        error.rule = error.rule.replace("with force", "with --force")
-        if error.field in _FLAGS and not error.place:
-            error.field = f"--{error.field}"
-        raise

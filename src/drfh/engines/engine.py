@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol, Self
 from drfh.engines.cache import SchedulerCache
 from drfh.engines.snapshot import BlockedCode, BlockedReason, ClusterSnapshot
 from drfh.errors import DrfhError
-from drfh.model.resources import some
+from drfh.formatting import format_clock, join_names
 from drfh.scheduler import Placed
 from drfh.scheduler.diagnostics import Why
 
@@ -226,8 +226,12 @@ class LiveCluster:
         times = ""
         if since:
             started = datetime.fromtimestamp(since).isoformat(" ", "seconds")
-            most = "" if limit is None or limit >= _YEAR else f", for at most {_span(limit)}"
-            times = f" since {started} ({_span(max(self.time - since, 0.0))}{most})"
+            most = (
+                ""
+                if limit is None or limit >= _YEAR
+                else f", for at most {format_clock(round(limit))}"
+            )
+            times = f" since {started} ({format_clock(round(max(self.time - since, 0.0)))}{most})"
         text = f"job {name} of {user} runs on {_listed(nodes)}{times}."
         return TaskExplanation(name, user, TaskState.RUNNING, text, tuple(nodes), self.engine)
 
@@ -356,23 +360,9 @@ class Engine(Protocol):
         """Read the state of the cluster once."""
 
 
-def _span(seconds: float) -> str:
-    """Return a time in the largest units that tell it, at most two of them."""
-    left = round(seconds)
-    words = []
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
-        number, left = divmod(left, size)
-        if number:
-            words.append(f"{number} {unit}")
-    return " ".join(words[:2]) or "0 s"
-
-
 def _listed(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    if len(names) > _NAMED + 1:
-        names = [*names[:_NAMED], some(len(names) - _NAMED, "other node")]
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    most = _NAMED if len(names) > _NAMED + 1 else None
+    return join_names(names, most=most, thing="other node")
 
 
 def _local_time(written: str) -> str:

@@ -8,6 +8,8 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
+from drfh.formatting import format_number, format_percent, format_points
+
 __all__ = ["Claim", "Reading", "Verdict", "claims_table", "judge", "number_text"]
 
 Verdict: TypeAlias = Literal["holds", "holds if …", "does not hold", "not tested"]
@@ -175,10 +177,10 @@ def number_text(value: float, unit: Unit) -> str:
     '1 hour'
     """
     if unit == "part":
-        return f"{100 * value:.1f} %"
+        return format_percent(value)
     if unit == "points":
-        return f"{100 * value:.1f} points"
-    text = f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+        return format_points(value)
+    text = format_number(value)
     if unit == "number":
         return text
     word = "s" if unit == "seconds" else unit.removesuffix("s") if text == "1" else unit

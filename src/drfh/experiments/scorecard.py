@@ -17,6 +17,7 @@ from drfh.experiments.claims import Claim, Reading, judge
 from drfh.experiments.completion import both_complete, reductions
 from drfh.experiments.evidence import BEST_FIT, BLOCKED, FIRST_FIT, Evidence
 from drfh.experiments.figures import PAPER, Dynamic, ratios_of
+from drfh.formatting import format_percent, format_points
 
 __all__ = ["CONDITIONS", "score", "trace_claims"]
 
@@ -81,7 +82,7 @@ def _utilisation(evidence: Evidence, ahead: pl.DataFrame) -> list[Claim]:
             f"utilisation-over-slots-{resource}", "Fig. 5",
             f"Both DRFH schedulers have much higher {resource} utilisation than slots",
             "significantly", _readings(evidence, {"": over_slots}),
-            f"both are at least {100 * _MUCH:g} points above slots on average",
+            f"both are at least {format_points(_MUCH, trim=True)} above slots on average",
             "points",
         ))  # fmt: skip
     for resource in ("cpu", "memory"):
@@ -95,7 +96,8 @@ def _utilisation(evidence: Evidence, ahead: pl.DataFrame) -> list[Claim]:
             f"utilisation-over-first-fit-{resource}", "Fig. 5",
             f"Best-Fit has uniformly higher {resource} utilisation than First-Fit at all times",
             "always", _readings(evidence, {"": over_first}),
-            f"Best-Fit is ahead at {100 * _ALWAYS:g} % of the samples and never behind",
+            f"Best-Fit is ahead at {format_percent(_ALWAYS, trim=True)} of the samples and never "
+            "behind",
         ))  # fmt: skip
     claims.append(judge(
         "utilisation-why", "Fig. 5",
@@ -152,16 +154,16 @@ def _completion(evidence: Evidence) -> list[Claim]:
     return [
         judge("completion-sooner", "Fig. 6a", "Jobs are complete sooner under Best-Fit than "
               "under slots", "at all quantiles", _readings(evidence, {"": sooner}),
-              f"Best-Fit is not later at {100 * _ALWAYS:g} % of the quantiles"),
+              f"Best-Fit is not later at {format_percent(_ALWAYS, trim=True)} of the quantiles"),
         judge("completion-small", "Fig. 6b",
               f"No improvement for small jobs (here: up to {_SMALL_JOB} tasks)", "none",
               _readings(evidence, {w: of_jobs(s, small=True) for w, s in ways.items()}),
-              f"the reduction is within ±{100 * _NO_CHANGE:g} %"),
+              f"the reduction is within ±{format_percent(_NO_CHANGE, trim=True)}"),
         judge("completion-large", "Fig. 6b",
               f"A significant reduction for larger jobs (here: more than {_SMALL_JOB} tasks)",
               "significant",
               _readings(evidence, {w: of_jobs(s, small=False) for w, s in ways.items()}),
-              f"the reduction is at least {100 * _LARGE_CHANGE:g} %"),
+              f"the reduction is at least {format_percent(_LARGE_CHANGE, trim=True)}"),
         judge("completion-grows", "Fig. 6b", "The larger the job, the more improvement",
               "generally", _readings(evidence, {w: rises(s) for w, s in ways.items()}),
               "the reduction rises from each class of sizes to the next; the value is the part "
@@ -189,11 +191,11 @@ def _ratios(evidence: Evidence) -> list[Claim]:
         judge("ratios-higher", "Fig. 7",
               "Almost all users complete a higher part of their tasks under Best-Fit",
               "almost all", _readings(evidence, ways),
-              f"it is so for at least {100 * _ALMOST_ALL:g} % of the users"),
+              f"it is so for at least {format_percent(_ALMOST_ALL, trim=True)} of the users"),
         judge("ratios-all-tasks", "Fig. 7",
               "Around 20 % of the users complete all tasks under Best-Fit but not under slots",
               "20 %", _readings(evidence, {"": only_ours}),
-              f"it is within {100 * _AROUND:g} points of 20 %"),
+              f"it is within {format_points(_AROUND, trim=True)} of 20 %"),
     ]  # fmt: skip
 
 
@@ -242,11 +244,12 @@ def _sharing(evidence: Evidence, table: pl.DataFrame) -> list[Claim]:
               "more than half of the users complete more tasks in it than in their own"),
         judge("sharing-fall", "Fig. 8",
               "Only 2 % of the users see fewer tasks finished in the shared cloud", "2 %",
-              _readings(evidence, {"": fall}), f"it is at most {100 * _ONLY_TWO:g} %"),
+              _readings(evidence, {"": fall}), "it is at most "
+                                               f"{format_percent(_ONLY_TWO, trim=True)}"),
         judge("sharing-slightly", "Fig. 8",
               "Even for these users the completion ratio decreases only slightly", "slightly",
               _readings(evidence, slightly),
-              f"the fall is at most {100 * _SLIGHTLY:g} points", "points"),
+              f"the fall is at most {format_points(_SLIGHTLY, trim=True)}", "points"),
     ]  # fmt: skip
 
 
@@ -349,7 +352,7 @@ def _dynamic(dynamic: Dynamic) -> list[Claim]:
             strict = f"First-Fit where {CONDITIONS['strict']}"
             readings.append(reading(other, strict, users, column, paper))
         rule = f"each is within {100 * _STATED:g} point of the paper's"
-        paper_text = f"{100 * paper:g} %"
+        paper_text = f"{format_percent(paper, trim=True)}"
         return judge(short, figure, text, paper_text, readings, rule, each="users")
 
     totals = dynamic.totals
@@ -432,9 +435,9 @@ def _slots(table: pl.DataFrame) -> list[Claim]:
                     f"slots-{number}-{resource}",
                     "Table II",
                     f"{number} slots per largest server: {resource} utilisation",
-                    f"{100 * paper:.1f} %",
+                    f"{format_percent(paper, trim=True)}",
                     readings,
-                    f"it is within {100 * _OTHER_POOL:g} points of the paper's",
+                    f"it is within {format_points(_OTHER_POOL, trim=True)} of the paper's",
                 )
             )
     best = []

@@ -233,7 +233,8 @@ def check_directory(
                     rule = f"must be new, empty, or have a {marker} to be replaced"
                     raise InputError(field, rule, given)
                 if not force:
-                    raise InputError(field, "must be new (or be replaced with force)", given)
+                    rule = "must be new (or be replaced with {force})"
+                    raise InputError(field, rule, given, names={"force": "force"})
         folder = _existing(os.path.dirname(target))
         if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
             raise InputError(field, "must be in a folder that can be written to", given)

@@ -1,4 +1,4 @@
-"""What a reader counts while it reads: rows, what it left out, and what was broken."""
+"""Counts, broken rows and remarks of one reading."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BROKEN_ROW = "broken row"
 
 @dataclass(frozen=True, slots=True)
 class Oddity:
-    """One kind of what is wrong: how many there are, and the first of them in words.
+    """One kind of fault of an input: how many there are, and the first of them.
 
     `what` is the noun that is counted. Only a broken row is left out; a damaged file is read as far
     as it goes, a missing part cannot be read, and disordered rows are put in order.
@@ -34,6 +34,11 @@ class Oddity:
     count: int
     first: str
     what: str = BROKEN_ROW
+
+    @property
+    def left_out(self) -> bool:
+        """Whether what is wrong was not used."""
+        return self.what == BROKEN_ROW
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data.

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from drfh.errors import InputError, UnknownNameError
 from drfh.files.atomic import read_text, shown_path, write_whole
-from drfh.files.validation import problems, warnings
+from drfh.files.validation import check, problems
 from drfh.files.yaml import Document, dump, parse, written
+from drfh.formatting import format_quantity
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, Job, RemoveServers, ResizeServer, ServerEvent
-from drfh.model.resources import format_quantity, parse_quantity
+from drfh.model.resources import parse_quantity
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
 
@@ -461,24 +462,6 @@ def _thawed(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _thawed(entry) for key, entry in value.items()}
     return [_thawed(entry) for entry in value] if isinstance(value, tuple) else value
-
-
-def check(scenario: Scenario) -> list[str]:
-    """Return what looks wrong: lines that start with ``error:`` or ``warning:``.
-
-    An error is what every mechanism refuses; a warning is allowed but odd.
-
-    Examples
-    --------
-    >>> check(load_scenario("paper-two-servers"))
-    []
-    >>> cluster = Cluster([Server({"cpu": 4, "gpu": 1})])
-    >>> check(Scenario(cluster, (User("ann", {"cpu": 1}),)))
-    ['warning: resource gpu: no user demands it']
-    """
-    parts = scenario.cluster, scenario.users, scenario.jobs, scenario.events
-    wrong = [f"error: {problem}" for problem in problems(*parts)]
-    return wrong + [f"warning: {odd}" for odd in warnings(*parts)]
 
 
 def scenario_schema() -> dict[str, Any]:

@@ -1,20 +1,23 @@
-"""What is wrong, or looks odd, about a cluster, its users and their jobs together."""
+"""Checks of a cluster, its users and their jobs together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drfh.errors import InputError, nearest
+from drfh.formatting import format_quantity
 from drfh.model.cluster import Cluster
 from drfh.model.jobs import Job, ServerEvent, check_events, everything_up
-from drfh.model.resources import TOLERANCE, format_quantity
+from drfh.model.resources import TOLERANCE
+from drfh.model.scenario import Scenario
 from drfh.model.users import Restriction, User, resolve_restriction
 
-__all__ = ["problems", "warnings"]
+__all__ = ["Issue", "check", "problems"]
 
 # A demand below this part of the smallest server, where others count in millions, has the wrong
 # unit rather than a small task.
@@ -68,22 +71,56 @@ def problems(
             yield error
 
 
-def warnings(
-    cluster: Cluster,
-    users: Sequence[User],
-    jobs: Sequence[Job] = (),
-    events: Sequence[ServerEvent] = (),
-) -> Iterator[str]:
-    """Yield what is allowed but odd: likely wrong units, tasks that fit nowhere, idle resources.
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """Something wrong or odd about a scenario.
+
+    Attributes
+    ----------
+    severity : str
+        ``error``: every mechanism refuses it; ``warning``: it is allowed but odd.
+    code : str
+        ``invalid``, ``unit``, ``does-not-fit``, ``no-jobs`` or ``unused-resource``.
+    message : str
+        What is wrong.
+    """
+
+    severity: Literal["error", "warning"]
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.message}"
+
+
+def check(scenario: Scenario) -> list[Issue]:
+    """Return what every mechanism refuses, then what is allowed but odd.
 
     Examples
     --------
     >>> from drfh.model.cluster import Server
-    >>> cluster = Cluster([Server({"cpu": 4, "memory": "8Gi"})])
-    >>> for warning in warnings(cluster, [User("ann", {"cpu": 1, "memory": 4})]):
-    ...     print(warning)
-    users[0] (ann): memory 4 is 4 bytes where servers have 8Gi; did you mean 4Gi?
+    >>> cluster = Cluster([Server({"cpu": 4, "gpu": 1, "memory": "8Gi"})])
+    >>> for issue in check(Scenario(cluster, (User("ann", {"cpu": 1, "memory": 4}),))):
+    ...     print(issue)
+    warning: users[0] (ann): memory 4 is 4 bytes where servers have 8Gi; did you mean 4Gi?
+    warning: resource gpu: no user demands it
     """
+    parts = scenario.cluster, scenario.users, scenario.jobs, scenario.events
+    found = [Issue("error", "invalid", str(error)) for error in problems(*parts)]
+    return [*found, *_warnings(*parts)]
+
+
+def _warning(code: str, about: str, text: str) -> Issue:
+    return Issue("warning", code, f"{about}: {text}")
+
+
+def _warnings(
+    cluster: Cluster,
+    users: Sequence[User],
+    jobs: Sequence[Job] = (),
+    events: Sequence[ServerEvent] = (),
+) -> Iterator[Issue]:
+    """Yield likely wrong units, tasks that fit nowhere, and what is idle."""
     try:
         pool = everything_up(cluster, events)
     except InputError:
@@ -96,31 +133,30 @@ def warnings(
     for (title, _), user in zip(named, users, strict=False):
         if user.demand and fits.any(user.demand, user.servers) is False:
             where = "server" if user.servers is None else "server it may use"
-            yield (
-                f"{title}: one whole task fits no {where}; "
-                "only a divisible allocation gives it anything"
-            )
+            text = f"one whole task fits no {where}; only a divisible allocation gives it anything"
+            yield _warning("does-not-fit", title, text)
     owner = {user.name: user for user in users}
     for title, job in zip(titles, jobs, strict=True):
         user = owner[job.user]
         demand = user.demand if job.demand is None else job.demand
         if fits.any(demand, user.servers, job.servers) is False:
             free = user.servers is None and job.servers is None
-            yield f"{title}: a task fits no server{'' if free else ' it may use'}, so none runs"
+            text = f"a task fits no server{'' if free else ' it may use'}, so none runs"
+            yield _warning("does-not-fit", title, text)
     if jobs:
         busy = {job.user for job in jobs}
         for (title, _), user in zip(named, users, strict=False):
             if user.name not in busy:
-                yield f"{title}: has no jobs"
-    wanted = {resource for _, demand in named for resource, a in demand.items() if a > 0}
+                yield _warning("no-jobs", title, "has no jobs")
+    demanded = {resource for _, demand in named for resource, a in demand.items() if a > 0}
     for resource in pool.resources:
-        if resource not in wanted:
-            yield f"resource {resource}: no user demands it"
+        if resource not in demanded:
+            yield _warning("unused-resource", f"resource {resource}", "no user demands it")
 
 
 def _small_amounts(
     pool: Cluster, named: Sequence[tuple[str, Mapping[str, float]]]
-) -> Iterator[str]:
+) -> Iterator[Issue]:
     for position, resource in enumerate(pool.resources):
         amounts = pool.capacity[:, position]
         smallest = float(amounts[amounts > 0].min(initial=np.inf))
@@ -132,10 +168,8 @@ def _small_amounts(
                 has = format_quantity(smallest)
                 short = format_quantity(amount)
                 suffix = next((s for s in ("Gi", "Mi") if has.endswith(s)), "Gi")
-                yield (
-                    f"{title}: {resource} {short} is {short} bytes where "
-                    f"servers have {has}; did you mean {short}{suffix}?"
-                )
+                text = f"{resource} {short} is {short} bytes where servers have {has}; "
+                yield _warning("unit", title, f"{text}did you mean {short}{suffix}?")
 
 
 class _Restrictions:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drfh.errors import InputError, UnknownNameError
-from drfh.model.resources import FrozenMap, format_quantity, parse_amounts, some
+from drfh.formatting import format_count, format_quantity
+from drfh.model.resources import FrozenMap, parse_amounts
 
 __all__ = ["Cluster", "Server"]
 
@@ -365,13 +366,18 @@ class Cluster:
     def __hash__(self) -> int:
         return hash(self.servers)
 
-    def __repr__(self) -> str:
+    @property
+    def summary(self) -> str:
+        """How many servers and groups there are, and what they have together."""
         pool = ", ".join(
             f"{name} {format_quantity(total)}"
             for name, total in zip(self.resources, self.totals.tolist(), strict=True)
         )
-        servers, groups = some(self.size, "server"), some(len(self), "group")
-        return f"Cluster({servers} in {groups}: {pool})"
+        servers, groups = format_count(self.size, "server"), format_count(len(self), "group")
+        return f"{servers} in {groups}: {pool}"
+
+    def __repr__(self) -> str:
+        return f"Cluster({self.summary})"
 
 
 def _name_or_blank(name: Any) -> str:

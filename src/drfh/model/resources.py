@@ -15,11 +15,9 @@ from drfh.errors import InputError
 __all__ = [
     "TOLERANCE",
     "FrozenMap",
-    "format_quantity",
     "integer_unit",
     "parse_amounts",
     "parse_quantity",
-    "some",
 ]
 
 #: Relative difference below which two computed amounts are the same.
@@ -144,34 +142,6 @@ def parse_amounts(amounts: Any, field: str) -> FrozenMap[float]:
         if not isinstance(name, str) or not name.strip():
             raise InputError(field, "must have resource names that are non-empty strings", name)
     return FrozenMap({name: parse_quantity(a, f"{field}.{name}") for name, a in amounts.items()})
-
-
-def format_quantity(amount: float) -> str:
-    """Write an amount the way people do: binary suffixes for bytes, else plain digits.
-
-    Examples
-    --------
-    >>> format_quantity(17179869184.0), format_quantity(0.25), format_quantity(1234567.0)
-    ('16Gi', '0.25', '1.23457e+06')
-    """
-    if amount >= 2**20 and amount % 2**10 == 0:
-        suffixes = [name for name in ("Ei", "Pi", "Ti", "Gi", "Mi") if amount >= _SUFFIXES[name]]
-        # The largest one that takes two digits after the point, else as exact as six digits are.
-        short = [name for name in suffixes if amount / _SUFFIXES[name] * 100 % 1 == 0]
-        suffix = (short or suffixes)[0]
-        return f"{amount / _SUFFIXES[suffix]:.6g}{suffix}"
-    return f"{amount:.6g}"
-
-
-def some(number: int, thing: str) -> str:
-    """Return a number of things.
-
-    Examples
-    --------
-    >>> some(1, "user"), some(12583, "server")
-    ('1 user', '12,583 servers')
-    """
-    return f"{number:,} {thing}{'s' * (number != 1)}"
 
 
 def integer_unit(values: ArrayLike, total: float) -> float:

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from markupsafe import Markup, escape
 
+from drfh.formatting import format_number, format_percent
+
 if TYPE_CHECKING:
     import altair
 
     from drfh.auditor.finding import Finding
 
 __all__ = [
-    "Cell", "Figure", "Markup", "bar", "details", "join", "mark", "number_text",
-    "part_text", "seconds", "short_number", "table", "tag"
+    "Cell", "Figure", "Markup", "bar", "details", "join", "mark",
+    "table", "tag"
 ]  # fmt: skip
-
-# From which span on, how many seconds, name.
-_UNITS = ((2 * 86400, 86400, "d"), (7200, 3600, "h"), (120, 60, "min"), (0, 1, "s"))
 
 #: Verdict → what stands for it, and its name in the style of the page.
 MARKS: dict[str, tuple[str, str]] = {
@@ -105,19 +104,6 @@ def _attribute(name: str, value: str) -> str:
     return f' {name}="{escape(value)}"' if value else ""
 
 
-def part_text(part: float) -> str:
-    """Return a part as percent, with as many digits as say something.
-
-    Examples
-    --------
-    >>> part_text(0.142857), part_text(0.5), part_text(0.0), part_text(1e-5)
-    ('14.3 %', '50 %', '0 %', '0.001 %')
-    """
-    if abs(part) < 1e-12:  # round-off
-        return "0 %"
-    return f"{100 * part:.1g} %" if abs(part) < 0.001 else f"{round(100 * part, 1):g} %"
-
-
 def bar(part: float | None, title: str = "") -> Cell:
     """Return a cell with a part as percent and as a bar; empty for None.
 
@@ -128,7 +114,7 @@ def bar(part: float | None, title: str = "") -> Cell:
     """
     if part is None:
         return Cell("", "part", title=title)
-    return Cell(part_text(part), "part", min(max(part, 0.0), 1.0), title)
+    return Cell(format_percent(part, trim=True), "part", min(max(part, 0.0), 1.0), title)
 
 
 def mark(finding: Finding, *, short: bool = False) -> Cell:
@@ -150,7 +136,7 @@ def mark(finding: Finding, *, short: bool = False) -> Cell:
     """
     sign, kind = MARKS[finding.verdict]
     measured = finding.verdict in ("fails", "measured")
-    amount = part_text(finding.amount) if measured else ""
+    amount = format_percent(finding.amount, trim=True) if measured else ""
     if short:
         title = f"{finding.name}, {finding.verdict}: {finding.text}"
         return Cell(f"{sign} {amount}".strip(), f"mark {kind}", title=title)
@@ -198,47 +184,8 @@ def _cell(value: Content) -> Cell:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return Cell("")
     if isinstance(value, (int, float)):
-        return Cell(number_text(value), "number")
+        return Cell(format_number(value, 5, zero_below=0), "number")
     return Cell(value)
-
-
-def number_text(value: float) -> str:
-    """Return a number with five digits, and all digits of whole ones.
-
-    Examples
-    --------
-    >>> number_text(11.6666666), number_text(118359.7), number_text(1e-14)
-    ('11.667', '118,360', '1e-14')
-    """
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:,.5g}"
-
-
-def short_number(value: float) -> str:
-    """Return a number with four digits, or with all before the point if these are more.
-
-    Examples
-    --------
-    >>> short_number(65.36518), short_number(12583), short_number(118359.7), short_number(2e-7)
-    ('65.37', '12,583', '118,360', '2e-07')
-    """
-    return number_text(float(f"{value:.0f}" if 1e3 <= abs(value) < 1e15 else f"{value:.4g}"))
-
-
-def seconds(value: float | None) -> str:
-    """Return a time span with three digits, in a unit that suits it.
-
-    Examples
-    --------
-    >>> seconds(0), seconds(90), seconds(565), seconds(15264), seconds(86400), seconds(None)
-    ('0 s', '90 s', '9.42 min', '4.24 h', '24 h', '–')
-    >>> seconds(2e8), seconds(0.01234)
-    ('2,315 d', '0.0123 s')
-    """
-    if value is None:
-        return "–"
-    size, unit = next(unit[1:] for unit in _UNITS if abs(value) >= unit[0])
-    amount = value / size
-    return f"{amount:,.0f} {unit}" if 99.95 <= amount < 1e15 else f"{amount:.3g} {unit}"
 
 
 def _element(cell: Cell, label: str) -> Markup:

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from drfh.errors import InputError
 from drfh.files.atomic import write_whole
+from drfh.formatting import format_number, format_percent
 from drfh.report.html import Cell, Content, Figure, join, table, tag
 from drfh.report.style import FONT, stylesheet
 
@@ -213,7 +214,7 @@ def _table(frame: polars.DataFrame) -> Markup:
 
 def _shown(name: str, value: Any) -> Content:
     if name == "share":
-        return Cell(f"{100 * value:.2f} %", "part", value)
+        return Cell(format_percent(value, 2), "part", value)
     if isinstance(value, (int, float)):
-        return Cell(f"{value:,.6g}", "number")
+        return Cell(format_number(value, 6), "number")
     return None if value is None else str(value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drfh.model.resources import format_quantity, some
+from drfh.formatting import format_count, format_quantity, join_names
 from drfh.model.users import shown_restriction
 from drfh.scheduler.core import NEVER, QUEUED, RUNNING, Ints
 from drfh.scheduler.plain import PlainCore
@@ -345,13 +345,13 @@ _a_predicate.__name__ = "a predicate"
 
 def _all_servers(survey: Survey) -> str:
     which = " that it may use" if survey.restricted else ""
-    return f"the {some(len(survey.servers), 'server')}{which}"
+    return f"the {format_count(len(survey.servers), 'server')}{which}"
 
 
 def _waiting(desk: Looking, survey: Survey) -> str:
     if survey.fitting:
         have = "have" if survey.fitting > 1 else "has"
-        servers = some(survey.fitting, "server")
+        servers = format_count(survey.fitting, "server")
         return f"can start when its turn comes: {servers} {have} room"
     if desk.policy.fits is not None:
         return f"waits: the policy's own check takes it on none of {_all_servers(survey)} now"
@@ -361,10 +361,10 @@ def _waiting(desk: Looking, survey: Survey) -> str:
     parts = [_lacking(m, may) for m in wait[:_NAMED]]
     if len(wait) > _NAMED:
         rest = sum(m.servers for m in wait[_NAMED:])
-        parts.append(f"{some(rest, 'other server')} lack{'s' * (rest == 1)} more")
+        parts.append(f"{format_count(rest, 'other server')} lack{'s' * (rest == 1)} more")
     if small:
         number = sum(m.servers for m in small)
-        parts.append(f"{some(number, 'server')} {'is' if number == 1 else 'are'} too small")
+        parts.append(f"{format_count(number, 'server')} {'is' if number == 1 else 'are'} too small")
     return f"waits: it needs {_listed(survey.needs)}; {'; '.join(parts)}"
 
 
@@ -385,20 +385,16 @@ def _order(owner: str, earlier: int, ahead: Sequence[Ahead], *, strict: bool) ->
     parts = []
     if earlier:
         goes = "goes" if earlier == 1 else "go"
-        parts.append(f"{some(earlier, 'earlier task')} of {owner} {goes} first.")
+        parts.append(f"{format_count(earlier, 'earlier task')} of {owner} {goes} first.")
     if ahead:
         named = [f"{one.user} ({one.reason})" for one in ahead[:_NAMED]]
         if len(ahead) > _NAMED:
-            named.append(some(len(ahead) - _NAMED, "other user"))
+            named.append(format_count(len(ahead) - _NAMED, "other user"))
         goes = "goes" if len(ahead) == 1 else "go"
         end = ", and nobody may overtake" if strict else ""
-        parts.append(f"{_joined(named)} {goes} before {owner}{end}.")
+        parts.append(f"{join_names(named)} {goes} before {owner}{end}.")
     return " ".join(parts)
 
 
 def _listed(amounts: Sequence[tuple[str, float]], joint: str = "and") -> str:
-    return _joined([f"{format_quantity(amount)} {name}" for name, amount in amounts], joint)
-
-
-def _joined(words: Sequence[str], joint: str = "and") -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {joint} {words[-1]}"
+    return join_names([f"{format_quantity(amount)} {name}" for name, amount in amounts], joint)

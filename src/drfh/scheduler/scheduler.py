@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from drfh.errors import InputError
+from drfh.formatting import format_count
 from drfh.model.cluster import Cluster, check_name
-from drfh.model.resources import some
 from drfh.model.users import Restriction
 from drfh.policies import Policy, find_policy
 from drfh.scheduler.core import CoreState
@@ -219,9 +219,12 @@ class Scheduler(Looking, ServerCalls, TaskCalls):
         return take(self)
 
     def __repr__(self) -> str:
-        servers, users = some(sum(self._up), "server"), some(len(self._users), "user")
+        servers, users = (
+            format_count(sum(self._up), "server"),
+            format_count(len(self._users), "user"),
+        )
         running = sum(self.running(user) for user in self._users)
-        tasks = f"{running:,} of {some(len(self._tasks), 'task')} running"
+        tasks = f"{running:,} of {format_count(len(self._tasks), 'task')} running"
         return f"Scheduler({self.policy.name}, {servers}, {users}, {tasks})"
 
     @classmethod

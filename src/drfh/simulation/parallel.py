@@ -206,18 +206,18 @@ def _listen(
         kind, news = ready.recv()
     except (EOFError, ConnectionResetError):
         child.join()
-        kind, news = "failed", ("", f"its process ended with code {child.exitcode}", 1)
+        kind, news = "failed", DrfhError(f"its process ended with code {child.exitcode}")
     if kind == "progress":
         if progress is not None:
             progress(position, news)
         return False
     if kind == "failed":
-        field, text, code = news
         name = runs[position].name
-        if field:
-            raise InputError(field, text.removeprefix(f"{field} "), place=name)
-        error = DrfhError(f"{name}: {text}")
-        error.exit_code = code
+        if isinstance(news, InputError) and not news.place:
+            news.place = name
+            raise news
+        error = DrfhError(f"{name}: {news}")
+        error.exit_code = news.exit_code
         raise error
     results[position] = news
     return True
@@ -244,12 +244,9 @@ def _child(
     except (BrokenPipeError, ConnectionResetError, EOFError):
         pass  # nobody listens any more
     except Exception as error:  # one line at the other end, whatever it is
-        news = ("", f"internal error: {type(error).__name__}: {error}", 1)
-        if isinstance(error, DrfhError):
-            news = ("", str(error), error.exit_code)
-        if isinstance(error, InputError) and not error.place:
-            news = (error.field, str(error), error.exit_code)
+        if not isinstance(error, DrfhError):
+            error = DrfhError(f"internal error: {type(error).__name__}: {error}")
         with suppress(OSError):
-            connection.send(("failed", news))
+            connection.send(("failed", error))
     finally:
         connection.close()

@@ -14,6 +14,7 @@ import yaml
 
 from drfh.errors import InputError
 from drfh.files.atomic import read_text, shown_path, whole_directory
+from drfh.formatting import format_percent
 
 if TYPE_CHECKING:
     import polars
@@ -204,7 +205,7 @@ class Result:
     def __repr__(self) -> str:
         tasks = self.numbers["tasks"]
         used = self.numbers["utilisation"].items()
-        full = ", ".join(f"{name} {100 * part:.1f} %" for name, part in used)
+        full = ", ".join(f"{name} {format_percent(part)}" for name, part in used)
         return (
             f"Result({self.policy}, {tasks['completed']:,} of {tasks['submitted']:,} tasks "
             f"completed in {self.horizon:,.6g} s: {full})"

@@ -197,8 +197,10 @@ def check_simulation(
         if len(late):
             batch = int(late[0])
             job = workload.job_name(int(workload.batch_job[batch]))
-            rule = f"must be at most until = {until:g} (Workload.until leaves later jobs out)"
-            raise InputError(f"arrival of {job}", rule, float(workload.batch_arrival[batch]))
+            rule = f"must be at most until = {until:g} ({{cut}} leaves later jobs out)"
+            late_at = float(workload.batch_arrival[batch])
+            names = {"cut": "Workload.until"}
+            raise InputError(f"arrival of {job}", rule, late_at, names=names)
         if interval is not None:
             _check_interval(interval, until, f"until {until:g} s")
     workload.check(cluster)
@@ -223,8 +225,8 @@ def _check_interval(interval: float, span: float, when: str) -> None:
 def _check_number(samples: Samples) -> None:
     if len(samples.time) > _MOST_SAMPLES:
         so_far = f"after {_MOST_SAMPLES:,} samples the run is at {samples.time[-1]:g} s"
-        rule = f"must be longer, or until be given: {so_far} and goes on"
-        raise InputError("interval", rule, samples.interval)
+        rule = f"must be longer, or {{until}} be given: {so_far} and goes on"
+        raise InputError("interval", rule, samples.interval, names={"until": "until"})
 
 
 class _Teller:

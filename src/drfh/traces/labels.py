@@ -7,10 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from drfh.model.resources import some
+from drfh.formatting import (
+    format_amount,
+    format_count,
+    format_duration,
+    format_number,
+    format_percent,
+    join_names,
+)
 from drfh.traces.base import Trace
 
-__all__ = ["Words", "headline", "names_of", "words_of"]
+__all__ = ["Words", "format_measure", "headline", "names_of", "words_of"]
 
 _LONGEST_NAME = 40
 
@@ -60,6 +67,31 @@ def words_of(measure: str) -> Words:
     return _WORDS[measure]
 
 
+def format_measure(measure: str, value: float | None, *, like: float | None = None) -> str:
+    """Return a value of a measure in the unit that it has.
+
+    Parameters
+    ----------
+    measure, value
+        As in :func:`words_of`; None gives a dash.
+    like
+        A given amount of the same measure, which tells bytes from other units.
+
+    Examples
+    --------
+    >>> format_measure("duration", 5400.0), format_measure("load.cpu", 0.5)
+    ('90 min', '50.0 %')
+    """
+    kind = words_of(measure).kind
+    if kind == "seconds":
+        return format_duration(value)
+    if kind == "part":
+        return format_percent(value)
+    if kind == "amount" and value is not None:
+        return format_amount(value, like=value if like is None else like)
+    return format_number(value)
+
+
 def names_of(*traces: Trace) -> list[str]:
     """Return a short name for each trace, all different.
 
@@ -103,13 +135,14 @@ def headline(facts: Mapping[str, Any]) -> str:
     """
     ask = "asks" if facts["users"] == 1 else "ask"
     loads = [
-        f"{100 * load['mean']:.3g} % of the {name}"
+        f"{format_percent(load['mean'], trim=True)} of the {name}"
         for name, load in facts["load"].items()
         if load["mean"] is not None
     ]
-    what = ", ".join(loads[:-1]) + " and " + loads[-1] if len(loads) > 1 else "".join(loads)
-    of = f": {what} of {some(facts['servers'], 'server')}" if what else ""
+    what = join_names(loads)
+    of = f": {what} of {format_count(facts['servers'], 'server')}" if what else ""
     return (
-        f"{some(facts['users'], 'user')} {ask} for {some(facts['tasks'], 'task')} in "
-        f"{some(facts['jobs'], 'job')}{of}"
+        f"{format_count(facts['users'], 'user')} {ask} for "
+        f"{format_count(facts['tasks'], 'task')} in "
+        f"{format_count(facts['jobs'], 'job')}{of}"
     )

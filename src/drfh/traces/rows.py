@@ -11,6 +11,7 @@ import polars as pl
 
 from drfh.errors import InputError
 from drfh.files.ledger import Ledger
+from drfh.formatting import format_count
 
 __all__ = ["LINE", "header_of", "parse_rows", "refuse"]
 
@@ -182,7 +183,7 @@ def _one_by_one(
     reader = csv.reader(text, quoting=csv.QUOTE_MINIMAL if header else csv.QUOTE_NONE)
     rows: list[list[str]] = []
     lines: list[int] = []
-    rule = f"must have {len(names)} field{'s' * (len(names) != 1)}"
+    rule = f"must have {format_count(len(names), 'field')}"
     while True:
         before = reader.line_num
         try:

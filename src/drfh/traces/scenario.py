@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from drfh.errors import InputError
+from drfh.formatting import format_count, format_quantity, join_names
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import Workload
-from drfh.model.resources import TOLERANCE, format_quantity, some
+from drfh.model.resources import TOLERANCE
 from drfh.model.scenario import Scenario
 from drfh.model.users import Restriction, User, parse_restriction, resolve_restriction
 from drfh.traces.base import Trace
@@ -357,17 +358,18 @@ def _mixed(
         tasks = min(row[r] / a for r, a in need.items())
         counted[row["user"]] = counted.get(row["user"], 0.0) + tasks
     wrong = [
-        f"{name} runs {some(int(running[i]), 'task')}, counted as {counted[name]:.3g}"
+        f"{name} runs {format_count(int(running[i]), 'task')}, counted as {counted[name]:.3g}"
         for i, name in names.items()
         if running[i] and abs(counted[name] - running[i]) > 0.01 * running[i]
     ]
     if not wrong:
         return []
     why = "tasks of one user differ, and are measured in its mean task, server by server"
-    return [f"{why}: {_names(wrong, '; ')} (--split measures each kind by itself)"]
+    return [
+        f"{why}: {join_names(dict.fromkeys(wrong), '', separator='; ', most=_MOST_NAMED)} "
+        "(--split measures each kind by itself)"
+    ]
 
 
-def _names(names: Any, joint: str = ", ") -> str:
-    listed = list(dict.fromkeys(names))
-    more = len(listed) - _MOST_NAMED
-    return joint.join(listed[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+def _names(names: Iterable[str]) -> str:
+    return join_names(dict.fromkeys(names), "", most=_MOST_NAMED)

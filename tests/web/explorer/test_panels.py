@@ -13,9 +13,8 @@ import pytest
 
 import drfh
 from drfh import Cluster, Scenario, Server, User
-from drfh.formatting import amount_text
+from drfh.formatting import format_amount, format_number, format_percent
 from drfh.mechanisms.shared.slots import slots_mechanism
-from drfh.report.html import number_text, part_text, short_number
 from drfh.web.components.bars import MOST_USERS, stacked_bars
 from drfh.web.explorer.panels.compare import difference, side_by_side
 from drfh.web.explorer.panels.report_card import SMALL, applied_markup, case_markup
@@ -271,21 +270,21 @@ def test_shares_on_the_page_are_right(browser: Any, site: Site, mechanism: str) 
             servers = f"{row.count} server{'s' * (row.count != 1)}"
             free = row.free if row.free > 1e-12 * row.capacity else 0.0
             amounts = [row.capacity, *(used.get(user, 0.0) for user in names), free]
-            expected.append([f"{row.group}, {servers}", row.resource, *map(amount_text, amounts)])
+            expected.append([f"{row.group}, {servers}", row.resource, *map(format_amount, amounts)])
         assert rows == expected
         _, *users = rows_of(page, "shares-user-table")
         assert len(users) == len(names)
         for cells, record in zip(users, user_rows(answer), strict=True):
             assert cells[0] == record.user
-            assert cells[1].split()[0] == number_text(record.tasks)
-            assert cells[2] == f"{part_text(record.share)} of {record.dominant}"
-            assert cells[3] == part_text(record.ideal)
-            assert record.limiting.endswith(cells[4].removeprefix("it "))
+            assert cells[1].split()[0] == format_number(record.tasks, 5)
+            assert cells[2] == f"{format_percent(record.share, trim=True)} of {record.dominant}"
+            assert cells[3] == format_percent(record.ideal, trim=True)
+            assert str(record.limiting).endswith(cells[4].removeprefix("it "))
             assert cells[4]
         wrapped = page.part("shares-user-table").locator("td.number").evaluate_all(_WRAPPED)
         assert wrapped == []
         total = float(answer.allocation.assignment.user_tasks.sum())
-        assert f"runs {number_text(total)} tasks" in page.part("shares-headline").inner_text()
+        assert f"runs {format_number(total, 5)} tasks" in page.part("shares-headline").inner_text()
         assert not page.part("find-users").is_visible()
 
 
@@ -359,30 +358,33 @@ def test_mechanisms_side_by_side_are_right(browser: Any, site: Site) -> None:
             answer = drfh.allocate(scenario.cluster, scenario.users, mechanism=mechanism)
             for user, tasks in answer.tasks.items():
                 shown = cells[user][column]
-                assert shown.split()[0] == short_number(tasks), (name, user)
+                assert shown.split()[0] == format_number(tasks), (name, user)
                 apart = tasks - fair[user]
                 if name == "drfh":
-                    assert shown == short_number(tasks)
+                    assert shown == format_number(tasks)
                 elif abs(apart) < 1e-6 * fair[user]:
                     assert shown.endswith("=")
                 else:
                     sign = "▲ +" if apart > 0 else "▼ −"
-                    part = part_text(abs(apart) / fair[user])
-                    said = f"{sign}{short_number(abs(apart))} ({sign[-1]}{part})"
+                    part = format_percent(abs(apart) / fair[user], trim=True)
+                    said = f"{sign}{format_number(abs(apart))} ({sign[-1]}{part})"
                     assert shown.endswith(said), (name, user)
                 if answer.promised is not None:
-                    assert f"of {short_number(answer.promised[user])} promised" in shown
+                    assert f"of {format_number(answer.promised[user])} promised" in shown
             for resource, used in answer.utilisation.items():
-                assert cells[f"{resource} in use"][column] == part_text(used)
+                assert cells[f"{resource} in use"][column] == format_percent(used, trim=True)
         other = drfh.allocate(scenario.cluster, scenario.users, mechanism="tsf").tasks
         distance = 1 - min(other[user] / fair[user] for user in fair)
-        assert cells["below fair, at worst"][3].split("%")[0] == part_text(distance)[:-1]
+        assert (
+            cells["below fair, at worst"][3].split("%")[0]
+            == format_percent(distance, trim=True)[:-1]
+        )
         page.part("compare-unit").get_by_text("Dominant shares").click()
         page.page.locator("[data-testid=compare-table] th", has_text="dominant share of").wait_for()
         shares = drfh.allocate(scenario.cluster, scenario.users).shares
         cells = {line[0]: line[1:] for line in rows_of(page, "compare-table")}
         for user, share in shares.items():
-            assert cells[user][0] == part_text(share)
+            assert cells[user][0] == format_percent(share, trim=True)
 
 
 def test_a_mechanism_that_fails_says_why(browser: Any, site: Site) -> None:
@@ -405,7 +407,7 @@ def test_the_card_is_the_auditors(browser: Any, site: Site) -> None:
             words = page.part(f"finding-{finding.name}").inner_text()
             assert finding.verdict == "measured" or finding.verdict in words
             if finding.verdict == "fails":
-                assert part_text(finding.amount) in words
+                assert format_percent(finding.amount, trim=True) in words
                 assert page.part(f"see-{finding.name}").is_visible() == bool(finding.counterexample)
             if finding.proof:
                 assert f"Proven for the mechanism: {finding.proof}" in words

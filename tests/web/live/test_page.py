@@ -22,7 +22,7 @@ from drfh.engines.slurm.sandbox import Sandbox
 from drfh.engines.slurm.state import read_state
 from drfh.engines.status import status_of
 from drfh.errors import InputError
-from drfh.report.html import part_text
+from drfh.formatting import format_percent
 from drfh.web.live.events import LiveEvent
 from drfh.web.live.history import SPANS
 from drfh.web.live.labels import (
@@ -162,7 +162,7 @@ def check_page(page: Watched, nodes: int) -> None:
     users = page.text("live-users")
     for user in status.users:
         assert user.name in users
-        assert part_text(user.share) in users
+        assert format_percent(user.share, trim=True) in users
     shares = last(page, "live-shares-chart")
     known = {user.name: user for user in status.users}
     drawn = [known[name] for name in choose_users(status, [], 6)]
@@ -372,7 +372,7 @@ def test_a_live_run(browser: Any, quiet_slurm: Sandbox, start: Any) -> None:
     shown(page, "fact-jobs", "4 run, 0 wait")
     shown(page, "live-users", "games")
     total = sum(one.cpus for one in quiet_slurm.nodes.values())
-    assert part_text(16 / total) in page.text("live-users")
+    assert format_percent(16 / total, trim=True) in page.text("live-users")
     shown(page, "live-events", f"job {games[0]} of games on n")
     mail = [quiet_slurm.submit("sleep 600", *options, user="mail", cpus=8) for _ in range(2)]
     large = quiet_slurm.submit("sleep 600", *options, user="news", cpus=64)

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import drfh
 from drfh import Cluster, Job, Scenario, Server, User, Workload
 from drfh.errors import DrfhError, InputError
+from drfh.formatting import format_percent
 from drfh.model.jobs import AddServers, RemoveServers, ResizeServer
-from drfh.report.html import part_text
 from drfh.web.play import run as play_run
 from drfh.web.play.film import Film, FilmRuns, FilmSamples, Resizing, blocks_of, film_of
 from drfh.web.play.labels import now_text, summary_table, times_of, user_table
@@ -316,7 +316,7 @@ def test_a_played_simulation_shows_the_numbers_of_its_time(browser: Any, site: S
         for user, waiting in zip(film.users, frame.waiting.tolist(), strict=True):
             row = page.part("play-users").locator("tr", has_text=user)
             expect(row).to_have_text(f"{user}71.4 %71.4 %10{waiting}", timeout=LONG)
-        used = part_text(float(frame.utilisation[0]))
+        used = format_percent(float(frame.utilisation[0]), trim=True)
         expect(page.part("play-now-0")).to_contain_text(f"20 tasks run, {frame.waiting.sum()} wait")
         expect(page.part("play-now-0")).to_contain_text(f"cpu {used}")
         heat = page.part("play-film-0").get_by_test_id("heat-view")

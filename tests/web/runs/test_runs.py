@@ -17,7 +17,7 @@ from drfh import Cluster, Job, Server, Workload
 from drfh.errors import InputError
 from drfh.experiments.figures import two_servers_tables
 from drfh.experiments.reproduction import Reproduction
-from drfh.report.html import part_text, seconds
+from drfh.formatting import format_duration, format_percent
 from drfh.simulation.result import Result
 from drfh.web.runs import files as run_files
 from drfh.web.runs.files import newest, place_of, run_places
@@ -169,9 +169,9 @@ def expected(*runs: Path) -> dict[str, list[str]]:
     found = [Result.load(run).summary() for run in runs]
     return {
         "": [one["policy"] for one in found],
-        "tasks done": [part_text(one["completion_ratio"]) for one in found],
-        "mean waiting of a task": [seconds(one["mean_waiting"]) for one in found],
-        "gpu used": [part_text(one["utilisation"]["gpu"]) for one in found],
+        "tasks done": [format_percent(one["completion_ratio"], trim=True) for one in found],
+        "mean waiting of a task": [format_duration(one["mean_waiting"]) for one in found],
+        "gpu used": [format_percent(one["utilisation"]["gpu"], trim=True) for one in found],
     }
 
 

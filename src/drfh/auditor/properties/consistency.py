@@ -10,9 +10,8 @@ from drfh.allocation.problem import Blocks, Floats, Problem
 from drfh.auditor.case import Case, lost
 from drfh.auditor.finding import Finding
 from drfh.auditor.properties.monotonicity import without_user
-from drfh.formatting import number, tasks_text
+from drfh.formatting import format_count, format_number
 from drfh.model.cluster import Cluster, Server
-from drfh.model.resources import some
 from drfh.model.users import User
 
 __all__ = ["consistent"]
@@ -39,14 +38,17 @@ def consistent(case: Case) -> Finding:
         change = (float(fall.max()), float(rise.max()))
         if change > worst:  # who falls counts first, then who rises
             worst, leaver, after = change, j, full
-    text = f"nothing changes when one of {some(tried, 'user')} leaves with what it holds"
+    text = f"nothing changes when one of {format_count(tried, 'user')} leaves with what it holds"
     if not any(worst):
         return case.found("consistent", 0.0, text, tries=tried, searched=tried < n)
     falls = lost(after, case.tasks)
     who = int(np.argmax(falls if worst[0] > 0 else lost(case.tasks, after)))
     me, gone = case.name(who), case.name(leaver)
-    text = f"when {gone} leaves with what it holds, {me} goes from {number(case.tasks[who])} to "
-    text += tasks_text(after[who])
+    text = (
+        f"when {gone} leaves with what it holds, {me} goes from "
+        f"{format_number(case.tasks[who])} to "
+    )
+    text += format_count(after[who], "task", 4)
     cluster, users = _residual_records(case, leaver)
     example = case.changed(
         f"{gone} leaves with its bundle", text, cluster=cluster, users=users,

@@ -6,7 +6,7 @@ import numpy as np
 
 from drfh.auditor.case import Case, lost
 from drfh.auditor.finding import Finding
-from drfh.formatting import number, percent, tasks_text
+from drfh.formatting import format_count, format_number, format_percent
 from drfh.mechanisms.utilitarian import utilitarian
 
 __all__ = ["fair", "price_of_fairness", "promise_kept"]
@@ -22,12 +22,14 @@ def fair(case: Case) -> Finding:
     if amount <= case.tolerance:
         return case.found("fair", amount, "everybody has at least its share of the DRFH optimum")
     me = case.name(i)
-    text = f"{percent(amount)} from fair: {me} has {tasks_text(case.tasks[i])}, "
-    text += f"{number(best[i])} in the DRFH optimum"
+    text = (
+        f"{format_percent(amount)} from fair: {me} has {format_count(case.tasks[i], 'task', 4)}, "
+    )
+    text += f"{format_number(best[i])} in the DRFH optimum"
     over = int(np.argmax(case.tasks / np.where(best > 0, best, np.inf)))
     if lost(best[over], case.tasks[over]) > case.tolerance:
-        text += f"; {case.name(over)} is over, {number(case.tasks[over])} instead of "
-        text += number(best[over])
+        text += f"; {case.name(over)} is over, {format_number(case.tasks[over])} instead of "
+        text += format_number(best[over])
     example = case.changed(
         f"{me} is below its fair level",
         text,
@@ -47,7 +49,10 @@ def promise_kept(case: Case) -> Finding:
     if amount <= case.tolerance:
         return case.found("promise-kept", amount, "all that is promised can be placed")
     me = case.name(i)
-    text = f"{me} is promised {tasks_text(case.promised[i])} and {number(case.tasks[i])} can be "
+    text = (
+        f"{me} is promised {format_count(case.promised[i], 'task', 4)} and "
+        f"{format_number(case.tasks[i])} can be "
+    )
     text += "placed"
     example = case.changed(
         f"the promise to {me} cannot be placed", text, before={me: float(case.promised[i])},
@@ -62,5 +67,8 @@ def price_of_fairness(case: Case) -> Finding:
     most = float(utilitarian(case.problem).placement.user_tasks.sum())
     if not most > 0:
         return case.skipped("price-of-fairness", "no task can run")
-    text = f"{tasks_text(total)} in total; {number(most)} could run if fairness did not count"
+    text = (
+        f"{format_count(total, 'task', 4)} in total; {format_number(most)} could run if "
+        "fairness did not count"
+    )
     return Finding("price-of-fairness", "measured", float(lost(total, most)), text)

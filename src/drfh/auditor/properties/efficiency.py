@@ -10,7 +10,7 @@ from drfh.allocation.levels import Entitlement
 from drfh.allocation.problem import Floats, Problem
 from drfh.auditor.case import Case, lost
 from drfh.auditor.finding import Counterexample, Finding
-from drfh.formatting import amount_text, listed, number, percent, tasks_text
+from drfh.formatting import format_amount, format_count, format_number, format_percent, join_names
 from drfh.mechanisms.shared.leximin import lexicographic
 
 __all__ = ["feasible", "non_wasteful", "pareto"]
@@ -31,7 +31,9 @@ def feasible(case: Case) -> Finding:
         server = _server(case, int(worst[0]))
         resource = problem.cluster.resources[int(worst[1])]
         used, room = float(bundles.used[worst]), float(bundles.capacity[worst])
-        text = f"{server} is over: {amount_text(used)} of {amount_text(room)} {resource} are taken"
+        text = (
+            f"{server} is over: {format_amount(used)} of {format_amount(room)} {resource} are taken"
+        )
         here = np.unique(bundles.user[bundles.block == worst[0]])
         hurt = tuple(case.name(i) for i in here[:10].tolist())
     # Where a user may not run, or beyond its tasks, all that it holds is too much.
@@ -50,8 +52,11 @@ def feasible(case: Case) -> Finding:
     if beyond.max() > max(amount, case.tolerance):
         i = int(np.argmax(beyond))
         amount, hurt = float(beyond[i]), case.hurt(beyond)
-        text = f"{case.name(i)} holds room for {tasks_text(bundles.room[i])} and has only "
-        text += number(problem.limit[i])
+        text = (
+            f"{case.name(i)} holds room for {format_count(bundles.room[i], 'task', 4)} and "
+            "has only "
+        )
+        text += format_number(problem.limit[i])
     return case.found("feasible", amount, text, hurt=hurt, counterexample=_same(case, text))
 
 
@@ -78,7 +83,10 @@ def non_wasteful(case: Case) -> Finding:
     resource = problem.cluster.resources[int(np.argmax(part[worst]))]
     text = "everybody can use all that it holds"
     if amount > case.tolerance:
-        text = f"{case.name(worst)} cannot use {percent(amount)} of the {resource} that it holds"
+        text = (
+            f"{case.name(worst)} cannot use {format_percent(amount)} of the {resource} that "
+            "it holds"
+        )
     return case.found(
         "non-wasteful",
         amount,
@@ -138,8 +146,11 @@ def pareto(case: Case) -> Finding:
         return case.skipped("pareto", "what is held does not fit on the servers")
     if amount > case.tolerance:
         names = [case.name(j) for j in np.flatnonzero(gain > case.tolerance).tolist()]
-        text = f"{case.name(i)} could have {tasks_text(better[i])} instead of {number(now[i])}"
-        text += f" and nobody less; {listed(names)} would gain"
+        text = (
+            f"{case.name(i)} could have {format_count(better[i], 'task', 4)} instead of "
+            f"{format_number(now[i])}"
+        )
+        text += f" and nobody less; {join_names(names, most=3)} would gain"
         example = case.changed(
             "a better allocation for all",
             text,

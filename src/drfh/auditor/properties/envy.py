@@ -9,7 +9,7 @@ import numpy as np
 from drfh.allocation.problem import Floats
 from drfh.auditor.case import Case, lost
 from drfh.auditor.finding import Finding
-from drfh.formatting import number, tasks_text
+from drfh.formatting import format_count, format_number
 
 __all__ = ["envy_free", "envy_free_1", "envy_free_literal"]
 
@@ -71,7 +71,10 @@ def _compare(case: Case, name: str, wanted: Callable[[int, Floats], Floats]) -> 
     example = None
     if amount > case.tolerance:
         me, other = case.name(i), case.name(int(whom[i]))
-        text = f"{me} has {tasks_text(case.tasks[i])} and would have {number(value[i])} with "
+        text = (
+            f"{me} has {format_count(case.tasks[i], 'task', 4)} and would have "
+            f"{format_number(value[i])} with "
+        )
         text += f"what {other} holds"
         example = case.changed(
             f"{me} envies {other}",

@@ -10,9 +10,8 @@ import numpy as np
 from drfh.allocation.problem import Floats, Problem
 from drfh.auditor.case import Case
 from drfh.auditor.finding import Finding
-from drfh.formatting import amount_text, number, tasks_text
+from drfh.formatting import format_amount, format_count, format_number
 from drfh.model.cluster import Cluster, Server
-from drfh.model.resources import some
 
 __all__ = ["population_monotone", "resource_monotone", "without_user"]
 
@@ -57,13 +56,13 @@ def population_monotone(case: Case) -> Finding:
         fall = case.fall(answer, case.tasks, full)
         if fall.max() > worst.max():
             worst, leaver, after = fall, j, full
-    text = f"nobody has less when one of {some(tried, 'user')} leaves"
+    text = f"nobody has less when one of {format_count(tried, 'user')} leaves"
     if not worst.any():
         return case.found("population-monotone", 0.0, text, tries=tried, searched=tried < n)
     loser = int(np.argmax(worst))
     me, gone = case.name(loser), case.name(leaver)
-    text = f"when {gone} leaves, {me} falls from {number(case.tasks[loser])} to "
-    text += tasks_text(after[loser])
+    text = f"when {gone} leaves, {me} falls from {format_number(case.tasks[loser])} to "
+    text += format_count(after[loser], "task", 4)
     example = case.changed(
         f"{gone} leaves and {me} has less", text,
         users=[u for u in case.scenario.users if u.name != gone],
@@ -92,12 +91,15 @@ def resource_monotone(case: Case) -> Finding:
         if fall.max() > worst.max() + 1e-12:
             worst, what, grown = fall, words, cluster
             after = answer.placement.user_tasks
-    text = f"nobody has less after any of {some(tries, 'addition')} to the cluster"
+    text = f"nobody has less after any of {format_count(tries, 'addition')} to the cluster"
     if grown is None:
         return case.found("resource-monotone", 0.0, text, tries=tries, searched=True)
     loser = int(np.argmax(worst))
     me = case.name(loser)
-    text = f"with {what}, {me} falls from {number(case.tasks[loser])} to {tasks_text(after[loser])}"
+    text = (
+        f"with {what}, {me} falls from {format_number(case.tasks[loser])} to "
+        f"{format_count(after[loser], 'task', 4)}"
+    )
     example = case.changed(
         f"more capacity and {me} has less", text, cluster=grown,
         before=case.by_name(case.tasks), after=case.by_name(after),
@@ -118,7 +120,7 @@ def _growth(case: Case) -> Iterator[tuple[str, Cluster]]:
             if total > 0:
                 extra = Server({resource: part * total}, name=name)
                 yield (
-                    f"a server of {amount_text(part * total)} {resource} and nothing else",
+                    f"a server of {format_amount(part * total)} {resource} and nothing else",
                     cluster.plus(extra),
                 )
     servers = cluster.servers

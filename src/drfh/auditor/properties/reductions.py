@@ -10,11 +10,10 @@ from drfh.allocation.problem import Bools, Floats, Problem
 from drfh.auditor.case import Case, lost
 from drfh.auditor.finding import Counterexample, Finding
 from drfh.errors import InputError
-from drfh.formatting import number, percent, tasks_text
+from drfh.formatting import format_count, format_number, format_percent
 from drfh.mechanisms.bbf import complaints
 from drfh.mechanisms.shared.leximin import lexicographic
 from drfh.model.cluster import Cluster
-from drfh.model.resources import some
 from drfh.model.users import User
 
 __all__ = ["bbf", "bottleneck_fair", "bottleneck_share", "single_resource", "single_server"]
@@ -35,7 +34,7 @@ def single_server(case: Case) -> Finding:
     """On each server by itself, the mechanism is DRF (Wang et al. 2014, Prop. 4)."""
     chosen = case.shuffled(len(case.problem.cluster), _MOST_SERVERS)
     parts = [part for g in chosen if (part := _one_server(case, g)) is not None]
-    fine = f"it is DRF on each of {some(len(parts), 'server')} alone"
+    fine = f"it is DRF on each of {format_count(len(parts), 'server')} alone"
     return _compare(case, "single-server", parts, fine)
 
 
@@ -44,7 +43,7 @@ def single_resource(case: Case) -> Finding:
     problem = case.problem
     needed = np.flatnonzero(problem.demand.any(axis=0)).tolist()
     parts = [_one_resource(case, problem.cluster.resources[r]) for r in needed]
-    fine = f"it is max-min fair with each of {some(len(parts), 'resource')} alone"
+    fine = f"it is max-min fair with each of {format_count(len(parts), 'resource')} alone"
     return _compare(case, "single-resource", parts, fine)
 
 
@@ -59,8 +58,8 @@ def bottleneck_fair(case: Case) -> Finding:
     text = f"all hold equal amounts of {resource}, the dominant resource of everybody"
     if short[i] > case.tolerance:
         j = int(np.argmax(level))
-        text = f"{case.name(i)} holds {percent(level[i])} of the {resource} per weight and "
-        text += f"{case.name(j)} {percent(level[j])}, though it is dominant for both"
+        text = f"{case.name(i)} holds {format_percent(level[i])} of the {resource} per weight and "
+        text += f"{case.name(j)} {format_percent(level[j])}, though it is dominant for both"
     return case.found(
         "bottleneck-fair", float(short[i]), text, hurt=case.hurt(short),
         counterexample=case.changed("unequal amounts of the bottleneck", text),
@@ -79,8 +78,11 @@ def bottleneck_share(case: Case) -> Finding:
     text = f"everybody holds its part of {resource}, the dominant resource of everybody"
     if short[i] > case.tolerance:
         weight = float(case.problem.weight[i])
-        text = f"{case.name(i)} holds {percent(level[i] * weight)} of the {resource}, not its part "
-        text += f"of {percent(part * weight)}"
+        text = (
+            f"{case.name(i)} holds {format_percent(level[i] * weight)} of the {resource}, not "
+            "its part "
+        )
+        text += f"of {format_percent(part * weight)}"
     return case.found(
         "bottleneck-share", float(short[i]), text, hurt=case.hurt(short),
         counterexample=case.changed("less than its part of the bottleneck", text),
@@ -101,7 +103,9 @@ def bbf(case: Case) -> Finding:
     i = int(np.argmax(short))
     text = "everybody has its entitlement of some resource that is used up"
     if short[i] > case.tolerance:
-        text = f"{case.name(i)} holds less than {percent(entitlement[i])} of everything used up"
+        text = (
+            f"{case.name(i)} holds less than {format_percent(entitlement[i])} of everything used up"
+        )
     return case.found(
         "bbf", float(short[i]), text, hurt=case.hurt(short),
         counterexample=case.changed("a justified complaint", text),
@@ -141,7 +145,10 @@ def _compare(case: Case, name: str, parts: list[_Part], fine: str) -> Finding:
         i = int(np.argmax(short))
         if short[i] > worst:
             worst, hurt = float(short[i]), part.users[i].name
-            text = f"{part.words}, {hurt} has {tasks_text(has[i])} instead of {number(should[i])}"
+            text = (
+                f"{part.words}, {hurt} has {format_count(has[i], 'task', 4)} instead of "
+                f"{format_number(should[i])}"
+            )
             example = case.changed(
                 part.words, text, cluster=part.cluster, users=part.users,
                 before={hurt: float(should[i])}, after={hurt: float(has[i])},

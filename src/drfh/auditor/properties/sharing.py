@@ -9,7 +9,7 @@ import numpy as np
 from drfh.allocation.problem import Floats, Ints, Problem
 from drfh.auditor.case import Case, lost
 from drfh.auditor.finding import Finding
-from drfh.formatting import number, percent, tasks_text
+from drfh.formatting import format_count, format_number, format_percent
 
 __all__ = ["dedicated_cloud", "sharing_incentive", "tasks_on"]
 
@@ -90,10 +90,13 @@ def _finding(
     if amount <= case.tolerance:
         return case.found(name, amount, fine, searched=sampled)
     count = int((short > case.tolerance).sum())
-    text = f"{case.name(i)} has {tasks_text(case.tasks[i])} and would have {number(alone[i])} "
+    text = (
+        f"{case.name(i)} has {format_count(case.tasks[i], 'task', 4)} and would have "
+        f"{format_number(alone[i])} "
+    )
     text += f"with {what}"
     if count > 1:
-        text += f"; {percent(count / len(short))} of the users lose"
+        text += f"; {format_percent(count / len(short))} of the users lose"
     me = case.name(i)
     example = case.changed(
         f"{me} is better off alone", text, before={me: float(case.tasks[i])},

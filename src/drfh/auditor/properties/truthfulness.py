@@ -22,12 +22,11 @@ from drfh.auditor.lies import (
     verified,
     who_pays,
 )
-from drfh.formatting import number, percent, tasks_text
+from drfh.formatting import format_count, format_number, format_percent
 from drfh.mechanisms import Mechanism
 from drfh.mechanisms.nash import nash
 from drfh.mechanisms.shared.progressive_filling import progressive_filling
 from drfh.model.cluster import Cluster, Server
-from drfh.model.resources import some
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
 
@@ -55,8 +54,8 @@ def truthful(case: Case) -> Finding:
         return case.found("truthful", 0.0, said, tries=search.tries, searched=True)
     lie, truth, gained, how = best
     me = case.name(lie.user)
-    text = f"{me} gains {percent(gained / truth - 1) if truth > 0 else 'all'} by claiming "
-    text += f"{lie.words}: {tasks_text(truth)} become {number(gained)}"
+    text = f"{me} gains {format_percent(gained / truth - 1) if truth > 0 else 'all'} by claiming "
+    text += f"{lie.words}: {format_count(truth, 'task', 4)} become {format_number(gained)}"
     example = lying(case, [lie], text, {me: truth}, {me: gained})
     finding = case.found(
         "truthful", float(lost(truth, gained)), text, hurt=who_pays(case, [lie]),
@@ -81,7 +80,7 @@ def _control() -> tuple[str, bool]:
         found = Search(_control_case(cluster, users, mechanism)).run()
         fine = fine and found is not None
         gain = 0.0 if found is None else found[2] / found[1] - 1
-        words.append(f"{percent(gain)} against {name}")
+        words.append(f"{format_percent(gain)} against {name}")
     return f"the same search gains {' and '.join(words)}", fine
 
 
@@ -126,8 +125,8 @@ def group_truthful(case: Case) -> Finding:
             if gain > MARGIN and answer is not None and verified(case, answer):
                 names = [case.name(i) for i in pair]
                 text = f"{names[0]} and {names[1]} both gain by lying together: "
-                text += f"{number(truth[0])} and {tasks_text(truth[1])} become "
-                text += f"{number(gained[0])} and {number(gained[1])}"
+                text += f"{format_number(truth[0])} and {format_count(truth[1], 'task', 4)} become "
+                text += f"{format_number(gained[0])} and {format_number(gained[1])}"
                 example = lying(
                     case, lies, text, dict(zip(names, truth, strict=True)),
                     dict(zip(names, gained, strict=True)),
@@ -137,7 +136,7 @@ def group_truthful(case: Case) -> Finding:
                     counterexample=example, tries=tries,
                 )  # fmt: skip
     said = f"no pair of lies found that pays for both, in {tries:,} tries with "
-    said += f"{some(looked_at, 'pair')} of users"
+    said += f"{format_count(looked_at, 'pair')} of users"
     return case.found("group-truthful", 0.0, said, tries=tries, searched=True)
 
 
@@ -170,12 +169,12 @@ def split_proof(case: Case) -> Finding:
         gain = gain if gain > case.noise(answer) else 0.0
         if gain > worst:
             worst, liar, after = gain, i, together
-    text = f"none of {some(tried, 'user')} gains by becoming two with half the weight each"
+    text = f"none of {format_count(tried, 'user')} gains by becoming two with half the weight each"
     if worst <= MARGIN:
         return case.found("split-proof", 0.0, text, tries=tried, searched=True)
     me = case.name(liar)
-    text = f"{me} gains by becoming two users: {tasks_text(case.tasks[liar])} become "
-    text += number(after)
+    text = f"{me} gains by becoming two users: {format_count(case.tasks[liar], 'task', 4)} become "
+    text += format_number(after)
     example = case.changed(
         f"{me} becomes two users", text, users=_split(case, liar),
         before={me: float(case.tasks[liar])}, after={me: after},

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from drfh.cli.render.console import Column, bar, console, percent, print_columns
-from drfh.cli.render.simulation import say, seconds, spans
+from drfh.cli.render.console import Column, bar, console, print_columns
+from drfh.cli.render.simulation import say, spans
 from drfh.files.atomic import shown_path
-from drfh.model.resources import format_quantity, some
+from drfh.formatting import (
+    format_amounts,
+    format_count,
+    format_duration,
+    format_percent,
+    format_quantity,
+    format_time,
+    short_resource,
+)
 
 if TYPE_CHECKING:
     from drfh.engines.engine import ControllerFacts, TaskExplanation
@@ -99,7 +106,7 @@ def _head(nodes: Sequence[NodeStatus]) -> str:
     if states["closing"] == 1:
         words["closing"] = "takes nothing new"
     listed = [f"{states[state]:,} {word}" for state, word in words.items() if states[state]]
-    return f"{some(len(nodes), 'node')}: {', '.join(listed)}"
+    return f"{format_count(len(nodes), 'node')}: {', '.join(listed)}"
 
 
 def _print_cells(out: Any, nodes: Sequence[NodeStatus], width: int) -> None:
@@ -134,11 +141,11 @@ def _print_shapes(out: Any, nodes: Sequence[NodeStatus], width: int) -> None:
     """Print a strip for each size of node: those that are up, the fullest first."""
     shapes: dict[str, list[NodeStatus]] = {}
     for node in nodes:
-        shapes.setdefault(_shape(node.size), []).append(node)
+        shapes.setdefault(format_amounts(node.size, resource_first=True), []).append(node)
     listed = sorted(shapes.items(), key=lambda item: -len(item[1]))
     if len(listed) > _MOST_SHAPES:
         rest = [node for _, group in listed[_MOST_SHAPES - 1 :] for node in group]
-        kinds = some(len(listed) - _MOST_SHAPES + 1, "other size")
+        kinds = format_count(len(listed) - _MOST_SHAPES + 1, "other size")
         listed = [*listed[: _MOST_SHAPES - 1], (kinds, rest)]
     label = max(len(shape) for shape, _ in listed)
     number = max(len(f"{len(group):,}") for _, group in listed)
@@ -153,10 +160,6 @@ def _print_shapes(out: Any, nodes: Sequence[NodeStatus], width: int) -> None:
         else:
             out.print(f"{count}{shape}")
             out.print(_cells(" " * (number + 3), glyphs, apart=False))
-
-
-def _shape(size: Mapping[str, float]) -> str:
-    return ", ".join(f"{r.removeprefix('gres/')} {format_quantity(a)}" for r, a in size.items())
 
 
 def _strip_of_nodes(nodes: Sequence[NodeStatus], width: int) -> list[str]:
@@ -245,11 +248,11 @@ def write_status(
     most
         How many users at most; None: all.
     """
-    when = datetime.fromtimestamp(status.time).strftime("%Y-%m-%d %H:%M:%S")
+    when = format_time(status.time, date=True)
     running = sum(user.running + user.starting for user in status.users)
     waiting = sum(user.waiting for user in status.users)
     runs = "runs" if running == 1 else "run"
-    counted = f"{some(running, 'job')} {runs}, {waiting:,} {_wait(waiting)}"
+    counted = f"{format_count(running, 'job')} {runs}, {waiting:,} {_wait(waiting)}"
     out.print(f"{when}  {counted}  ({status.policy})", style="bold")
     if controller is not None and controller.text:
         out.print(controller.text, style="yellow" if controller.running is False else "dim")
@@ -273,18 +276,18 @@ def _write_users(out: Any, status: Status, most: int | None) -> None:
     else:
         out.print("nobody has a job")
     if len(shown) < len(users):
-        more = some(len(users) - len(shown), "user")
+        more = format_count(len(users) - len(shown), "user")
         out.print(f"… and {more} nearer to fair (--all shows them, --json has them)", style="dim")
     if idle:
         has = "has" if idle == 1 else "have"
-        out.print(f"{some(idle, 'user')} with a weight {has} no job", style="dim")
+        out.print(f"{format_count(idle, 'user')} with a weight {has} no job", style="dim")
     if any(user.uneven for user in shown):
         out.print("≈ of its mean job, as its jobs differ in more than size", style="dim")
     if status.worst is not None:
         worst = next(user for user in status.users if user.name == status.worst)
         out.print(
-            f"distance from fair {percent(status.distance)}: {worst.name} has "
-            f"{percent(worst.fulfilled)} of its ideal share"
+            f"distance from fair {format_percent(status.distance)}: {worst.name} has "
+            f"{format_percent(worst.fulfilled)} of its ideal share"
         )
     elif any(user.fair_share for user in status.users):
         out.print("distance from fair 0 %: nobody has less than its ideal share")
@@ -302,10 +305,10 @@ def _columns(users: Sequence[UserStatus], width: int) -> list[Column]:
     weights = Column("weight", [f"{user.weight:g}" for user in users])
     return [
         *([weights] if any(user.weight != 1.0 for user in users) else []),
-        Column("share", [percent(user.share) for user in users]),
+        Column("share", [format_percent(user.share) for user in users]),
         Column("", [_strip(user, scale, cells) for user in users], right=False, spare=2),
         Column("│ ideal", [_ideal(user) for user in users]),
-        Column("of its", [_short(user.resource or "–") for user in users], right=False),
+        Column("of its", [short_resource(user.resource or "–") for user in users], right=False),
         *(
             Column(word, [f"{number:,}" if number else "–" for number in numbers],
                    spare=int(word == "aside"))
@@ -325,11 +328,9 @@ def _strip(user: UserStatus, scale: float, cells: int) -> str:
 
 
 def _ideal(user: UserStatus) -> str:
-    return f"≈ {percent(user.fair_share)}" if user.uneven else percent(user.fair_share)
-
-
-def _short(resource: str) -> str:
-    return resource.removeprefix("gres/")
+    return (
+        f"≈ {format_percent(user.fair_share)}" if user.uneven else format_percent(user.fair_share)
+    )
 
 
 def _write_totals(out: Any, status: Status) -> None:
@@ -338,12 +339,12 @@ def _write_totals(out: Any, status: Status) -> None:
         name: f"{format_quantity(total.used)} of {format_quantity(total.capacity)}"
         for name, total in status.totals.items()
     }
-    left = max((len(_short(name)) for name in used), default=0)
+    left = max((len(short_resource(name)) for name in used), default=0)
     right = max((len(words) for words in used.values()), default=0)
     for name, total in status.totals.items():
         part = total.used / total.capacity if total.capacity else 0.0
-        head = f"{_short(name):{left}}  {used[name]:>{right}} used"
-        out.print(f"{head}  {percent(part):>7}  {bar(part, _BAR)}".rstrip())
+        head = f"{short_resource(name):{left}}  {used[name]:>{right}} used"
+        out.print(f"{head}  {format_percent(part):>7}  {bar(part, _BAR)}".rstrip())
 
 
 def _write_notes(out: Any, status: Status) -> None:
@@ -355,9 +356,11 @@ def _write_notes(out: Any, status: Status) -> None:
     for user in status.users:
         blocked.update(user.blocked)
     for why, number in blocked.most_common():
-        out.print(f"aside: {some(number, 'job')}: {why}", style="dim")
+        out.print(f"aside: {format_count(number, 'job')}: {why}", style="dim")
     for why, number in status.unmanaged.items():
-        out.print(f"not drfh's: {some(number, 'job')} that {_wait(number)}: {why}", style="dim")
+        out.print(
+            f"not drfh's: {format_count(number, 'job')} that {_wait(number)}: {why}", style="dim"
+        )
     for note in status.notes:
         out.print(f"note: {note}", style="yellow")
     for line in status.broken[:_MOST_BROKEN]:
@@ -395,11 +398,13 @@ def print_replay(
     """Print whether the placements are the same again, and what policies would have done."""
     out = console()
     header = journal.headers[-1]
-    facts = f"{header.engine}, {header.policy}, {some(journal.entries, 'look')}"
-    out.print(f"{shown_path(journal.path)}: {facts} in {seconds(journal.horizon)}", style="bold")
+    facts = f"{header.engine}, {header.policy}, {format_count(journal.entries, 'look')}"
+    out.print(
+        f"{shown_path(journal.path)}: {facts} in {format_duration(journal.horizon)}", style="bold"
+    )
     say(str(replayed), None if replayed.same else "red")
-    say(repr(workload.cluster)[8:-1])
-    say(repr(workload.workload)[9:-1])
+    say(workload.cluster.summary)
+    say(f"{format_count(len(workload.workload.users), 'user')}, {workload.workload.summary}")
     out.print()
     runs: Sequence[Mapping[str, Any]] = table["runs"]
     _print_runs(out, runs)
@@ -410,7 +415,8 @@ def print_replay(
     for row in runs:
         if row["evictions"]:
             were = "was" if row["evictions"] == 1 else "were"
-            say(f"{row['run']}: {some(row['evictions'], 'task')} {were} put back when servers left "
+            say(f"{row['run']}: {format_count(row['evictions'], 'task')} {were} put back when "
+                "servers left "
                 "or shrank, and had to start again")  # fmt: skip
     for remark in workload.remarks:
         say(remark, "yellow")
@@ -426,7 +432,7 @@ def _print_runs(out: Any, runs: Sequence[Mapping[str, Any]]) -> None:
         Column("makespan", spans([row["makespan"] for row in runs])),
     ]
     full = [
-        Column(resource, [percent(row["utilisation"][resource]) for row in runs])
+        Column(resource, [format_percent(row["utilisation"][resource]) for row in runs])
         for resource in runs[0]["utilisation"]
     ]
     print_columns(out, Column("run", [row["run"] for row in runs], right=False), [work, full])
@@ -443,10 +449,10 @@ def _print_users(
         shown = sorted(users, key=lambda user: -cells[user, runs[0]]["mean_share"])[
             :_MOST_REPLAYED_USERS
         ]
-    measures = {
-        "mean_waiting": ("Mean waiting of users", seconds),
-        "mean_turnaround": ("Mean turnaround of users", seconds),
-        "mean_share": ("Mean dominant share of users", percent),
+    measures: dict[str, tuple[str, Callable[[float | None], str]]] = {
+        "mean_waiting": ("Mean waiting of users", format_duration),
+        "mean_turnaround": ("Mean turnaround of users", format_duration),
+        "mean_share": ("Mean dominant share of users", format_percent),
     }
     for measure, (title, words) in measures.items():
         say(title)
@@ -455,4 +461,7 @@ def _print_users(
         ]
         print_columns(out, Column("user", shown, right=False), [columns])
     if len(shown) < len(users):
-        say(f"… and {some(len(users) - len(shown), 'user')} more with less (--all shows them)")
+        say(
+            f"… and {format_count(len(users) - len(shown), 'user')} more with less (--all shows "
+            "them)"
+        )

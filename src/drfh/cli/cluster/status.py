@@ -15,10 +15,11 @@ import typer
 
 from drfh.cli.render.console import console, print_json
 from drfh.errors import InputError
+from drfh.formatting import format_time
 
 if TYPE_CHECKING:
     from drfh.cli.cluster.web import WebAddress
-    from drfh.cli.input import Subject
+    from drfh.cli.input import Input
     from drfh.engines.engine import Engine
     from drfh.engines.status import Status
 
@@ -132,11 +133,10 @@ def audit_cluster(
     audit_subject(subject, asked, observed=subject.observed, as_json=as_json)
 
 
-def _subject(engine: Engine, split: bool | None) -> Subject | None:
+def _subject(engine: Engine, split: bool | None) -> Input | None:
     """Return what runs and waits now as what an audit is about; None if nothing runs."""
-    from drfh.cli.input import Subject
+    from drfh.cli.input import Input
     from drfh.engines.fair_share import trace_of
-    from drfh.traces.scenario import reduced
 
     cluster = engine.observe()
     # What is released and has not started holds nothing yet.
@@ -155,8 +155,7 @@ def _subject(engine: Engine, split: bool | None) -> Subject | None:
         engine=cluster.engine,
         options={"user_by": engine.user_by},
     )
-    result = reduced(trace, split=split)
-    return Subject(result.scenario, trace.source, trace, result.observed, result.notes)
+    return Input(trace.source, trace=trace, split=split)
 
 
 def _as_data(engine: Engine, status: Status) -> dict[str, Any]:
@@ -211,7 +210,7 @@ def _display(as_json: bool, everyone: bool) -> Iterator[Show]:
                 data = now if observed is None else _as_data(*observed)
                 typer.echo(json.dumps(data, ensure_ascii=False, allow_nan=False))
             elif observed is None:
-                typer.echo(f"{_clock()}: {trouble}\n")
+                typer.echo(f"{format_time(time.time())}: {trouble}\n")
             else:
                 engine, status = observed
                 print_status(status, controller=engine.controller, everyone=everyone)
@@ -229,7 +228,9 @@ def _display(as_json: bool, everyone: bool) -> Iterator[Show]:
 
         def draw(observed: tuple[Engine, Status] | None, trouble: str) -> None:
             if observed is None:
-                text = Text(f"{_clock()}: {trouble}; what was seen last:", style="bold red")
+                text = Text(
+                    f"{format_time(time.time())}: {trouble}; what was seen last:", style="bold red"
+                )
                 screen.update(Group(text, *last), refresh=True)
                 return
             engine, status = observed
@@ -247,7 +248,3 @@ def _display(as_json: bool, everyone: bool) -> Iterator[Show]:
 
 def _pause(seconds: float) -> None:
     time.sleep(seconds)
-
-
-def _clock() -> str:
-    return datetime.now().strftime("%H:%M:%S")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from drfh.cli.render.console import bar, console, percent, table
-from drfh.model.resources import some
+from drfh.cli.render.console import bar, console, table
+from drfh.formatting import format_count, format_elapsed, format_number, format_percent
 
 if TYPE_CHECKING:
     from drfh.allocation.allocation import Allocation
@@ -18,11 +18,11 @@ _NUMBERS = ("weight", "tasks", "of", "share", "divisible", "promised", "servers"
 
 
 def _number(value: float | None) -> str:
-    return "∞" if value is None else f"{value:,.6g}"
+    return "∞" if value is None else format_number(value, 6)
 
 
 def _rest(total: int, shown: int, thing: str, where: str = "--csv and --json have") -> str:
-    return f"… and {some(total - shown, thing)} more (--all shows them, {where} them)"
+    return f"… and {format_count(total - shown, thing)} more (--all shows them, {where} them)"
 
 
 def print_allocation(allocation: Allocation, title: str = "", *, everyone: bool = False) -> None:
@@ -30,7 +30,7 @@ def print_allocation(allocation: Allocation, title: str = "", *, everyone: bool 
     out = console()
     if title:
         out.print(title, style="bold")
-    out.print(repr(allocation.problem.cluster)[8:-1])
+    out.print(allocation.problem.cluster.summary)
     out.print()
     _print_users(out, allocation, everyone)
     _print_groups(out, allocation, everyone)
@@ -52,7 +52,7 @@ def _print_users(out: Any, allocation: Allocation, everyone: bool) -> None:
         cells = [row["user"], f"{row['weight']:g}", _number(row["tasks"])]
         cells += [_number(row["limit"])] * limited
         cells += [_number(row[name]) for name in ("promised", "divisible") if name in row]
-        cells += [percent(row["share"]), bar(row["share"]), row["dominant"]]
+        cells += [format_percent(row["share"]), bar(row["share"]), row["dominant"]]
         grid.add_row(*cells)
     out.print(grid)
     if len(shown) < len(frame):
@@ -61,10 +61,13 @@ def _print_users(out: Any, allocation: Allocation, everyone: bool) -> None:
 
 def _print_reasons(out: Any, allocation: Allocation) -> None:
     """Print what limits the users, those with one reason in one line."""
+    from drfh.allocation.explain import explain
+
     reasons: dict[str, list[str]] = {}
-    for name in allocation.problem.names()[:_MOST_ROWS]:
-        head, colon, why = allocation.explain(name).rstrip(".").partition(": ")
-        reasons.setdefault(why if colon else head.removeprefix(name).strip(), []).append(name)
+    cache: dict[Any, Any] = {}
+    for position, name in enumerate(allocation.problem.names()[:_MOST_ROWS]):
+        found = explain(allocation, position, cache)
+        reasons.setdefault(found.reason or found.outcome, []).append(name)
     out.print("Why not more")
     for why, names in reasons.items():
         out.print(f"  {', '.join(names)}: {why}")
@@ -113,17 +116,17 @@ def _parts(widths: list[int], room: int, together: bool) -> list[list[int]]:
 def _used_cells(used: list[float | None], bars: bool) -> list[str]:
     cells: list[str] = []
     for part in used:
-        cells += [percent(part), bar(part or 0.0, 6)] if bars else [percent(part)]
+        cells += [format_percent(part), bar(part or 0.0, 6)] if bars else [format_percent(part)]
     return cells
 
 
 def _print_proof(out: Any, allocation: Allocation) -> None:
-    time = f"{1000 * allocation.seconds:,.1f} ms"
+    time = format_elapsed(allocation.seconds)
     head = f"{allocation.mechanism}, {allocation.method}, {time}"
     certificate = allocation.certificate
     if certificate is not None:
         rounds = getattr(certificate, "rounds", ())
-        tail = f", {some(len(rounds), 'round')}" if rounds else ""
+        tail = f", {format_count(len(rounds), 'round')}" if rounds else ""
         if certificate.closed:
             out.print(f"{head}: {certificate.what}, relative gap {certificate.gap:.1e}{tail}")
         else:
@@ -131,7 +134,7 @@ def _print_proof(out: Any, allocation: Allocation) -> None:
     elif allocation.loss is not None:
         name, loss = allocation.worst_off() or ("", 0.0)
         who = f" ({name} is worst off)" if loss > 0 else ""
-        out.print(f"{head}: loses {percent(loss)} against divisible tasks{who}")
+        out.print(f"{head}: loses {format_percent(loss)} against divisible tasks{who}")
     else:
         out.print(head)
     for note in allocation.notes:
@@ -156,8 +159,8 @@ def print_change(
     out = console()
     if title:
         out.print(title, style="bold")
-    out.print(f"before: {repr(before.problem.cluster)[8:-1]}")
-    out.print(f"after:  {repr(after.problem.cluster)[8:-1]}")
+    out.print(f"before: {before.problem.cluster.summary}")
+    out.print(f"after:  {after.problem.cluster.summary}")
     out.print()
     numbers = ("tasks before", "tasks after", "change", "share before", "share after")
     grid = table("user", *numbers, right=numbers)
@@ -178,15 +181,17 @@ def print_change(
         rows = rows[:_MOST_ROWS]
     for name, old, new, old_share, new_share in rows:
         style = "green" if new > old * (1 + 1e-9) else "red" if new < old * (1 - 1e-9) else None
-        grid.add_row(name, _number(old), _number(new), _relative(old, new), percent(old_share),
-                     percent(new_share), style=style)  # fmt: skip
+        shares = [format_percent(old_share), format_percent(new_share)]
+        grid.add_row(name, _number(old), _number(new), _relative(old, new), *shares, style=style)
     out.print(grid)
     if len(rows) < len(after.problem.users):
         out.print(_rest(len(after.problem.users), len(rows), "user"))
     use = table("resource", "used before", "used after", right=("used before", "used after"))
     old_use, new_use = before.utilisation, after.utilisation
     for resource in dict.fromkeys((*old_use, *new_use)):
-        use.add_row(resource, percent(old_use.get(resource)), percent(new_use.get(resource)))
+        use.add_row(
+            resource, format_percent(old_use.get(resource)), format_percent(new_use.get(resource))
+        )
     out.print(use)
     if len(after.problem.users) <= _MOST_ROWS:
         _print_reasons(out, after)
@@ -199,7 +204,7 @@ def _relative(old: float, new: float) -> str:
     change = new / old - 1
     if abs(change) < 5e-10:
         return "–"
-    return f"{100 * change:+.1f} %" if abs(change) >= 5e-4 else f"{100 * change:+.1g} %"
+    return format_percent(change, signed=True)
 
 
 def print_placement(allocation: Allocation, *, expand: bool, everyone: bool) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from drfh.cli.render.console import bar, console, percent, print_json, table
-from drfh.model.resources import some
+from drfh.cli.render.console import bar, console, print_json, table
+from drfh.formatting import format_count, format_number, format_percent
 
 if TYPE_CHECKING:
     from drfh.auditor import Finding, Report
@@ -27,15 +27,16 @@ def print_report(report: Report) -> None:
     counted = [f for f in report if f.verdict != "not applicable"]
     failing = len(report.failed)
     out.print(
-        f"{report.subject}, {some(len(report.tasks), 'user')} on "
-        f"{some(report.scenario.cluster.size, 'server')}: {failing} of {len(counted)} properties "
+        f"{report.subject}, {format_count(len(report.tasks), 'user')} on "
+        f"{format_count(report.scenario.cluster.size, 'server')}: {failing} of {len(counted)} "
+        "properties "
         f"{'fails' if failing == 1 else 'fail'}"
     )
     for warning in report.warnings:
         out.print(f"warning: {warning}", style="bold red")
     grid = table("", "property", "by", "", "what was found", right=("by",))
     for finding in counted:
-        amount = percent(finding.amount) if finding.amount > 0 else ""
+        amount = format_percent(finding.amount) if finding.amount > 0 else ""
         strip = bar(finding.amount, 6) if finding.amount > 0 else ""
         grid.add_row(
             MARKS[finding.verdict], finding.name, amount, strip, _sentence(finding),
@@ -81,10 +82,12 @@ def print_finding(finding: Finding, *, again: str = "") -> None:
         grid = table("user", "tasks", "tasks then", right=("tasks", "tasks then"))
         for name in users[:_MOST_TASKS]:
             cells = [example.before.get(name), example.after.get(name)]
-            grid.add_row(name, *("–" if c is None else f"{c:,.6g}" for c in cells))
+            grid.add_row(name, *(format_number(c, 6) for c in cells))
         out.print(grid)
         if len(users) > _MOST_TASKS:
-            out.print(f"… and {some(len(users) - _MOST_TASKS, 'user')} more (--json has them)")
+            out.print(
+                f"… and {format_count(len(users) - _MOST_TASKS, 'user')} more (--json has them)"
+            )
     if again:
         out.print(f"saved; to see it again: {again}")
     else:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drfh.cli.render.audit import MARKS
-from drfh.cli.render.console import Column, bar, console, percent, print_columns, print_json, table
-from drfh.model.resources import some
+from drfh.cli.render.console import Column, bar, console, print_columns, print_json, table
+from drfh.formatting import format_count, format_number, format_percent
 
 if TYPE_CHECKING:
     import polars
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from drfh.allocation.allocation import Allocation
     from drfh.auditor.comparison import Comparison, Row
 
-__all__ = ["number", "print_comparison", "print_mechanisms"]
+__all__ = ["print_comparison", "print_mechanisms"]
 
 _MOST_USERS = 12  # that have a column each
 _MOST_PROMISES = 8
@@ -29,7 +29,7 @@ def print_comparison(comparison: Comparison, *, everyone: bool = False) -> None:
     out = console()
     if comparison.scenario.title:
         out.print(comparison.scenario.title, style="bold")
-    _say(out, repr(comparison.scenario.cluster)[8:-1])
+    _say(out, comparison.scenario.cluster.summary)
     out.print()
     _print_promises(out, comparison, everyone)
     if comparison.answered:
@@ -51,19 +51,6 @@ def _say(out: Any, text: str, style: str | None = None) -> None:
     out.print(text, style=style, soft_wrap=not out.is_terminal)
 
 
-def number(value: float) -> str:
-    """Return a number with four digits, and whole ones from a thousand on.
-
-    Examples
-    --------
-    >>> number(22.148), number(999.96), number(162_910.4), number(1e-13)
-    ('22.15', '1,000', '162,910', '0')
-    """
-    if abs(value) < 5e-10:  # round-off
-        return "0"
-    return f"{value:,.0f}" if 999.95 <= abs(value) < 1e15 else f"{value:.4g}"
-
-
 def _print_promises(out: Any, comparison: Comparison, everyone: bool) -> None:
     """Print what pooled shares promise, and what part of it can be placed."""
     promises = comparison.promises().partition_by("mechanism", maintain_order=True)
@@ -78,15 +65,16 @@ def _print_promises(out: Any, comparison: Comparison, everyone: bool) -> None:
         _say(
             out,
             f"{name} adds the servers up as if they were one: {worst['user']} is promised "
-            f"{number(worst['promised'])} tasks and {number(worst['placed'])} can be placed "
-            f"({percent(worst['gap'])} missing); {_count(hit, first)}",
+            f"{format_number(worst['promised'])} tasks and {format_number(worst['placed'])} can "
+            "be placed "
+            f"({format_percent(worst['gap'])} missing); {_count(hit, first)}",
         )
         _print_missing(out, first, everyone)
     for frame in others:
         worst, hit = _worst(frame)
         words = "all that it promises can be placed"
         if hit:
-            words = f"{worst['user']} misses {percent(worst['gap'])}; {_count(hit, frame)}"
+            words = f"{worst['user']} misses {format_percent(worst['gap'])}; {_count(hit, frame)}"
         _say(out, f"{frame['mechanism'][0]}, pooled too: {words}")
     if others or not hit:
         out.print()
@@ -100,7 +88,9 @@ def _worst(promises: polars.DataFrame) -> tuple[dict[str, Any], int]:
 
 def _count(hit: int, promises: polars.DataFrame) -> str:
     one = hit == 1
-    return f"{hit:,} of {some(len(promises), 'user')} {'misses' if one else 'miss'} something"
+    return (
+        f"{hit:,} of {format_count(len(promises), 'user')} {'misses' if one else 'miss'} something"
+    )
 
 
 def _print_missing(out: Any, promises: polars.DataFrame, everyone: bool) -> None:
@@ -109,14 +99,14 @@ def _print_missing(out: Any, promises: polars.DataFrame, everyone: bool) -> None
     rows.sort(key=lambda row: -round(row["gap"], 9))
     shown = rows if everyone or len(rows) <= _MOST_USERS else rows[:_MOST_PROMISES]
     columns = [
-        Column("promised", [number(row["promised"]) for row in shown]),
-        Column("placed", [number(row["placed"]) for row in shown]),
-        Column("missing", [percent(row["gap"]) for row in shown]),
+        Column("promised", [format_number(row["promised"]) for row in shown]),
+        Column("placed", [format_number(row["placed"]) for row in shown]),
+        Column("missing", [format_percent(row["gap"]) for row in shown]),
         Column("", [bar(row["gap"]) for row in shown], right=False, spare=1),
     ]
     print_columns(out, Column("user", [row["user"] for row in shown], right=False), [columns])
     if len(shown) < len(rows):
-        _say(out, f"… and {some(len(rows) - len(shown), 'user')} more (--all shows them)")
+        _say(out, f"… and {format_count(len(rows) - len(shown), 'user')} more (--all shows them)")
         out.print()
 
 
@@ -124,16 +114,18 @@ def _print_tasks(out: Any, comparison: Comparison, everyone: bool) -> None:
     answers = _answers(comparison)
     many = len(comparison.scenario.users) > _MOST_USERS and not everyone
     _say(out, f"{'Share' if many else 'Tasks'} of each user, and how full the cluster is")
-    pool = [Column("in all", [number(float(a.assignment.user_tasks.sum())) for a in answers])]
+    pool = [
+        Column("in all", [format_number(float(a.assignment.user_tasks.sum())) for a in answers])
+    ]
     used = [answer.utilisation for answer in answers]
     pool += [
-        Column(resource, [percent(part[resource]) for part in used])
+        Column(resource, [format_percent(part[resource]) for part in used])
         for resource in comparison.scenario.cluster.resources
     ]
     users = _spread(comparison) if many else _each(comparison)
     print_columns(out, _names(comparison), [users, pool])
     if many:
-        count = some(len(comparison.scenario.users), "user")
+        count = format_count(len(comparison.scenario.users), "user")
         _say(out, f"worst off: tasks, and how many drfh gives (--all shows all {count})")
         out.print()
         return
@@ -165,8 +157,10 @@ def _each(comparison: Comparison) -> list[Column]:
     columns = []
     for i, name in enumerate(names):
         marked = zip(signs[:, i].tolist(), tasks[:, i].tolist(), strict=True)
-        columns.append(Column(name, [f"{sign}{number(value)}" for sign, value in marked]))
-        columns.append(Column("share", [percent(part) for part in shares[:, i].tolist()], spare=1))
+        columns.append(Column(name, [f"{sign}{format_number(value)}" for sign, value in marked]))
+        columns.append(
+            Column("share", [format_percent(part) for part in shares[:, i].tolist()], spare=1)
+        )
     return columns
 
 
@@ -174,7 +168,7 @@ def _spread(comparison: Comparison) -> list[Column]:
     """Return the least, the median and the largest share, and who is worst off."""
     shares = [answer.share_vector for answer in _answers(comparison)]
     columns = [
-        Column(name, [percent(float(np.quantile(share, part))) for share in shares])
+        Column(name, [format_percent(float(np.quantile(share, part))) for share in shares])
         for name, part in (("least", 0.0), ("median", 0.5), ("most", 1.0))
     ]
     worst = [_worst_off(row, comparison) for row in comparison.answered]
@@ -185,13 +179,15 @@ def _worst_off(row: Row, comparison: Comparison) -> str:
     if row.allocation is None or not row.worst_off:
         return "–"
     has = row.allocation.tasks[row.worst_off]
-    return f"{row.worst_off}: {number(has)} of {number(comparison.fair[row.worst_off])}"
+    return (
+        f"{row.worst_off}: {format_number(has)} of {format_number(comparison.fair[row.worst_off])}"
+    )
 
 
 def _print_quality(out: Any, comparison: Comparison) -> None:
     rows = comparison.answered
     columns = [
-        Column("from fair", [percent(row.distance) for row in rows], wraps=True),
+        Column("from fair", [format_percent(row.distance) for row in rows], wraps=True),
         Column("", [bar(row.distance, 6) for row in rows], right=False, spare=1),
         Column("worst off", [row.worst_off or "–" for row in rows], right=False, wraps=True),
         *(
@@ -207,7 +203,7 @@ def _print_quality(out: Any, comparison: Comparison) -> None:
 def _mark(row: Row, name: str) -> str:
     finding = row.marks[name]
     mark = MARKS[finding.verdict]
-    return f"{mark} {percent(finding.amount)}" if finding.amount > 0 else mark
+    return f"{mark} {format_percent(finding.amount)}" if finding.amount > 0 else mark
 
 
 def print_mechanisms(*, as_json: bool) -> None:

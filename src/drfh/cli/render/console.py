@@ -14,7 +14,6 @@ __all__ = [
     "Column",
     "bar",
     "console",
-    "percent",
     "print_columns",
     "print_json",
     "progress_bar",
@@ -62,20 +61,6 @@ def bar(part: float, width: int = 10) -> str:
     whole = int(filled + 1e-9)
     rest = _EIGHTHS[int((filled - whole) * 8 + 0.5)] if whole < width else ""
     return f"{'█' * whole}{rest.strip()}".ljust(width)
-
-
-def percent(part: float | None) -> str:
-    """Return a part as percent.
-
-    Examples
-    --------
-    >>> percent(0.7142), percent(None)
-    ('71.4 %', '–')
-    """
-    if part is None:
-        return "–"
-    small = 0 < part < 0.001
-    return f"{100 * part:.1g} %" if small else f"{100 * part:.1f} %"
 
 
 def print_json(data: Any) -> None:

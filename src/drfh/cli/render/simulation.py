@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drfh.cli.render.comparison import number
-from drfh.cli.render.console import Column, console, percent, print_columns, print_json, table
-from drfh.model.resources import some
-from drfh.report.html import seconds
+from drfh.cli.render.console import Column, console, print_columns, print_json, table
+from drfh.formatting import format_count, format_duration, format_number, format_percent
 
 if TYPE_CHECKING:
     from drfh.model.cluster import Cluster
     from drfh.model.jobs import Workload
     from drfh.simulation.result import Result
 
-__all__ = ["print_devices", "print_policies", "print_runs", "say", "seconds", "spans", "spark"]
+__all__ = ["print_devices", "print_policies", "print_runs", "say", "spans", "spark"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 24
@@ -48,7 +46,7 @@ def spans(values: Sequence[float | None]) -> list[str]:
     >>> spans([60, 7200, None])
     ['60 s', '2 h', '–']
     """
-    return [seconds(value) for value in values]
+    return [format_duration(value) for value in values]
 
 
 def say(text: str, style: str | None = None) -> None:
@@ -90,8 +88,8 @@ def print_runs(
     out = console()
     if title:
         out.print(title, style="bold")
-    say(repr(cluster)[8:-1])
-    say(repr(workload)[9:-1])
+    say(cluster.summary)
+    say(f"{format_count(len(workload.users), 'user')}, {workload.summary}")
     out.print()
     _print_summaries(out, names, results)
     if len(results) == 1:
@@ -108,7 +106,7 @@ def print_devices(names: Sequence[str], found: Sequence[Mapping[str, Any]]) -> N
         part = facts["fractional_no_room"] / facts["fractional"] if facts["fractional"] else None
         say(
             f"{who}{facts['fractional_no_room']:,} of {facts['fractional']:,} tasks with a part of "
-            f"a GPU ({percent(part)}) were placed where no single device had room, and "
+            f"a GPU ({format_percent(part)}) were placed where no single device had room, and "
             f"{facts['whole_no_room']:,} of {facts['whole']:,} with whole GPUs where too few were "
             "empty"
         )
@@ -126,7 +124,7 @@ def _print_summaries(out: Any, names: Sequence[str], results: Sequence[Result]) 
         Column("p95 job", _quantiles(facts, "p95"), wraps=True),
     ]
     full = [
-        Column(resource, [percent(f["utilisation"][resource]) for f in facts])
+        Column(resource, [format_percent(f["utilisation"][resource]) for f in facts])
         for resource in resources
     ]
     used = [f"utilisation.{resource}" for resource in resources]
@@ -137,8 +135,8 @@ def _print_summaries(out: Any, names: Sequence[str], results: Sequence[Result]) 
         away = [f["fair"] or {} for f in facts]
         lines = [spark(result.samples["fair.distance"]) for result in results]
         fairness += [
-            Column("from fair", [percent(f.get("mean_distance")) for f in away], wraps=True),
-            Column("at most", [percent(f.get("max_distance")) for f in away], wraps=True),
+            Column("from fair", [format_percent(f.get("mean_distance")) for f in away], wraps=True),
+            Column("at most", [format_percent(f.get("max_distance")) for f in away], wraps=True),
             Column("", lines, right=False, spare=1),
         ]
     print_columns(out, Column("policy", names, right=False), [work, full, fairness])
@@ -157,11 +155,11 @@ def _print_users(out: Any, result: Result, *, everyone: bool) -> None:
     names = [row["user"] for row in shown]
     top = max((float(result.samples[f"share.{name}"].max() or 0.0) for name in names), default=0.0)  # type: ignore[arg-type]
     columns = [
-        Column("weight", [number(row["weight"]) for row in shown], spare=1),
+        Column("weight", [format_number(row["weight"]) for row in shown], spare=1),
         Column("tasks done", [f"{row['completed']:,}" for row in shown], wraps=True),
         Column("of", [f"{row['submitted']:,}" for row in shown]),
         Column("mean waiting", spans([row["mean_waiting"] for row in shown]), wraps=True),
-        Column("mean share", [percent(row["mean_share"]) for row in shown], wraps=True),
+        Column("mean share", [format_percent(row["mean_share"]) for row in shown], wraps=True),
         Column("", [spark(result.samples[f"share.{n}"], top=top) for n in names], right=False,
                spare=2),
     ]  # fmt: skip
@@ -170,7 +168,10 @@ def _print_users(out: Any, result: Result, *, everyone: bool) -> None:
         columns.append(Column("below fair", below, wraps=True))
     print_columns(out, Column("user", names, right=False), [columns])
     if len(shown) < len(rows):
-        say(f"… and {some(len(rows) - len(shown), 'user')} more with less (--all shows them)")
+        say(
+            f"… and {format_count(len(rows) - len(shown), 'user')} more with less (--all shows "
+            "them)"
+        )
 
 
 def _say_of_whom(head: str, tasks: Mapping[str, int], jobs: Mapping[str, int]) -> None:
@@ -178,10 +179,10 @@ def _say_of_whom(head: str, tasks: Mapping[str, int], jobs: Mapping[str, int]) -
     started, finished = tasks["started"], jobs["completed"]
     idle, open_ = tasks["submitted"] - started, jobs["submitted"] - finished
     if started and idle:
-        which = f"{some(started, 'task')} that started"
+        which = f"{format_count(started, 'task')} that started"
         say(f"{head}mean waiting is of the {which}; {idle:,} never did", "yellow")
     if finished and open_:
-        which = f"{some(finished, 'job')} that finished"
+        which = f"{format_count(finished, 'job')} that finished"
         say(f"{head}job times are of the {which}; {open_:,} did not", "yellow")
 
 
@@ -191,11 +192,12 @@ def _print_notes(name: str, result: Result) -> None:
     tasks = facts["tasks"]
     head = f"{name}: " if name else ""
     if tasks["never"]:
-        lost = some(tasks["never"], "task")
+        lost = format_count(tasks["never"], "task")
         say(f"{head}{lost} could run on no server, not even on an empty one", "yellow")
     if tasks["evictions"]:
         were = "was" if tasks["evictions"] == 1 else "were"
-        say(f"{head}{some(tasks['evictions'], 'task')} {were} put back when servers left or shrank,"
+        say(f"{head}{format_count(tasks['evictions'], 'task')} {were} put back when servers left "
+            "or shrank,"
             " and had to start again")  # fmt: skip
     _say_of_whom(head, tasks, facts["jobs"])
     left = tasks["running"] + tasks["queued"]
@@ -205,15 +207,20 @@ def _print_notes(name: str, result: Result) -> None:
         worst = result.samples.sort("fair.distance", descending=True, maintain_order=True)
         first = worst.row(0, named=True)
         info = result.info
-        cost = f"{some(info['fair_solved'], 'exact allocation')} took {info['fair_seconds']:.2f} s"
+        cost = (
+            f"{format_count(info['fair_solved'], 'exact allocation')} took "
+            f"{info['fair_seconds']:.2f} s"
+        )
         if first["fair.distance"] > 0:
-            who, when = first["fair.worst"], seconds(first["time"])
-            say(f"{head}furthest from fair: {who} at {when}, {percent(first['fair.distance'])} "
+            who, when = first["fair.worst"], format_duration(first["time"])
+            say(f"{head}furthest from fair: {who} at {when}, "
+                f"{format_percent(first['fair.distance'])} "
                 f"below its fair level ({cost})")  # fmt: skip
         else:
             say(f"{head}fair at all samples ({cost})")
         mixed = facts["fair"].get("mixed_users", 0)  # runs of old have no such number
         if mixed:
             had = "had tasks that differ: its" if mixed == 1 else "had tasks that differ: their"
-            say(f"{head}{some(mixed, 'user')} {had} fair level is that of the mean task, which may"
+            say(f"{head}{format_count(mixed, 'user')} {had} fair level is that of the mean task, "
+                "which may"
                 " mislead", "yellow")  # fmt: skip

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drfh.cli.render.comparison import number
-from drfh.cli.render.console import Column, bar, console, percent, print_columns, table
-from drfh.cli.render.simulation import say, seconds, spark
-from drfh.model.resources import format_quantity, some
+from drfh.cli.input import oddity_text, trace_facts
+from drfh.cli.render.console import Column, bar, console, print_columns, table
+from drfh.cli.render.simulation import say, spark
+from drfh.formatting import (
+    format_amount,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_percent,
+    format_points,
+    format_quantity,
+)
 
 if TYPE_CHECKING:
     from drfh.traces import Trace
     from drfh.traces.compare import Difference, TraceComparison
 
 __all__ = [
-    "amount_text",
     "formats_data",
-    "measured",
     "option_text",
     "print_comparison",
     "print_formats",
@@ -37,7 +42,6 @@ _SPARK = 48
 _BESIDE_SPARK = 48  # columns for names and numbers
 _LITTLE = 0.2  # of the capacity at the peak: less is drawn larger
 _LONGEST_LABEL = 24
-_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _SPREAD = ("min", "median", "mean", "p90", "p99", "max")
 
 
@@ -50,10 +54,7 @@ def trace_data(trace: Trace, *, everyone: bool = False) -> dict[str, Any]:
     users = heaviest_users(trace)
     return {
         **describe(trace, load),
-        "options": {k: list(v) if isinstance(v, tuple) else v for k, v in trace.options.items()},
-        "counts": dict(trace.counts),
-        "oddities": [odd.to_dict() for odd in trace.oddities],
-        "remarks": list(trace.remarks),
+        **trace_facts(trace),
         "shapes": server_shapes(trace.cluster).to_dicts(),
         "heaviest_users": (users if everyone else users.head(_MOST_USERS)).to_dicts(),
         "load_over_time": load.to_dict(as_series=False),
@@ -87,17 +88,17 @@ def _print_head(trace: Trace, facts: Mapping[str, Any]) -> None:
     say(headline(facts))
     parts = ["at one instant"]
     if facts["window"]:
-        parts = [f"window {seconds(facts['window'])}"]
+        parts = [f"window {format_duration(facts['window'])}"]
     elif facts["span"]:
-        parts = [f"until {seconds(facts['span'])}, when the last task ends if none waits"]
+        parts = [f"until {format_duration(facts['span'])}, when the last task ends if none waits"]
     if facts["span"] and facts["tasks_at_the_start"]:
-        parts.append(f"{some(facts['tasks_at_the_start'], 'task')} at the start")
+        parts.append(f"{format_count(facts['tasks_at_the_start'], 'task')} at the start")
     if facts["span"] and facts["endless_tasks"]:
         ends = "ends" if facts["endless_tasks"] == 1 else "end"
-        parts.append(f"{some(facts['endless_tasks'], 'task')} that never {ends}")
+        parts.append(f"{format_count(facts['endless_tasks'], 'task')} that never {ends}")
     idle = facts["users"] - facts["users_with_tasks"]
     if idle:
-        parts.append(f"{some(idle, 'user')} without a task")
+        parts.append(f"{format_count(idle, 'user')} without a task")
     events = facts["server_events"]
     words = (("add", "come"), ("remove", "leave"), ("resize", "change size"))
     moves = [f"{events[key]:,} {word}" for key, word in words if events[key]]
@@ -148,13 +149,13 @@ def _print_shapes(out: Any, trace: Trace, facts: Mapping[str, Any], everyone: bo
 
     shapes = server_shapes(trace.cluster)
     shown = (shapes if everyone else shapes.head(_MOST_SHAPES)).to_dicts()
-    say(f"{some(facts['servers'], 'server')} of {some(len(shapes), 'shape')}")
+    say(f"{format_count(facts['servers'], 'server')} of {format_count(len(shapes), 'shape')}")
     columns = [
         Column(name, [format_quantity(row[f"capacity.{name}"]) for row in shown])
         for name in trace.cluster.resources
     ]
     columns += [
-        Column("of all", [percent(row["share"]) for row in shown]),
+        Column("of all", [format_percent(row["share"]) for row in shown]),
         Column("", [bar(row["share"]) for row in shown], right=False, spare=2),
     ]
     labels = [_labels(row["labels"]) for row in shown]
@@ -163,9 +164,9 @@ def _print_shapes(out: Any, trace: Trace, facts: Mapping[str, Any], everyone: bo
     counts = Column("servers", [f"{row['servers']:,}" for row in shown])
     print_columns(out, counts, [columns])
     if len(shown) < len(shapes):
-        rest = some(len(shapes) - len(shown), "shape")
+        rest = format_count(len(shapes) - len(shown), "shape")
         left = int(shapes["servers"][len(shown) :].sum())
-        say(f"… and {rest} more, of {some(left, 'server')} (--all shows them)")
+        say(f"… and {rest} more, of {format_count(left, 'server')} (--all shows them)")
 
 
 def _labels(labels: Sequence[str]) -> str:
@@ -181,15 +182,15 @@ def _print_load(out: Any, facts: Mapping[str, Any], load: Any) -> None:
         return
     peak = max(facts["load"][name]["peak"] for name in names)
     top = max(1.0, peak) if peak >= _LITTLE else peak or 1.0
-    height = "capacity" if top == 1 else percent(top)
+    height = "capacity" if top == 1 else format_percent(top)
     width = min(_SPARK, max(out.width - _BESIDE_SPARK, 16))
     say(f"Demand against capacity, if every task started when it arrives (█ is {height})")
     columns = [
-        Column("pool", [amount_text(facts["capacity"].get(name, 0.0)) for name in names]),
-        Column("mean", [percent(facts["load"][name]["mean"]) for name in names]),
-        Column("peak", [percent(facts["load"][name]["peak"]) for name in names]),
+        Column("pool", [_pool(facts, name) for name in names]),
+        Column("mean", [format_percent(facts["load"][name]["mean"]) for name in names]),
+        Column("peak", [format_percent(facts["load"][name]["peak"]) for name in names]),
         Column(
-            f"over {seconds(facts['span'])}",
+            f"over {format_duration(facts['span'])}",
             [spark(load[f"load.{name}"].to_numpy(), width, top) for name in names],
             right=False,
         ),
@@ -202,14 +203,14 @@ def _print_instant(out: Any, trace: Trace, facts: Mapping[str, Any]) -> None:
     names = [name for name, found in facts["load"].items() if found["mean"] is not None]
     parts = [facts["load"][name]["mean"] for name in names]
     columns = [
-        Column("pool", [amount_text(facts["capacity"].get(name, 0.0)) for name in names]),
-        Column("asked for", [percent(part) for part in parts]),
+        Column("pool", [_pool(facts, name) for name in names]),
+        Column("asked for", [format_percent(part) for part in parts]),
         Column("", [bar(part) for part in parts], right=False, spare=1),
     ]
     if trace.running is not None:
         used = [_in_use(trace, name) for name in names]
         columns += [
-            Column("in use", [percent(part) for part in used]),
+            Column("in use", [format_percent(part) for part in used]),
             Column("", [bar(part) for part in used], right=False, spare=1),
         ]
     say("Demand against capacity")
@@ -224,36 +225,19 @@ def _in_use(trace: Trace, resource: str) -> float:
     return float(trace.running[resource].sum()) / capacity if capacity > 0 else 0.0
 
 
-def amount_text(amount: float, *, like: float | None = None) -> str:
-    """Return an amount of a resource with four digits; with a suffix if it is one of bytes.
-
-    Parameters
-    ----------
-    amount
-        The amount.
-    like
-        An amount of the same resource that was not computed, to tell bytes from other units.
-
-    Examples
-    --------
-    >>> amount_text(6603.25), amount_text(2.0**40), amount_text(3.86905e10, like=2.0**30)
-    ('6,603', '1Ti', '36.03Gi')
-    """
-    sign = amount if like is None else like
-    if sign >= 2**20 and sign % 2**10 == 0 and amount >= 2**10:
-        power = min(int(math.log2(amount) / 10), len(_SUFFIXES) - 1)
-        return f"{amount / 2 ** (10 * power):.4g}{_SUFFIXES[power]}"
-    return number(amount)
+def _pool(facts: Mapping[str, Any], resource: str) -> str:
+    total = facts["capacity"].get(resource, 0.0)
+    return format_amount(total, like=total)
 
 
 def _print_spread(out: Any, facts: Mapping[str, Any]) -> None:
-    from drfh.traces.labels import words_of
+    from drfh.traces.labels import format_measure, words_of
 
     found = {n: f for n, f in facts["distributions"].items() if f["count"]}
     columns = [
         Column(
             name,
-            [measured(measure, own[name], own["max"]) for measure, own in found.items()],
+            [format_measure(measure, own[name], like=own["max"]) for measure, own in found.items()],
             spare=2 if name in ("min", "mean") else 0,
         )
         for name in _SPREAD
@@ -261,26 +245,6 @@ def _print_spread(out: Any, facts: Mapping[str, Any]) -> None:
     names = Column("", [words_of(measure).short for measure in found], right=False)
     say("How it is spread")
     print_columns(out, names, [columns])
-
-
-def measured(measure: str, value: float | None, like: float | None) -> str:
-    """Return an amount of a measure in the unit that it has.
-
-    Examples
-    --------
-    >>> measured("duration", 5400.0, None), measured("load.cpu", 0.5, None)
-    ('90 min', '50.0 %')
-    """
-    from drfh.traces.labels import words_of
-
-    if value is None:
-        return "–"
-    kind = words_of(measure).kind
-    if kind == "seconds":
-        return seconds(value)
-    if kind == "part":
-        return percent(value)
-    return amount_text(value, like=like) if kind == "amount" else number(value)
 
 
 def _print_users(out: Any, trace: Trace, everyone: bool) -> None:
@@ -295,7 +259,7 @@ def _print_users(out: Any, trace: Trace, everyone: bool) -> None:
         Column("jobs", [f"{row['jobs']:,}" for row in shown]),
         Column("tasks", [f"{row['tasks']:,}" for row in shown]),
         *(
-            Column(name, [percent(row[f"work.{name}"]) for row in shown])
+            Column(name, [format_percent(row[f"work.{name}"]) for row in shown])
             for name in trace.workload.resources
         ),
         Column("", [bar(row["work"]) for row in shown], right=False, spare=1),
@@ -303,8 +267,8 @@ def _print_users(out: Any, trace: Trace, everyone: bool) -> None:
     print_columns(out, Column("user", [row["user"] for row in shown], right=False), [columns])
     if len(shown) < len(users):
         rest = users[len(shown) :]
-        tasks = some(int(rest["tasks"].sum()), "task")
-        say(f"… and {some(len(rest), 'user')} more, with {tasks} (--all shows them)")
+        tasks = format_count(int(rest["tasks"].sum()), "task")
+        say(f"… and {format_count(len(rest), 'user')} more, with {tasks} (--all shows them)")
 
 
 def _print_quirks(out: Any, trace: Trace) -> None:
@@ -326,32 +290,24 @@ def _wrong_words(trace: Trace) -> str:
     for odd in trace.oddities:
         total[odd.what] += odd.count
     return "; ".join(
-        some(number, what) + (", left out" if what == BROKEN_ROW else "")
+        format_count(number, what) + (", left out" if what == BROKEN_ROW else "")
         for what, number in total.items()
     )
 
 
 def print_written(trace: Trace, directory: Path, files: Mapping[str, int]) -> None:
     """Print what was written."""
-    from drfh.files.ledger import BROKEN_ROW
     from drfh.traces.measure import describe
 
     _print_head(trace, describe(trace))
     for odd in trace.oddities:
-        what = "left out " + some(odd.count, "row")
-        if odd.what != BROKEN_ROW:
-            what = some(odd.count, odd.what)
-        say(f"{what}: {odd.first}", "yellow")
+        say(oddity_text(odd), "yellow")
     for remark in trace.remarks:
         say(f"note: {remark}")
     if trace.running is not None:
         say("note: where tasks run now is a mere note in the tables: to audit it keep the snapshot")
-    shown = ", ".join(f"{name} {_size(size)}" for name, size in files.items())
+    shown = ", ".join(f"{name} {format_bytes(size)}" for name, size in files.items())
     say(f"saved: {directory} ({shown})")
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e6:,.3g} MB" if size >= 1e5 else f"{size / 1e3:.2g} kB"
 
 
 def say_saved(path: Path | None) -> None:
@@ -374,7 +330,7 @@ def print_comparison(
     out.print()
     found = comparison.differences
     columns = [
-        Column("distance", [percent(d.distance) for d in found]),
+        Column("distance", [format_percent(d.distance) for d in found]),
         Column("", [bar(d.distance or 0.0) for d in found], right=False, spare=1),
     ]
     columns += [
@@ -392,7 +348,7 @@ def print_comparison(
         ("that are there at the start, and are in no arrival", comparison.at_the_start),
     ):
         if any(pair):
-            say(f"tasks {what}: {percent(pair[0])} | {percent(pair[1])}")
+            say(f"tasks {what}: {format_percent(pair[0])} | {format_percent(pair[1])}")
     for remark in (*comparison.remarks, *notes):
         say(f"note: {remark}", "yellow")
     if simulated is not None:
@@ -400,24 +356,25 @@ def print_comparison(
 
 
 def _pair(found: Difference, part: float) -> str:
+    from drfh.traces.labels import format_measure
+
     both = [
         (found.a.quantile(part), found.a.quantile(1)),
         (found.b.quantile(part), found.b.quantile(1)),
     ]
-    return " | ".join(measured(found.name, value, most) for value, most in both)
+    return " | ".join(format_measure(found.name, value, like=most) for value, most in both)
 
 
 def _print_simulated(out: Any, simulated: Mapping[str, Any], names: Sequence[str]) -> None:
     out.print()
     say(f"How full the servers are under {simulated['policy']}")
     resources = list(dict.fromkeys([*simulated["a"], *simulated["b"]]))
-    points = simulated["points"]
+    points = {name: value / 100 for name, value in simulated["points"].items()}
     columns = [
-        Column(names[0], [percent(simulated["a"].get(r)) for r in resources]),
-        Column(names[1], [percent(simulated["b"].get(r)) for r in resources]),
-        Column("difference",
-               [f"{points[r]:+.1f} points" if r in points else "–" for r in resources]),
-    ]  # fmt: skip
+        Column(names[0], [format_percent(simulated["a"].get(r)) for r in resources]),
+        Column(names[1], [format_percent(simulated["b"].get(r)) for r in resources]),
+        Column("difference", [format_points(points.get(r), signed=True) for r in resources]),
+    ]
     print_columns(out, Column("resource", resources, right=False), [columns])
 
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.cli.cluster.web import view_at
-from drfh.cli.render.console import console, percent, print_json
+from drfh.cli.render.console import console, print_json
 from drfh.cli.slurm.options import WebOption, WebPortOption
 from drfh.errors import DrfhError, InputError
+from drfh.formatting import format_percent
 
 if TYPE_CHECKING:
     from drfh.engines.slurm.demo import Demo, DemoMoment
@@ -233,15 +234,20 @@ def _print_summary(demo: Demo, done: dict[str, int], record: Path | None) -> Non
                   default=0.0) or 1.0  # fmt: skip
         cells = min(_CELLS, len(demo.moments))
         out.print(
-            f"\nglobal dominant shares from 0 to {took:.0f} s, a full block is {percent(top)}"
+            f"\nglobal dominant shares from 0 to {took:.0f} s, a full block is "
+            f"{format_percent(top)}"
         )
         for visitor in demo.visitors:
             row, mean = rows[visitor.name], _means(demo, visitor.name)
             ran = f"{done.get(visitor.name, 0):,} jobs of {visitor.words}"
             share = _strip([share for share, _ in row], top, cells)
             ideal = _strip([ideal or 0.0 for _, ideal in row], top, cells)
-            out.print(f"{visitor.name:5} has    {share}  mean {percent(mean['mean_share'])}, {ran}")
-            out.print(f"{'':5} ideal  {ideal}  mean {percent(mean['mean_ideal'])}", style="dim")
+            out.print(
+                f"{visitor.name:5} has    {share}  mean {format_percent(mean['mean_share'])}, {ran}"
+            )
+            out.print(
+                f"{'':5} ideal  {ideal}  mean {format_percent(mean['mean_ideal'])}", style="dim"
+            )
     out.print(
         "\nWhole jobs that are not interrupted follow the ideal with a delay: who joins gets what "
         "others give back."

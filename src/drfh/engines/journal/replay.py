@@ -10,7 +10,7 @@ from drfh.engines.cache import SchedulerCache
 from drfh.engines.journal.reader import Journal
 from drfh.errors import InputError
 from drfh.files.atomic import shown_path
-from drfh.model.resources import some
+from drfh.formatting import format_count
 from drfh.policies import Policy
 
 __all__ = ["Replay", "ReplayDifference", "replay"]
@@ -81,13 +81,16 @@ class Replay:
     def __str__(self) -> str:
         policies = ", ".join(self.policies)
         if not self.asked:
-            watched = f"drfh only watched ({some(self.entries, 'look')})"
+            watched = f"drfh only watched ({format_count(self.entries, 'look')})"
             return f"{watched}: there are no placements of its own"
-        looks = some(self.asked, "look")
+        looks = format_count(self.asked, "look")
         if self.difference is None:
-            return f"reproduced: all {some(self.recorded, 'placement')} of {policies}, at {looks}"
+            return (
+                f"reproduced: all {format_count(self.recorded, 'placement')} of {policies}, "
+                f"at {looks}"
+            )
         return (
-            f"not reproduced: {self.matching:,} of {some(self.recorded, 'placement')} of "
+            f"not reproduced: {self.matching:,} of {format_count(self.recorded, 'placement')} of "
             f"{policies} are the same; first difference {self.difference}"
         )
 

@@ -14,9 +14,9 @@ from drfh.engines.journal.history import SHIFT, JournalHistory, TaskHistory, his
 from drfh.engines.journal.reader import Journal
 from drfh.engines.snapshot import NodeSnapshot
 from drfh.errors import InputError
+from drfh.formatting import format_count
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, Job, RemoveServers, ResizeServer, ServerEvent, Workload
-from drfh.model.resources import some
 from drfh.model.users import Restriction, User
 
 if TYPE_CHECKING:
@@ -417,7 +417,7 @@ def _remarks(
         (lasts.by_mean, "task", "not started at the end: taken to last as long as the user's mean"),
         (lasts.unknown, "task", "not started at the end, nothing to tell by: taken to never end"),
     ]  # fmt: skip
-    return [f"{some(number, thing)} {text}" for number, thing, text in remarks if number]
+    return [f"{format_count(number, thing)} {text}" for number, thing, text in remarks if number]
 
 
 def _turned(history: JournalHistory, order: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.reconcile import Reconciliation, reconcile
 from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
 from drfh.engines.snapshot import BlockedCode
-from drfh.model.resources import some
+from drfh.formatting import format_count
 from drfh.policies import Policy
 from drfh.wire.slurm.notation import parse_job_name
 
@@ -105,7 +105,7 @@ class SlurmCluster(LiveCluster):
         counts = Counter(states.values())
         tasks = {state: counts[state] for state in _STATES if counts[state]}
         listed = ", ".join(f"{n:,} {_STATES[state][n != 1]}" for state, n in tasks.items())
-        text = f"array {number} of {user} has {some(len(members), 'task')} left: {listed}."
+        text = f"array {number} of {user} has {format_count(len(members), 'task')} left: {listed}."
         first = None
         for state in _NOT_RUNNING:
             job = next((job for job in members if states[job.name] is state), None)

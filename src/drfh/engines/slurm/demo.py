@@ -28,6 +28,7 @@ from drfh.engines.slurm.sandbox import Sandbox, SandboxNode
 from drfh.engines.slurm.submit_plugin import submit_script
 from drfh.engines.status import Status, status_of
 from drfh.errors import DrfhError, InputError
+from drfh.formatting import format_count
 
 __all__ = ["PARTITION", "VISITORS", "Demo", "DemoMoment", "Visitor", "demo_nodes", "open_directory"]
 
@@ -58,7 +59,7 @@ class Visitor:
     def words(self) -> str:
         """What one of its jobs asks for."""
         size = f"{self.memory / 1024:g} GiB" if self.memory >= 1024 else f"{self.memory} MiB"
-        return f"{self.cpus} CPU{'s' if self.cpus > 1 else ''} and {size}"
+        return f"{format_count(self.cpus, 'CPU')} and {size}"
 
 
 VISITORS = (

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drfh.errors import InputError, UnknownNameError
+from drfh.formatting import format_count
 from drfh.model.cluster import Cluster
 from drfh.model.jobs import validation as arrays
 from drfh.model.jobs.records import AddServers, Job, RemoveServers, ResizeServer, ServerEvent
 from drfh.model.jobs.validation import check_events, check_names
-from drfh.model.resources import some
 from drfh.model.users import Restriction, User
 
 __all__ = ["Workload", "counted", "gather", "read_events", "read_users"]
@@ -527,9 +527,9 @@ class Workload:
     @property
     def summary(self) -> str:
         """How many jobs, tasks and events there are, and when jobs arrive."""
-        parts = [some(self.job_count, "job"), some(self.task_count, "task")]
+        parts = [format_count(self.job_count, "job"), format_count(self.task_count, "task")]
         if self.events:
-            parts.append(some(len(self.events), "server event"))
+            parts.append(format_count(len(self.events), "server event"))
         if len(self.batch_arrival):
             first, last = float(self.batch_arrival.min()), float(self.batch_arrival.max())
             one = f"arrivals at {first:,.6g} s"
@@ -537,4 +537,4 @@ class Workload:
         return ", ".join(parts)
 
     def __repr__(self) -> str:
-        return f"Workload({some(len(self.users), 'user')}, {self.summary})"
+        return f"Workload({format_count(len(self.users), 'user')}, {self.summary})"

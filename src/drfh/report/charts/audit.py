@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import altair
 import polars
 
+from drfh.formatting import format_number, format_percent
 from drfh.report.charts.base import BAD, GOOD, SHORT_NAMES, WIDTH, on_bars
-from drfh.report.html import part_text, short_number
 
 if TYPE_CHECKING:
     from drfh.auditor import Report
@@ -41,7 +41,7 @@ def failures_chart(report: Report, title: str = "") -> altair.LayerChart:
         {
             "property": [finding.name for finding in failed],
             "amount": [finding.amount for finding in failed],
-            "label": [part_text(finding.amount) for finding in failed],
+            "label": [format_percent(finding.amount, trim=True) for finding in failed],
             "found": [finding.text for finding in failed],
         }
     )
@@ -94,7 +94,7 @@ def fair_chart(report: Report) -> altair.LayerChart | None:
             "shown": [min(parts[user], _FULL) for user in users],
             "side": ["below" if parts[user] < 1 - 1e-6 else "at or above" for user in users],
             "tasks": [
-                f"{short_number(example.before.get(user, 0.0))} of {short_number(fair)}"
+                f"{format_number(example.before.get(user, 0.0))} of {format_number(fair)}"
                 for user, fair in ((user, example.after[user]) for user in users)
             ],
         }

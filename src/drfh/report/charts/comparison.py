@@ -8,8 +8,8 @@ import altair
 import numpy as np
 import polars
 
+from drfh.formatting import format_number, format_percent
 from drfh.report.charts.base import BAD, GOOD, SHORT_NAMES, WIDTH, on_bars
-from drfh.report.html import part_text, short_number
 
 if TYPE_CHECKING:
     from drfh.auditor.comparison import Comparison
@@ -51,7 +51,7 @@ def promise_chart(promises: polars.DataFrame, title: str = "") -> altair.LayerCh
             "part": [*(1 - part for part in gap), *gap],
             "order": [0] * len(users) + [1] * len(users),
             "label": [
-                f"{short_number(row['placed'])} of {short_number(row['promised'])}"
+                f"{format_number(row['placed'])} of {format_number(row['promised'])}"
                 for row in worst.iter_rows(named=True)
             ]
             * 2,
@@ -130,9 +130,9 @@ def _heat_map(comparison: Comparison) -> altair.LayerChart:
             "mechanism": [name for name in named for _ in users],
             "user": users * len(named),
             "tasks": tasks.ravel(),
-            "label": [short_number(value) for value in tasks.ravel().tolist()],
+            "label": [format_number(value) for value in tasks.ravel().tolist()],
             "part": part.ravel().clip(0, 2),
-            "percent": [part_text(value) for value in part.ravel().tolist()],
+            "percent": [format_percent(value, trim=True) for value in part.ravel().tolist()],
         }
     )
     angle = -40 if max(len(name) for name in users) * len(users) > 90 else 0
@@ -180,7 +180,9 @@ def _spread(comparison: Comparison) -> altair.LayerChart:
         levels = row.allocation.share_vector / row.allocation.problem.weight
         quantiles = np.quantile(levels, [0, 0.1, 0.25, 0.5, 0.75, 0.9, 1]).tolist()
         worst = float(levels[names.index(row.worst_off)]) if row.worst_off else None
-        rows.append((row.name, *quantiles, worst, row.worst_off, part_text(row.distance)))
+        rows.append(
+            (row.name, *quantiles, worst, row.worst_off, format_percent(row.distance, trim=True))
+        )
     columns = ["mechanism", "min", "p10", "p25", "median", "p75", "p90", "max"]
     columns += ["worst", "who", "distance"]
     types = {"worst": polars.Float64}

@@ -12,7 +12,7 @@ import altair
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drfh.model.resources import format_quantity
+from drfh.formatting import format_axis_value
 
 __all__ = ["LogAxis", "kind_of"]
 
@@ -23,7 +23,6 @@ _MOST_TICKS = 8
 _ZERO_ROOM = 0.07  # of the axis, between 0 and the least amount
 _MANY_POWERS = 2.5
 _BYTES = 2**20
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _TIMES = (
     (1e-6, "1 µs"), (1e-3, "1 ms"), (0.01, "10 ms"), (0.1, "0.1 s"), (1, "1 s"), (10, "10 s"),
     (60, "1 min"), (600, "10 min"), (3600, "1 h"), (36_000, "10 h"), (864e2, "1 d"),
@@ -127,7 +126,7 @@ class LogAxis:
         return [round(place, 6) for place, _ in ticks], [word for _, word in ticks]
 
     def _powers(self, base: float, exponents: range) -> list[tuple[float, str]]:
-        return [(math.log10(base) * e, _amount(base**e)) for e in exponents]
+        return [(math.log10(base) * e, format_axis_value(base**e)) for e in exponents]
 
     def _between(self) -> list[tuple[float, str]]:
         """Return ticks at 1, 2 and 5 of each power, or finer ones, of a short axis."""
@@ -137,7 +136,7 @@ class LogAxis:
             found = [m * 10.0**e for e in powers for m in steps]
             found = [value for value in found if least * (1 - 1e-9) <= value <= most * (1 + 1e-9)]
             if len(found) >= 3:
-                return [(math.log10(value), _amount(value)) for value in found]
+                return [(math.log10(value), format_axis_value(value)) for value in found]
         middle = (self.low + self.high) / 2
         return [(middle, f"{10**middle:.3g}")]
 
@@ -156,13 +155,3 @@ class LogAxis:
 
 def _literal(values: Sequence[object]) -> str:
     return json.dumps(list(values), ensure_ascii=False)
-
-
-def _amount(value: float) -> str:
-    if value >= _BYTES and value % 1024 == 0:
-        return format_quantity(value)
-    if value < 1e-3 or value >= 1e7:
-        factor, _, power = f"{value:.0e}".partition("e")
-        digits = str(int(power)).translate(_RAISED)
-        return f"10{digits}" if factor == "1" else f"{factor} · 10{digits}"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -8,11 +8,10 @@ from typing import Any, TypeAlias
 import altair
 import polars as pl
 
-from drfh.model.resources import some
+from drfh.formatting import format_count, format_duration, format_number, format_percent
 from drfh.report.charts.base import WIDTH, colour_of, legend_above, time_unit
 from drfh.report.charts.lines import MOST_POINTS, on_grid, spread_lines, time_lines
 from drfh.report.figures import Chart, FigureKey, Plot, dot_keys, line_keys
-from drfh.report.html import part_text, seconds
 from drfh.report.style import PALETTE
 
 __all__ = [
@@ -54,9 +53,13 @@ def mean_and_spread(values: Sequence[float | None]) -> str:
     if not known:
         return "–"
     mean, low, high = sum(known) / len(known), min(known), max(known)
-    if part_text(low) == part_text(high):
-        return part_text(mean)
-    return f"{part_text(mean)} ({part_text(low).removesuffix(' %')} to {part_text(high)})"
+    if format_percent(low, trim=True) == format_percent(high, trim=True):
+        return format_percent(mean, trim=True)
+    return (
+        f"{format_percent(mean, trim=True)} "
+        f"({format_percent(low, trim=True, unit='')} to "
+        f"{format_percent(high, trim=True)})"
+    )
 
 
 def two_servers_plots(tables: Tables) -> list[Plot]:
@@ -68,7 +71,7 @@ def two_servers_plots(tables: Tables) -> list[Plot]:
     written = pl.Series(
         "label",
         [
-            f"{_count(row['tasks'])} ({part_text(row['share'])})"
+            f"{format_number(row['tasks'])} ({format_percent(row['share'], trim=True)})"
             for row in frame.iter_rows(named=True)
         ],
     )
@@ -80,7 +83,7 @@ def two_servers_plots(tables: Tables) -> list[Plot]:
     panels = []
     for server in use["server"].unique(maintain_order=True):
         part = use.filter(pl.col("server") == server)
-        words = pl.Series("label", [part_text(value) for value in part["used"]])
+        words = pl.Series("label", [format_percent(value, trim=True) for value in part["used"]])
         chart = _bars(
             part.with_columns(words), "resource", resources, "used", "part in use",
             altair.Axis(format="%", values=[0, 0.5, 1]), 1.6,
@@ -88,8 +91,8 @@ def two_servers_plots(tables: Tables) -> list[Plot]:
         panels.append((str(server), chart))
     totals = frame.group_by("row", maintain_order=True).agg(pl.col("tasks").sum())
     means = use.group_by("row", maintain_order=True).agg(pl.col("used").mean())
-    in_use = "; ".join(f"{row} {part_text(mean)}" for row, mean in means.rows())
-    words_of = "; ".join(f"{row} {_count(total)}" for row, total in totals.rows())
+    in_use = "; ".join(f"{row} {format_percent(mean, trim=True)}" for row, mean in means.rows())
+    words_of = "; ".join(f"{row} {format_number(total)}" for row, total in totals.rows())
     return [
         Plot(
             "fig-2",
@@ -113,10 +116,6 @@ def two_servers_plots(tables: Tables) -> list[Plot]:
 
 def _row() -> pl.Expr:
     return (pl.col("mechanism").replace(_MECHANISMS) + ", " + pl.col("kind")).alias("row")
-
-
-def _count(number: float) -> str:
-    return f"{number:.4g}"
 
 
 # Names in two lines, split at the comma: a phone is narrow.
@@ -203,7 +202,7 @@ def dynamic_plots(tables: Tables) -> list[Plot]:
     )
     dominant.layer = [*dominant.layer, optima]
     apart = [(frame["dominant"] - frame[column]).abs().median() for column in ("exact", "whole")]
-    gaps = [part_text(float(value)) for value in apart if isinstance(value, float)]
+    gaps = [format_percent(float(value), trim=True) for value in apart if isinstance(value, float)]
     caption = (
         "Users whose shares are equal lie on top of each other: the line below looks out on both "
         "sides. After a change shares move as fast as tasks end, for nothing is preempted."
@@ -348,7 +347,8 @@ def utilisation_plots(tables: Tables) -> list[Plot]:
             )
         means = own.group_by("policy", maintain_order=True).agg(pl.col("cpu", "memory").mean())
         words = "; ".join(
-            f"{policy} {part_text(cpu)} of CPU and {part_text(memory)} of memory"
+            f"{policy} {format_percent(cpu, trim=True)} of CPU and "
+            f"{format_percent(memory, trim=True)} of memory"
             for policy, cpu, memory in means.rows()
         )
         extra = "Bands: the least and the most over the seeds. " if many else ""
@@ -402,7 +402,7 @@ def completion_plot(tables: Tables) -> Plot:
         own = frame.filter(pl.col("policy") == name)
         reached = own.filter(pl.col("fraction") >= 0.5)["seconds"]
         if len(reached):
-            medians.append(f"{name} {seconds(float(reached[0]))}")
+            medians.append(f"{name} {format_duration(float(reached[0]))}")
     return Plot(
         "fig-6",
         "Jobs complete within a time (Fig. 6a)",
@@ -431,7 +431,9 @@ def reduction_plot(tables: Tables) -> Plot:
     for rival in frame["rival"].unique(maintain_order=True):
         own = frame.filter(pl.col("rival") == rival)
         jobs = own.group_by("job_class", maintain_order=True).agg(pl.col("jobs").mean())
-        labels = {name: f"{name} tasks|{some(round(count), 'job')}" for name, count in jobs.rows()}
+        labels = {
+            name: f"{name} tasks|{format_count(round(count), 'job')}" for name, count in jobs.rows()
+        }
         long = (
             own.unpivot(
                 list(_STATISTICS), index=["job_class"], variable_name="statistic",

@@ -9,11 +9,11 @@ from typing import Any
 import altair
 import polars as pl
 
+from drfh.formatting import format_duration, format_percent, format_points
 from drfh.report.charts.base import WIDTH, legend_above, time_unit
 from drfh.report.charts.lines import on_grid, time_lines
 from drfh.report.charts.reproduction import NEUTRAL, Tables, mean_and_spread, one_name_for_slots
 from drfh.report.figures import Chart, FigureKey, Plot
-from drfh.report.html import part_text, seconds
 from drfh.report.style import PALETTE
 
 __all__ = ["fair_plot", "policies_plot", "ratios_plot", "sharing_plots"]
@@ -152,7 +152,7 @@ def sharing_plots(tables: Tables) -> list[Plot]:
         if len(lost):
             middle: Any = lost.median()
             most: Any = lost.max()
-            amount = f", by {_points(middle)} in the median and {_points(most)} at most"
+            amount = f", by {format_points(middle)} in the median and {format_points(most)} at most"
         words.append(f"{blocked}: {mean_and_spread(falls)} of the users get less done{amount}")
     starved = "; ".join(_starved(frame, b) for b in frame["blocked"].unique(maintain_order=True))
     return [
@@ -178,14 +178,12 @@ def sharing_plots(tables: Tables) -> list[Plot]:
     ]
 
 
-def _points(value: float) -> str:
-    return f"{100 * value:.3g} points"
-
-
 def _starved(frame: pl.DataFrame, blocked: str) -> str:
     own = frame.filter(pl.col("blocked") == blocked, pl.col("largest_task") > 0.25)
     mean: Any = (own["shared"] - own["dedicated"]).mean()
-    return f"{blocked} {100 * mean:+.3g} points" if mean is not None else f"{blocked}: nobody"
+    if mean is None:
+        return f"{blocked}: nobody"
+    return f"{blocked} {format_points(mean, signed=True, trim=True)}"
 
 
 def _by_size(frame: pl.DataFrame, keys: Sequence[FigureKey]) -> altair.LayerChart:
@@ -276,9 +274,9 @@ def policies_plot(tables: Tables) -> Plot:
 
 def _written(kind: str, value: float) -> str:
     if kind == "part":
-        return part_text(value)
+        return format_percent(value, trim=True)
     if kind == "seconds":
-        return seconds(value)
+        return format_duration(value)
     return f"{value:,.0f}" if kind == "count" else f"{value:.3f}"
 
 
@@ -321,7 +319,7 @@ def fair_plot(tables: Tables) -> Plot:
         chart = time_lines(
             own.drop_nulls(), [policy], unit, "from fair", of="policy", top=1.02, height=110
         )
-        panels.append((f"{policy}: {part_text(mean or 0.0)} on average", chart))
+        panels.append((f"{policy}: {format_percent(mean or 0.0, trim=True)} on average", chart))
     return Plot(
         "fair",
         "How far from fair each policy is over time",

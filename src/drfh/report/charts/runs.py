@@ -9,7 +9,7 @@ from typing import Any
 import altair
 import polars as pl
 
-from drfh.model.resources import some
+from drfh.formatting import format_count, format_duration, format_percent
 from drfh.report.charts.base import (
     SHAPES,
     SHORT_NAMES,
@@ -22,7 +22,6 @@ from drfh.report.charts.base import (
 from drfh.report.charts.lines import MOST_POINTS, on_grid, spread_lines, spread_table, time_lines
 from drfh.report.charts.log_axis import LogAxis
 from drfh.report.figures import Plot, dot_keys, line_keys
-from drfh.report.html import part_text, seconds
 from drfh.simulation.result import Result
 from drfh.traces.measure import Distribution
 
@@ -80,7 +79,7 @@ def _quantiles(runs: Sequence[NamedRun], column: str) -> str:
     words = []
     for run in runs:
         known = Distribution.of(run.result.jobs[column].drop_nulls().to_numpy())
-        median, high = seconds(known.quantile(0.5)), seconds(known.quantile(0.95))
+        median, high = format_duration(known.quantile(0.5)), format_duration(known.quantile(0.95))
         words.append(f"{run.name} {median} and {high} ({known.size:,} of {len(run.result.jobs):,})")
     return each_run(words)
 
@@ -172,8 +171,8 @@ def longest_plot(runs: Sequence[NamedRun]) -> Plot | None:
     started = started.select(
         "run", "user",
         pl.Series("place", axis.place(waits)).round(4),
-        pl.Series("waits", [seconds(v) for v in waits.tolist()]),
-        pl.Series("done", [part_text(v) for v in started["completion_ratio"]]),
+        pl.Series("waits", [format_duration(v) for v in waits.tolist()]),
+        pl.Series("done", [format_percent(v, trim=True) for v in started["completion_ratio"]]),
     )  # fmt: skip
     never = (
         drawn.filter(pl.col("started") == 0)
@@ -217,7 +216,11 @@ def longest_plot(runs: Sequence[NamedRun]) -> Plot | None:
         width=WIDTH, height=24 * len(users),
     )  # fmt: skip
     more = len(order) - len(users)
-    which = f"The {len(users)} of {some(len(order), 'user')} that wait longest" if more else "Users"
+    which = (
+        f"The {len(users)} of {format_count(len(order), 'user')} that wait longest"
+        if more
+        else "Users"
+    )
     caption = (
         f"{which}, by the longest mean waiting in any run, those of whom no task "
         "ever starts first. Tasks that never start are in no mean: see the completion ratios."
@@ -237,7 +240,7 @@ def ratio_plot(runs: Sequence[NamedRun]) -> Plot:
         below = int((ratios < 1).sum())
         nothing = int((ratios == 0).sum())
         words.append(
-            f"{run.name}: {below:,} of {some(len(ratios), 'user')} miss tasks, "
+            f"{run.name}: {below:,} of {format_count(len(ratios), 'user')} miss tasks, "
             f"{nothing:,} have none completed"
         )
     table = pl.concat(tables).rename({"amount": "ratio", "part": "users"})
@@ -363,7 +366,8 @@ def utilisation_plot(runs: Sequence[NamedRun]) -> Plot:
     means = [
         f"{run.name} "
         + ", ".join(
-            f"{part_text(v)} of the {k}" for k, v in run.result.numbers["utilisation"].items()
+            f"{format_percent(v, trim=True)} of the {k}"
+            for k, v in run.result.numbers["utilisation"].items()
         )
         for run in runs
     ]
@@ -416,7 +420,7 @@ def shares_plot(runs: Sequence[NamedRun]) -> Plot:
         long = table.unpivot(index="time", variable_name="user", value_name="share")
         frames.append(long.select(pl.lit(run.name).alias("run"), "user", "time", "share"))
     others = len(everyone) - len(users)
-    rest_name = f"the other {some(others, 'user')} together" if others else ""
+    rest_name = f"the other {format_count(others, 'user')} together" if others else ""
     frame = on_grid(pl.concat(frames), ["run", "user"])
     frame = frame.with_columns(pl.col("user").replace({"": rest_name}))
     names = [*users, *([rest_name] if others else [])]
@@ -468,7 +472,7 @@ def fair_plot(runs: Sequence[NamedRun]) -> Plot:
         _in_unit(frame, size, "distance"), names_of_runs(runs), unit, "distance from fair", top=1.02
     )
     means = [
-        f"{run.name} {part_text(fair['mean_distance'])}"
+        f"{run.name} {format_percent(fair['mean_distance'], trim=True)}"
         for run in runs
         if (fair := run.result.numbers["fair"]) is not None
     ]

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from drfh.model.resources import format_quantity
+from drfh.formatting import format_quantity
 from drfh.report.charts.base import GOOD, WIDTH, time_unit
 from drfh.report.charts.log_axis import Kind, LogAxis, kind_of
 from drfh.traces import Trace

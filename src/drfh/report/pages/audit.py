@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING
 from drfh.auditor import PROPERTIES
 from drfh.errors import InputError
 from drfh.files import scenario_text
+from drfh.formatting import format_count, format_percent
 from drfh.report.charts.audit import failures_chart, fair_chart
-from drfh.report.html import (
-    Cell,
-    Figure,
-    Markup,
-    bar,
-    details,
-    join,
-    mark,
-    part_text,
-    table,
-    tag,
-)
+from drfh.report.html import Cell, Figure, Markup, bar, details, join, mark, table, tag
 from drfh.report.page import page_of, save_picture
 
 if TYPE_CHECKING:
@@ -63,7 +53,7 @@ def audit_headline(report: Report) -> str:
     words = []
     fair = {finding.name: finding for finding in report}.get("fair")
     if fair is not None and fair.verdict == "fails":
-        words.append(f"{part_text(fair.amount)} from fair.")
+        words.append(f"{format_percent(fair.amount, trim=True)} from fair.")
     elif fair is not None and fair.verdict == "holds":
         words.append("Fair: nobody is below its DRFH level.")
     failed = len(report.failed)
@@ -222,9 +212,9 @@ def _summary(report: Report, *, named: bool) -> str:
         (count["not applicable"], "not applicable here"),
     )
     others = ", ".join(f"{number} {words}" for number, words in rest if number)
-    servers = f"{cluster.size:,} server{'' if cluster.size == 1 else 's'}"
+    servers = format_count(cluster.size, "server")
     return (
-        f"{where}{users:,} user{'' if users == 1 else 's'} on {servers}. "
+        f"{where}{format_count(users, 'user')} on {servers}. "
         f"{others[:1].upper()}{others[1:]}{'. ' if others else ''}"
         f"Audited in {report.seconds:.2g} s."
     )

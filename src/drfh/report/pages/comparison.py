@@ -8,21 +8,9 @@ from typing import TYPE_CHECKING
 import polars
 
 from drfh.auditor import PROPERTIES
+from drfh.formatting import format_count, format_number, format_percent
 from drfh.report.charts.comparison import FEW_USERS, promise_chart, users_chart
-from drfh.report.html import (
-    Cell,
-    Content,
-    Figure,
-    Markup,
-    bar,
-    details,
-    join,
-    mark,
-    number_text,
-    part_text,
-    table,
-    tag,
-)
+from drfh.report.html import Cell, Content, Figure, Markup, bar, details, join, mark, table, tag
 from drfh.report.page import page_of, save_picture
 
 if TYPE_CHECKING:
@@ -82,9 +70,11 @@ def comparison_headline(comparison: Comparison) -> str:
         return f"All that {worst['mechanism']} promises can be placed on these servers."
     hit = promises.filter(polars.col("gap") > _ROUND_OFF).height
     return (
-        f"{worst['mechanism']} promises {worst['user']} {number_text(worst['promised'])} tasks; "
-        f"{number_text(worst['placed'])} can be placed ({part_text(worst['gap'])} missing). "
-        f"{hit:,} of {len(promises):,} user{'' if len(promises) == 1 else 's'} "
+        f"{worst['mechanism']} promises {worst['user']} {format_number(worst['promised'], 5)} "
+        "tasks; "
+        f"{format_number(worst['placed'], 5)} can be placed "
+        f"({format_percent(worst['gap'], trim=True)} missing). "
+        f"{hit:,} of {format_count(len(promises), 'user')} "
         f"{'misses' if hit == 1 else 'miss'} something."
     )
 
@@ -98,7 +88,7 @@ def _furthest(comparison: Comparison) -> str:
         return "With every mechanism here, nobody is below its DRFH level."
     return (
         f"Furthest from fair: {worst.name}, with {worst.worst_off} "
-        f"{part_text(worst.distance)} below its DRFH level."
+        f"{format_percent(worst.distance, trim=True)} below its DRFH level."
     )
 
 
@@ -146,10 +136,8 @@ def _summary(comparison: Comparison) -> str:
     cluster, users = comparison.scenario.cluster, len(comparison.scenario.users)
     number = len(comparison.answered)
     return (
-        f"{number} mechanism{'' if number == 1 else 's'} side by side: {users:,} "
-        f"user{'' if users == 1 else 's'} on {cluster.size:,} "
-        f"server{'' if cluster.size == 1 else 's'} in {len(cluster):,} "
-        f"group{'' if len(cluster) == 1 else 's'}."
+        f"{format_count(number, 'mechanism')} side by side: {format_count(users, 'user')} on "
+        f"{format_count(cluster.size, 'server')} in {format_count(len(cluster), 'group')}."
     )
 
 
@@ -170,7 +158,11 @@ def _promised(comparison: Comparison) -> list[str | Figure]:
         get = "gets less than its" if len(hit) == 1 else "get less than their"
         words += f"Here {len(hit):,} of {len(promises):,} users {get} promise"
         half = _median(promises)
-        words += f"; half of all miss {part_text(half)} or more." if half > _ROUND_OFF else "."
+        words += (
+            f"; half of all miss {format_percent(half, trim=True)} or more."
+            if half > _ROUND_OFF
+            else "."
+        )
     rows: list[list[Content]] = [
         [row["user"], row["promised"], row["placed"], bar(row["gap"])]
         for row in promises.head(_MOST_USERS).iter_rows(named=True)
@@ -290,6 +282,6 @@ def _properties(comparison: Comparison) -> Markup:
     note = f"✔ holds, ✘ fails, ? searched and not found, · a measure, – not applicable. {words}."
     parts = [table(["", *comparison.properties], rows), tag("p", note, "note")]
     if reasons:
-        heading = f"Why: {len(reasons)} failure{'' if len(reasons) == 1 else 's'} in words"
+        heading = f"Why: {format_count(len(reasons), 'failure')} in words"
         parts.append(details(heading, table(["mechanism", "property", "found"], reasons)))
     return join(parts, "\n")

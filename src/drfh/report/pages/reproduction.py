@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from drfh.files.atomic import write_whole
-from drfh.model.resources import some
+from drfh.formatting import format_count, format_duration, format_number, format_percent
 from drfh.report.charts.reproduction import (
     Tables,
     completion_plot,
@@ -30,20 +30,7 @@ from drfh.report.charts.reproduction_users import (
     sharing_plots,
 )
 from drfh.report.figures import Plot, contents, paper_chart, plot_parts
-from drfh.report.html import (
-    MARKS,
-    Cell,
-    Content,
-    Figure,
-    Markup,
-    details,
-    join,
-    number_text,
-    part_text,
-    seconds,
-    table,
-    tag,
-)
+from drfh.report.html import MARKS, Cell, Content, Figure, Markup, details, join, table, tag
 from drfh.report.page import figure_files, page_of
 
 __all__ = [
@@ -165,9 +152,9 @@ def _fallen_table(frame: pl.DataFrame) -> list[str]:
             _short(str(row["user"])),
             row["tasks"],
             row["servers"],
-            Cell(part_text(row["largest_task"]), "number"),
-            Cell(part_text(row["shared"]), "part", row["shared"]),
-            Cell(part_text(row["dedicated"]), "part", row["dedicated"]),
+            Cell(format_percent(row["largest_task"], trim=True), "number"),
+            Cell(format_percent(row["shared"], trim=True), "part", row["shared"]),
+            Cell(format_percent(row["dedicated"], trim=True), "part", row["dedicated"]),
             Cell(f"{100 * row['gain']:+.1f}", "number"),
         ]
         for row in worst.iter_rows(named=True)
@@ -295,7 +282,7 @@ def _tally(counts: Mapping[str, int]) -> Markup:
 def _value(value: Any) -> str:
     if value is None:
         return "–"
-    return number_text(value) if isinstance(value, (int, float)) else str(value)
+    return format_number(value, 5) if isinstance(value, (int, float)) else str(value)
 
 
 def _unbroken(words: str) -> str:
@@ -522,10 +509,10 @@ def _summary(reproduction: Reproduced) -> list[str]:
         if known.get(name) is not None
     ]
     if numbers.get("window") is not None:
-        words.append(f"over {seconds(numbers['window'])}")
+        words.append(f"over {format_duration(numbers['window'])}")
     draws = setup.get("draws") or []
     if draws:
-        words.append(f"{some(len(draws), 'draw')} of the servers")
+        words.append(f"{format_count(len(draws), 'draw')} of the servers")
     if setup.get("preset"):
         # A generated workload is not read from events: of a preset it has the load.
         generated = numbers.get("source", {}).get("generated")

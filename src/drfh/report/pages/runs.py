@@ -9,10 +9,10 @@ from typing import Any
 
 from drfh.errors import InputError
 from drfh.files.atomic import check_writable, write_whole
-from drfh.model.resources import some
+from drfh.formatting import format_count, format_duration, format_percent
 from drfh.report.charts.runs import MOST_LINES, NamedRun, run_plots, starving
 from drfh.report.figures import Plot, contents, plot_parts
-from drfh.report.html import Cell, Content, Figure, Markup, part_text, seconds, table, tag
+from drfh.report.html import Cell, Content, Figure, Markup, table, tag
 from drfh.report.page import page_of
 from drfh.simulation.result import RUN_FILE, Result
 
@@ -134,7 +134,7 @@ def runs_parts(
     if not runs:
         raise InputError("runs", "must be at least one")
     sources = list(dict.fromkeys(str(run.result.config["source"]) for run in runs))
-    head = title or f"{some(len(runs), 'run')} of {_short(sources)}"
+    head = title or f"{format_count(len(runs), 'run')} of {_short(sources)}"
     sections = run_plots(runs) if sections is None else sections
     links = [("runs", "The runs")]
     parts: list[str | Figure] = []
@@ -179,7 +179,7 @@ def headline(runs: Sequence[NamedRun]) -> str:
 
     def words(run: NamedRun) -> str:
         tasks, waits = run.result.numbers["tasks"], run.result.numbers["mean_waiting"]
-        end = "" if waits is None else f", a task waits {seconds(waits)} on average"
+        end = "" if waits is None else f", a task waits {format_duration(waits)} on average"
         return f"{run.name}: {tasks['completed']:,} of {tasks['submitted']:,} tasks completed{end}"
 
     if len(runs) == 1:
@@ -196,8 +196,8 @@ def headline(runs: Sequence[NamedRun]) -> str:
 def _notes(runs: Sequence[NamedRun], sources: Sequence[str]) -> list[str]:
     config = runs[0].result.config
     users = {int(run.result.config["users"]) for run in runs}
-    facts = f"{some(config['servers'], 'server')}, {some(config['jobs'], 'job')}, "
-    facts += f"{some(config['tasks'], 'task')}, {some(max(users), 'user')}"
+    facts = f"{format_count(config['servers'], 'server')}, {format_count(config['jobs'], 'job')}, "
+    facts += f"{format_count(config['tasks'], 'task')}, {format_count(max(users), 'user')}"
     notes: list[str] = [tag("p", f"{_short(sources)}: {facts}.", "summary")]
     if len(sources) > 1:
         notes.append(
@@ -215,12 +215,17 @@ def _comparison(runs: Sequence[NamedRun]) -> str:
     resources = list(dict.fromkeys(name for n in numbers for name in n["utilisation"]))
     # Heading, value of a run, how it is written, and whether more is better (None: neither).
     columns: list[tuple[str, list[Any], Any, bool | None]] = [
-        ("time simulated", [n["horizon"] for n in numbers], seconds, None),
+        ("time simulated", [n["horizon"] for n in numbers], format_duration, None),
         ("tasks done", [n["completion_ratio"] for n in numbers], None, True),
         ("jobs done", [_ratio(n["jobs"]) for n in numbers], None, True),
-        ("mean waiting of a task", [n["mean_waiting"] for n in numbers], seconds, False),
-        ("median time of a job", [_of(n["turnaround"], "median") for n in numbers], seconds, False),
-        ("95 % quantile", [_of(n["turnaround"], "p95") for n in numbers], seconds, False),
+        ("mean waiting of a task", [n["mean_waiting"] for n in numbers], format_duration, False),
+        (
+            "median time of a job",
+            [_of(n["turnaround"], "median") for n in numbers],
+            format_duration,
+            False,
+        ),
+        ("95 % quantile", [_of(n["turnaround"], "p95") for n in numbers], format_duration, False),
         *((f"{r} used", [n["utilisation"].get(r) for n in numbers], None, True) for r in resources),
         ("Jain's index", [n["jain"] for n in numbers], lambda v: f"{v:.3f}", True),
         ("distance from fair", [_of(n["fair"], "mean_distance") for n in numbers], None, False),
@@ -261,7 +266,7 @@ def _shown(value: Any, write: Any, best: bool) -> Cell:
     if value is None:
         return Cell("–", "number")
     if write is None:
-        return Cell(part_text(value), f"part{bold}", min(max(value, 0.0), 1.0))
+        return Cell(format_percent(value, trim=True), f"part{bold}", min(max(value, 0.0), 1.0))
     return Cell(write(value), f"number{bold}")
 
 
@@ -279,15 +284,18 @@ def _starving_table(runs: Sequence[NamedRun]) -> list[str]:
             if row is None:
                 cells += ["", ""]
                 continue
-            waits = seconds(row["mean_waiting"]) if row["started"] else "never started"
+            waits = format_duration(row["mean_waiting"]) if row["started"] else "never started"
             ratio = row["completion_ratio"]
-            cells += [Cell(waits, "number"), Cell(part_text(ratio), "part", ratio)]
+            cells += [Cell(waits, "number"), Cell(format_percent(ratio, trim=True), "part", ratio)]
         rows.append(cells)
     head = ["user", "tasks"]
     for run in runs[:MOST_LINES]:
         head += [f"waits: {run.name}", "done"]
     more = len(users) - len(rows)
-    note = f"The {len(rows)} of {some(len(users), 'user')} with the longest mean waiting in any run"
+    note = (
+        f"The {len(rows)} of {format_count(len(users), 'user')} with the longest mean waiting "
+        "in any run"
+    )
     return [table(head, rows), *([tag("p", f"{note}.", "note")] if more > 0 else [])]
 
 

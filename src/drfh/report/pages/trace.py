@@ -9,14 +9,19 @@ from typing import Any
 import altair
 import polars as pl
 
-from drfh.model.resources import format_quantity, some
+from drfh.formatting import (
+    format_count,
+    format_percent,
+    format_points,
+    format_quantity,
+)
 from drfh.report.charts.log_axis import Kind
 from drfh.report.charts.trace import load_chart, panel, request_chart, spread_chart
-from drfh.report.html import Cell, Content, Figure, bar, join, part_text, short_number, table, tag
+from drfh.report.html import Cell, Content, Figure, bar, join, table, tag
 from drfh.report.page import page_of, save_picture
 from drfh.traces import Trace
 from drfh.traces.compare import Difference, TraceComparison
-from drfh.traces.labels import headline, names_of, words_of
+from drfh.traces.labels import format_measure, headline, names_of, words_of
 from drfh.traces.load import load_resources, offered_load, server_shapes, time_span
 from drfh.traces.measure import describe, distributions, heaviest_users
 
@@ -205,7 +210,10 @@ def _shapes(trace: Trace) -> list[str]:
     if not any(row[-1] for row in rows):
         head, rows = head[:-1], [row[:-1] for row in rows]
     more = len(shapes) - len(rows)
-    return [table(head, rows), *([tag("p", f"… and {some(more, 'shape')} more")] if more else [])]
+    return [
+        table(head, rows),
+        *([tag("p", f"… and {format_count(more, 'shape')} more")] if more else []),
+    ]
 
 
 def _labels(labels: Sequence[str]) -> str:
@@ -226,7 +234,10 @@ def _users(trace: Trace) -> list[str]:
     ]
     more = len(users) - len(rows)
     head = ["user", "jobs", "tasks", *(f"{r} × time" for r in resources)]
-    return [table(head, rows), *([tag("p", f"… and {some(more, 'user')} more")] if more else [])]
+    return [
+        table(head, rows),
+        *([tag("p", f"… and {format_count(more, 'user')} more")] if more else []),
+    ]
 
 
 def _comparison_page(
@@ -252,7 +263,9 @@ def _comparison_page(
         ("that are there at the start, and are in no arrival", comparison.at_the_start),
     ):
         if any(pair):
-            shown = " and ".join(f"{part_text(p)} of {n}" for p, n in zip(pair, names, strict=True))
+            shown = " and ".join(
+                f"{format_percent(p, trim=True)} of {n}" for p, n in zip(pair, names, strict=True)
+            )
             parts.append(tag("p", f"Tasks {what}: {shown}.", "note"))
     if simulated is not None:
         parts += [
@@ -268,7 +281,7 @@ def _comparison_page(
 def _furthest(worst: Difference) -> str:
     if not worst.distance:
         return "All that was measured is the same"
-    distance = part_text(worst.distance)
+    distance = format_percent(worst.distance, trim=True)
     return f"Furthest apart: {words_of(worst.name).title}, a distance of {distance}"
 
 
@@ -277,28 +290,20 @@ def _distances(comparison: TraceComparison, names: Sequence[str]) -> str:
     for found in comparison.differences:
         cells: list[Content] = [words_of(found.name).title, bar(found.distance)]
         for part in _QUANTILES.values():
-            pair = [_amount(found.name, sample.quantile(part)) for sample in (found.a, found.b)]
+            pair = [
+                format_measure(found.name, sample.quantile(part), like=sample.quantile(1))
+                for sample in (found.a, found.b)
+            ]
             cells.append(Cell(" | ".join(pair), "number"))
         rows.append(cells)
     note = tag("p", f"Quantiles: {names[0]} | {names[1]}.", "note")
     return join([table(["measure", "distance", *_QUANTILES], rows), note])
 
 
-def _amount(measure: str, value: float | None) -> str:
-    if value is None:
-        return "–"
-    kind = words_of(measure).kind
-    if kind == "part":
-        return part_text(value)
-    if kind == "seconds":
-        return f"{short_number(value)} s"
-    return format_quantity(value) if kind == "amount" else short_number(value)
-
-
 def _simulated(simulated: Mapping[str, Any], names: Sequence[str]) -> str:
     rows: list[list[Content]] = []
     for resource, first in simulated["a"].items():
         second = simulated["b"].get(resource)
-        apart = "" if second is None else f"{100 * (second - first):+.1f} points"
+        apart = "" if second is None else format_points(second - first, signed=True)
         rows.append([resource, bar(first), bar(second), Cell(apart, "number")])
     return table(["resource", *names, "difference"], rows)

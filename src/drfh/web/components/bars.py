@@ -11,12 +11,9 @@ from typing import Any
 import numpy as np
 
 from drfh.allocation.problem import Floats, Ints
-from drfh.formatting import amount_text
+from drfh.formatting import format_amount, format_amounts, format_count, format_percent
 from drfh.model.cluster import Cluster
-from drfh.model.resources import some
-from drfh.report.html import part_text
 from drfh.report.style import FONT, PALETTE
-from drfh.web.live.nodes import amounts_text
 from drfh.web.session.answers import Answer, UserRow
 
 __all__ = [
@@ -212,7 +209,7 @@ def stacked_bars(answer: Answer, find_users: str = "", find_groups: str = "") ->
     counts = np.bincount(group_place, cluster.counts, minlength=rows).astype(np.int64)
     return StackedBars(
         tuple(names),
-        tuple(some(count, "server") for count in counts.tolist()),
+        tuple(format_count(count, "server") for count in counts.tolist()),
         tuple(cluster.resources),
         tuple(problem.users[i].name for i in users),
         "".join(_rest(others, "user")),
@@ -238,7 +235,7 @@ def _sizes(cluster: Cluster, most: int) -> tuple[list[str], Ints] | None:
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     names = [
-        amounts_text(dict(zip(cluster.resources, sizes[i].tolist(), strict=True)))
+        format_amounts(dict(zip(cluster.resources, sizes[i].tolist(), strict=True)))
         for i in order.tolist()
     ]
     return names, rank[place.reshape(-1)]
@@ -252,7 +249,7 @@ def _places(size: int, chosen: list[int]) -> tuple[Ints, int]:
 
 
 def _rest(count: int, word: str) -> list[str]:
-    return [f"{count:,} other {word}{'s' * (count != 1)}"] if count else []
+    return [format_count(count, f"other {word}")] if count else []
 
 
 _ROW, _AXIS = 24, 34  # pixels
@@ -377,8 +374,8 @@ def _piece(
     part = amount / there
     resource, group = seen.resources[line[1]], seen.groups[line[0]]
     words = (
-        f"{told} {amount_text(amount)} of {amount_text(there)} {resource} on {group}: "
-        f"{part_text(part)}"
+        f"{told} {format_amount(amount)} of {format_amount(there)} {resource} on {group}: "
+        f"{format_percent(part, trim=True)}"
     )
     piece: dict[str, Any] = {
         "value": 100 * part if amount > 0 else None,
@@ -404,8 +401,8 @@ def share_options(rows: Sequence[UserRow], colours: Mapping[str, str]) -> dict[s
     bars = []
     for row in rows:
         words = (
-            f"{row.user} has {part_text(row.share)} of all {row.dominant}; "
-            f"the ideal is {part_text(row.ideal)}"
+            f"{row.user} has {format_percent(row.share, trim=True)} of all {row.dominant}; "
+            f"the ideal is {format_percent(row.ideal, trim=True)}"
         )
         bars.append(
             {
@@ -428,9 +425,14 @@ def share_options(rows: Sequence[UserRow], colours: Mapping[str, str]) -> dict[s
     names = [row.user for row in rows]
     most = max((100 * max(row.share, row.ideal) for row in rows), default=0.0)
     left = _names_width(names)
-    values = {**_names_axis([part_text(row.share) for row in rows], 80), "position": "right"}
+    values = {
+        **_names_axis([format_percent(row.share, trim=True) for row in rows], 80),
+        "position": "right",
+    }
     described = "; ".join(
-        f"{row.user} {part_text(row.share)}, ideal {part_text(row.ideal)}" for row in rows[:20]
+        f"{row.user} {format_percent(row.share, trim=True)}, ideal "
+        f"{format_percent(row.ideal, trim=True)}"
+        for row in rows[:20]
     )
     return {
         **_PLAIN,
@@ -516,6 +518,8 @@ def _summary(seen: StackedBars) -> str:
     parts = []
     for line in seen.bars[:12]:
         part = 1 - float(seen.free[line]) / float(seen.capacity[line])
-        parts.append(f"{seen.resources[line[1]]} of {seen.groups[line[0]]} {part_text(part)}")
+        parts.append(
+            f"{seen.resources[line[1]]} of {seen.groups[line[0]]} {format_percent(part, trim=True)}"
+        )
     more = "" if len(seen.bars) <= 12 else ", and more in the table"
     return f"How full the servers are: {', '.join(parts)}{more}"

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drfh.errors import InputError
-from drfh.model.resources import TOLERANCE, some
+from drfh.formatting import format_count
+from drfh.model.resources import TOLERANCE
 
 __all__ = [
     "FULL",
@@ -158,9 +159,9 @@ class Cells:
             if count
         ]
         empty, full = np.count_nonzero(fullest == 0), np.count_nonzero(fullest == FULL)
-        where = f" in {some(len(self.groups), 'group')}" if len(self.groups) > 1 else ""
+        where = f" in {format_count(len(self.groups), 'group')}" if len(self.groups) > 1 else ""
         return (
-            f"{some(len(self), self.thing)}{where}: {', '.join(listed)}. "
+            f"{format_count(len(self), self.thing)}{where}: {', '.join(listed)}. "
             f"{empty:,} {'is' if empty == 1 else 'are'} empty, "
             f"{full:,} {'has' if full == 1 else 'have'} a resource that is full."
         )

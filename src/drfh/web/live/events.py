@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from drfh.engines.snapshot import job_of
-from drfh.model.resources import some
+from drfh.formatting import format_count
 
 if TYPE_CHECKING:
     from drfh.engines.engine import CycleReport, LiveCluster
@@ -129,5 +129,5 @@ def _grouped(
         return [LiveEvent(time, kind, text) for text, _ in listed]
     sorts = Counter(sort for _, sort in listed).most_common()
     shown = ", ".join(f"{sort} {number:,}" for sort, number in sorts[:_FEW])
-    more = f", {some(len(sorts) - _FEW, 'other')}" if len(sorts) > _FEW else ""
-    return [LiveEvent(time, kind, f"{some(len(listed), thing)} ({shown}{more})")]
+    more = f", {format_count(len(sorts) - _FEW, 'other')}" if len(sorts) > _FEW else ""
+    return [LiveEvent(time, kind, f"{format_count(len(listed), thing)} ({shown}{more})")]

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from drfh.model.resources import format_quantity, some
-from drfh.report.html import Cell, Content, Markup, join, part_text, table, tag
+from drfh.formatting import (
+    format_amount,
+    format_count,
+    format_percent,
+    format_time,
+    short_resource,
+)
+from drfh.report.html import Cell, Content, Markup, join, table, tag
 from drfh.web.live.events import KINDS
-from drfh.web.live.nodes import short_name
 
 if TYPE_CHECKING:
     from drfh.engines.status import Status, UserStatus
@@ -73,10 +77,12 @@ def _distance(status: Status) -> Fact:
     note = "nobody has jobs that could run"
     if status.worst is not None:
         user = next(user for user in status.users if user.name == status.worst)
-        note = f"{user.name} has {part_text(user.fulfilled or 0.0)} of its fair share"
+        note = (
+            f"{user.name} has {format_percent(user.fulfilled or 0.0, trim=True)} of its fair share"
+        )
     elif any(user.fair_share for user in status.users):
         note = "nobody has less than its fair share"
-    value = part_text(status.distance)
+    value = format_percent(status.distance, trim=True)
     return Fact("distance", "distance from fair", value, note, status.distance)
 
 
@@ -104,26 +110,12 @@ def _resources(status: Status) -> list[Fact]:
     found = []
     for name, total in status.totals.items():
         part = total.used / total.capacity if total.capacity else 0.0
-        note = f"{_amount(total.used)} of {_amount(total.capacity)}"
-        shown = short_name(name)
-        found.append(Fact(f"used-{shown}", f"{shown} used", part_text(part), note, part))
+        note = " of ".join(format_amount(a, like=a) for a in (total.used, total.capacity))
+        shown = short_resource(name)
+        found.append(
+            Fact(f"used-{shown}", f"{shown} used", format_percent(part, trim=True), note, part)
+        )
     return found
-
-
-def _amount(amount: float) -> str:
-    """Return an amount of a whole cluster: people want to see how much, not every byte.
-
-    Examples
-    --------
-    >>> _amount(316320.0), _amount(690144 * 2.0**30), _amount(0.25)
-    ('316,320', '674Ti', '0.25')
-    """
-    written = format_quantity(amount)
-    if written[-1] != "i":
-        return f"{amount:,.6g}"
-    sizes = {"Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60}
-    unit = [name for name, size in sizes.items() if amount >= size][-1]
-    return f"{amount / sizes[unit]:.4g}{unit}"
 
 
 def users_markup(status: Status, *, everyone: bool = False) -> Markup:
@@ -155,7 +147,7 @@ def users_markup(status: Status, *, everyone: bool = False) -> Markup:
     ]
     notes = []
     if len(shown) < len(users):
-        notes.append(f"… and {some(len(users) - len(shown), 'user')} nearer to fair.")
+        notes.append(f"… and {format_count(len(users) - len(shown), 'user')} nearer to fair.")
     if any(user.uneven for user in shown):
         notes.append("≈ of its mean job, as its jobs differ in more than size.")
     below = tag("p", " ".join(notes), "note") if notes else ""
@@ -169,19 +161,23 @@ def _by_need(user: UserStatus) -> tuple[bool, float, str]:
 def _user_row(
     user: UserStatus, scale: float, weighted: bool, extra: Sequence[int]
 ) -> list[Content]:
-    fair = "" if user.fair_share is None else f"{'≈ ' * user.uneven}{part_text(user.fair_share)}"
-    has = "" if user.fulfilled is None else part_text(user.fulfilled)
+    fair = (
+        ""
+        if user.fair_share is None
+        else f"{'≈ ' * user.uneven}{format_percent(user.fair_share, trim=True)}"
+    )
+    has = "" if user.fulfilled is None else format_percent(user.fulfilled, trim=True)
     mark = "" if user.fair_share is None else f"--fair: {100 * user.fair_share / scale:.2f}%"
     style = f"--has: {100 * user.share / scale:.2f}%; {mark}".rstrip("; ")
     kind = "meter" if mark else "meter idle"
     strip = Markup(f'<span class="{kind}" style="{style}" aria-hidden="true"></span>')
     return [
         Cell(user.name, "name"),
-        Cell(part_text(user.share), "number"),
+        Cell(format_percent(user.share, trim=True), "number"),
         Cell(strip, "strip"),
         Cell(fair, "number"),
         Cell(has, "number"),
-        Cell(short_name(user.resource or "")),
+        Cell(short_resource(user.resource or "")),
         *([Cell(f"{user.weight:g}", "number")] if weighted else []),
         Cell(f"{user.running + user.starting:,}", "number"),
         Cell(f"{user.waiting:,}", "number"),
@@ -200,7 +196,7 @@ def waits_markup(waits: Iterable[Pending]) -> Markup:
         listed = ", ".join(words for words, number in counts.items() if number)
         lines = [tag("li", text) for text in one.explanations.values()]
         lines += [
-            tag("li", f"{some(number, 'job')} set aside: {why}")
+            tag("li", f"{format_count(number, 'job')} set aside: {why}")
             for why, number in one.blocked.items()
         ]
         head = join([tag("b", one.user), f": {listed}" if listed else ""])
@@ -214,7 +210,7 @@ def events_markup(events: Iterable[LiveEvent]) -> Markup:
     """Return what happened, the latest first."""
     lines = []
     for event in list(events)[:_MOST_EVENTS]:
-        when = datetime.fromtimestamp(event.time).strftime("%H:%M:%S")
+        when = format_time(event.time)
         kind = tag("span", KINDS.get(event.kind, event.kind), f"kind {event.kind}")
         lines.append(tag("li", join([tag("time", when), kind, tag("span", event.text)])))
     if not lines:
@@ -269,7 +265,8 @@ def shares_words(status: Status, users: Iterable[str]) -> str:
     """Return the ends of the lines in words, for who does not see them."""
     known = {user.name: (user.share, user.fair_share or 0.0) for user in status.users}
     parts = [
-        f"{name} has {part_text(known[name][0])}, fair is {part_text(known[name][1])}"
+        f"{name} has {format_percent(known[name][0], trim=True)}, fair is "
+        f"{format_percent(known[name][1], trim=True)}"
         for name in users
         if name in known
     ]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from drfh.engines.snapshot import job_of
-from drfh.model.resources import format_quantity, some
-from drfh.report.html import part_text
+from drfh.formatting import (
+    format_amounts,
+    format_count,
+    format_percent,
+    format_quantity,
+    short_resource,
+)
 from drfh.web.components.heat_map_data import STATES, Cells, CellWords, levels_by_resource
 
 if TYPE_CHECKING:
     from drfh.engines.snapshot import TaskSnapshot
     from drfh.engines.status import NodeStatus
 
-__all__ = ["NodeMap", "amounts_text", "node_map"]
+__all__ = ["NodeMap", "node_map"]
 
 _MOST_GROUPS = 40
 _MOST_TASKS = 8
@@ -49,19 +54,20 @@ class NodeMap:
         """
         node = self.nodes[position]
         lines = [
-            f"{short_name(name)}: {format_quantity(node.used.get(name, 0.0))} of "
-            f"{format_quantity(size)} ({part_text(node.used.get(name, 0.0) / size)})"
+            f"{short_resource(name)}: {format_quantity(node.used.get(name, 0.0))} of "
+            f"{format_quantity(size)} "
+            f"({format_percent(node.used.get(name, 0.0) / size, trim=True)})"
             for name, size in node.size.items()
             if size > 0
         ]
         listed = [
-            f"job {job_of(name)} of {task.user}: {amounts_text(task.demand)}"
+            f"job {job_of(name)} of {task.user}: {format_amounts(task.demand)}"
             for name, task in tasks[:_MOST_TASKS]
         ]
         if len(tasks) > _MOST_TASKS:
-            listed.append(f"… and {some(len(tasks) - _MOST_TASKS, 'job')} more")
+            listed.append(f"… and {format_count(len(tasks) - _MOST_TASKS, 'job')} more")
         state = _STATE_WORDS.get(node.state, node.state)
-        return CellWords(f"{node.name}, {state}, {some(node.jobs, 'job')}", lines, listed)
+        return CellWords(f"{node.name}, {state}, {format_count(node.jobs, 'job')}", lines, listed)
 
 
 def node_map(nodes: Sequence[NodeStatus]) -> NodeMap:
@@ -81,13 +87,13 @@ def node_map(nodes: Sequence[NodeStatus]) -> NodeMap:
     shapes: dict[tuple[tuple[str, float], ...], list[NodeStatus]] = {}
     for node in nodes:
         shapes.setdefault(tuple(node.size.items()), []).append(node)
-    blocks = [(amounts_text(dict(shape)), group) for shape, group in shapes.items()]
+    blocks = [(format_amounts(dict(shape)), group) for shape, group in shapes.items()]
     if len(blocks) > _MOST_GROUPS:
         blocks.sort(
             key=lambda block: -len(block[1])
         )  # stable: the order of appearance among equals
         rest = [node for _, group in blocks[_MOST_GROUPS - 1 :] for node in group]
-        kinds = some(len(blocks) - _MOST_GROUPS + 1, "other size")
+        kinds = format_count(len(blocks) - _MOST_GROUPS + 1, "other size")
         blocks = [*blocks[: _MOST_GROUPS - 1], (kinds, rest)]
     listed = [node for _, group in blocks for node in group]
     names, levels = levels_by_resource(
@@ -96,31 +102,9 @@ def node_map(nodes: Sequence[NodeStatus]) -> NodeMap:
     number = {state: position for position, state in enumerate(STATES)}
     cells = Cells(
         [(name, len(group)) for name, group in blocks],
-        [short_name(name) for name in names],
+        [short_resource(name) for name in names],
         levels,
         [number.get(node.state, 1) for node in listed],
         "node",
     )
     return NodeMap(cells, listed)
-
-
-def amounts_text(amounts: Mapping[str, float]) -> str:
-    """Return amounts in words.
-
-    Examples
-    --------
-    >>> amounts_text({"cpu": 2.0, "memory": 2.0**32, "gres/gpu": 1.0})
-    '2 cpu, 4Gi memory, 1 gpu'
-    """
-    return ", ".join(f"{format_quantity(a)} {short_name(r)}" for r, a in amounts.items() if a)
-
-
-def short_name(resource: str) -> str:
-    """Return a resource as people call it.
-
-    Examples
-    --------
-    >>> short_name("gres/gpu")
-    'gpu'
-    """
-    return resource.removeprefix("gres/")

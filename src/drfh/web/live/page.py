@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 import numpy as np
 from nicegui import ui
 
 from drfh.errors import DrfhError
-from drfh.report.html import Markup, seconds
+from drfh.formatting import format_duration, format_time
+from drfh.report.html import Markup
 from drfh.report.style import PALETTE, stylesheet
 from drfh.web.components.heat_map import HeatMap
 from drfh.web.components.lines import Line, LineChart
@@ -248,12 +248,12 @@ class LivePage:
             self.seen.set_text("waits for the first look …")
         else:
             age = max(time.time() - now.status.time, 0.0)
-            when = datetime.fromtimestamp(now.status.time).strftime("%H:%M:%S")
+            when = format_time(now.status.time)
             self.seen.set_text(
-                f"seen at {when}" + (f", {seconds(int(age))} ago" if age > 2 else "")
+                f"seen at {when}" + (f", {format_duration(int(age))} ago" if age > 2 else "")
             )
             if age > self.feed.late and not now.trouble:
-                self._warn(f"No new look for {seconds(int(age))}: what is shown is old.")
+                self._warn(f"No new look for {format_duration(int(age))}: what is shown is old.")
                 return
         if not self.broken:
             self._warn(now.trouble)

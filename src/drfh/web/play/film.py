@@ -17,14 +17,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from drfh.errors import InputError
+from drfh.formatting import format_amounts, format_count
 from drfh.model.cluster import Cluster
 from drfh.model.jobs import Workload
-from drfh.model.resources import some
 from drfh.scheduler.nodes import Member
 from drfh.simulation import Result
 from drfh.simulation.plan import Plan, make_plan, units_of
 from drfh.web.components.heat_map_data import STATES, Cells, levels_of
-from drfh.web.live.nodes import amounts_text
 
 __all__ = ["Film", "FilmRuns", "FilmSamples", "Frame", "Resizing", "blocks_of", "film_of"]
 
@@ -419,13 +418,13 @@ def blocks_of(members: Sequence[Member]) -> tuple[tuple[tuple[str, int], ...], I
     if len(found) > _MOST_BLOCKS:
         found = {}
         for position, member in enumerate(members):
-            size = amounts_text({name: float(a) for name, a in member.record.resources.items()})
+            size = format_amounts({name: float(a) for name, a in member.record.resources.items()})
             found.setdefault(size, []).append(position)
     blocks = list(found.items())
     if len(blocks) > _MOST_BLOCKS:
         blocks.sort(key=lambda block: -len(block[1]))
         rest = [position for _, block in blocks[_MOST_BLOCKS - 1 :] for position in block]
-        name = some(len(blocks) - _MOST_BLOCKS + 1, "other size")
+        name = format_count(len(blocks) - _MOST_BLOCKS + 1, "other size")
         blocks = [*blocks[: _MOST_BLOCKS - 1], (name, rest)]
     order = np.array([position for _, block in blocks for position in block], dtype=np.int64)
     return tuple((name, len(block)) for name, block in blocks), order

@@ -8,16 +8,20 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from drfh.model.resources import format_quantity, some
-from drfh.report.html import Cell, Content, Markup, part_text, seconds, table, tag
+from drfh.formatting import (
+    format_clock,
+    format_count,
+    format_duration,
+    format_percent,
+    format_quantity,
+)
+from drfh.report.html import Cell, Content, Markup, table, tag
 from drfh.scheduler.units import Units
 from drfh.web.components.heat_map_data import CellWords
 from drfh.web.play.film import Film, Frame
 
 __all__ = [
     "cell_words",
-    "clock_text",
-    "clock_words",
     "now_text",
     "step_of",
     "summary_table",
@@ -31,42 +35,6 @@ _PARTS = ((86400, "d", "day"), (3600, "h", "hour"), (60, "min", "minute"), (1, "
 _MOST_STEPS = 400
 _MOST_USERS = 20
 _MOST_OWNERS = 8
-
-
-def _split(time: float) -> list[tuple[float, str, str]]:
-    """Return a time in two units at most."""
-    rest = round(time, 3) if time < 60 else round(time)
-    found: list[tuple[float, str, str]] = []
-    for size, short, long in _PARTS:
-        number = rest // size if size > 1 else rest
-        if number and len(found) < 2:
-            found.append((number, short, long))
-            rest -= number * size
-        elif found:
-            break
-    return found or [(0, "s", "second")]
-
-
-def clock_text(time: float) -> str:
-    """Return a time of a simulation, short.
-
-    Examples
-    --------
-    >>> clock_text(0), clock_text(12.5), clock_text(200), clock_text(7260), clock_text(90000)
-    ('0 s', '12.5 s', '3 min 20 s', '2 h 1 min', '1 d 1 h')
-    """
-    return " ".join(f"{number:g} {short}" for number, short, _ in _split(time))
-
-
-def clock_words(time: float) -> str:
-    """Return a time of a simulation in words, for who hears it.
-
-    Examples
-    --------
-    >>> clock_words(0), clock_words(61), clock_words(7200)
-    ('0 seconds', '1 minute 1 second', '2 hours')
-    """
-    return " ".join(f"{number:g} {long}{'s' * (number != 1)}" for number, _, long in _split(time))
 
 
 def step_of(horizon: float) -> float:
@@ -101,11 +69,11 @@ def now_text(film: Film, frame: Frame) -> Markup:
     """Return what is at a time, in a sentence."""
     running, waiting, done = (int(x.sum()) for x in (frame.running, frame.waiting, frame.done))
     used = ", ".join(
-        f"{name} {part_text(float(part))}"
+        f"{name} {format_percent(float(part), trim=True)}"
         for name, part in zip(film.resources, frame.utilisation, strict=True)
     )
-    ended = f" It ended at {clock_text(film.horizon)}." if frame.time > film.horizon else ""
-    words = f"{some(running, 'task')} {'runs' if running == 1 else 'run'}, {waiting:,} "
+    ended = f" It ended at {format_clock(film.horizon)}." if frame.time > film.horizon else ""
+    words = f"{format_count(running, 'task')} {'runs' if running == 1 else 'run'}, {waiting:,} "
     words += f"{'waits' if waiting == 1 else 'wait'}, {done:,} done. In use: {used}.{ended}"
     if waiting and film.numbers["tasks"]["never"]:
         words += " Among those that wait are tasks that fit on no server."
@@ -139,10 +107,12 @@ def user_table(films: Sequence[Film], frames: Sequence[Frame]) -> Markup:
     for user in listed:
         row: list[Content] = [Cell(tag("b", users[user]))]
         for share, frame, level in zip(shares, frames, fair, strict=True):
-            row.append(Cell(part_text(float(share[user])), "number"))
+            row.append(Cell(format_percent(float(share[user]), trim=True), "number"))
             if level is not None:
                 known = not np.isnan(level[user])
-                row.append(Cell(part_text(float(level[user])) if known else "–", "number"))
+                row.append(
+                    Cell(format_percent(float(level[user]), trim=True) if known else "–", "number")
+                )
             row += [Cell(f"{frame.running[user]:,}", "number")]
             row += [Cell(f"{frame.waiting[user]:,}", "number")]
         rows.append(row)
@@ -162,14 +132,20 @@ def summary_table(films: Sequence[Film]) -> Markup:
 
     numbers = [film.numbers for film in films]
     add("tasks completed", [_of(n["tasks"]["completed"], n["tasks"]["submitted"]) for n in numbers])
-    add("mean wait of a task", [seconds(n["mean_waiting"]) for n in numbers])
+    add("mean wait of a task", [format_duration(n["mean_waiting"]) for n in numbers])
     add("mean slowdown of a job", [_mean(n["stretch"], "{:,.3g}".format) for n in numbers])
-    add("mean turnaround of a job", [_mean(n["turnaround"], seconds) for n in numbers])
+    add("mean turnaround of a job", [_mean(n["turnaround"], format_duration) for n in numbers])
     for name in films[0].resources if films else ():
-        add(f"{name} in use, mean", [part_text(n["utilisation"].get(name, 0.0)) for n in numbers])
+        add(
+            f"{name} in use, mean",
+            [format_percent(n["utilisation"].get(name, 0.0), trim=True) for n in numbers],
+        )
     if all(n["fair"] is not None for n in numbers):
-        add("distance from fair, mean", [part_text(n["fair"]["mean_distance"]) for n in numbers])
-    add("it ended at", [clock_text(film.horizon) for film in films])
+        add(
+            "distance from fair, mean",
+            [format_percent(n["fair"]["mean_distance"], trim=True) for n in numbers],
+        )
+    add("it ended at", [format_clock(film.horizon) for film in films])
     if any(n["tasks"]["evictions"] for n in numbers):
         add("put back when servers left", [f"{n['tasks']['evictions']:,}" for n in numbers])
     if any(n["tasks"]["never"] for n in numbers):
@@ -202,13 +178,15 @@ def cell_words(film: Film, frame: Frame, server: int) -> CellWords:
     used, there = units.amounts(frame.used[server]), units.amounts(frame.capacity[server])
     lines = [
         f"{name}: {format_quantity(used[name])} of {format_quantity(room)} "
-        f"({part_text(used[name] / room)})"
+        f"({format_percent(used[name] / room, trim=True)})"
         for name, room in there.items()
         if room > 0
     ]
     owners = film.on_server(frame.time, server)
-    tasks = [f"{user}: {some(n, 'task')}" for user, n in list(owners.items())[:_MOST_OWNERS]]
+    tasks = [
+        f"{user}: {format_count(n, 'task')}" for user, n in list(owners.items())[:_MOST_OWNERS]
+    ]
     if len(owners) > _MOST_OWNERS:
-        tasks.append(f"… and of {some(len(owners) - _MOST_OWNERS, 'user')} more")
+        tasks.append(f"… and of {format_count(len(owners) - _MOST_OWNERS, 'user')} more")
     name = film.servers[server]
     return CellWords(name if lines else f"{name}, down", lines, tasks)

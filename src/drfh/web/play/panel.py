@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from drfh.errors import DrfhError
+from drfh.formatting import format_clock, format_duration
 from drfh.model.scenario import Scenario
-from drfh.report.html import Cell, Content, Markup, seconds, table, tag
+from drfh.report.html import Cell, Content, Markup, table, tag
 from drfh.web.components.jobs import PanelJob, ReportProgress
 from drfh.web.play.film import Film
-from drfh.web.play.labels import clock_text
 from drfh.web.play.run import Played, is_small, play
 from drfh.web.play.workload import Asked, Piece, check_size, offers, piece_of
 from drfh.web.session.answers import Answer
@@ -236,8 +236,8 @@ def piece_table(piece: Piece) -> Markup:
             Cell(tag("b", workload.users[user].name)),
             Cell(f"{jobs[user]:,}", "number"),
             Cell(f"{int(tasks[user]):,}", "number"),
-            Cell(clock_text(float(first[user])) if tasks[user] else "–", "number"),
-            Cell(seconds(float(mean[user])) if tasks[user] else "–", "number"),
+            Cell(format_clock(float(first[user])) if tasks[user] else "–", "number"),
+            Cell(format_duration(float(mean[user])) if tasks[user] else "–", "number"),
         ]
         for user in listed
     ]

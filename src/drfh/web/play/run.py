@@ -17,10 +17,10 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, NamedTuple
 
 from drfh.errors import DrfhError
+from drfh.formatting import format_clock
 from drfh.policies import find_policy
 from drfh.simulation import Progress, simulate
 from drfh.web.play.film import Film, film_of
-from drfh.web.play.labels import clock_text
 from drfh.web.play.workload import Asked, Piece, check_size, piece_of
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def carry_out(what: Piece | Asked, policies: Sequence[str], tell: ReportProgress
 
         def heard(news: Progress, number: int = number, policy: str = policy) -> None:
             part = news.time / news.until if news.until else news.done / max(news.tasks, 1)
-            words = f"{policy}: at {clock_text(news.time)}, {news.done:,} of {news.tasks:,} tasks"
+            words = f"{policy}: at {format_clock(news.time)}, {news.done:,} of {news.tasks:,} tasks"
             tell(words, (number + min(part, 1.0)) / len(policies))
 
         tell(f"{policy}: starting", number / len(policies))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from nicegui import ui
 
+from drfh.formatting import format_clock
 from drfh.report.html import tag
 from drfh.web.components.heat_map import HeatMap
 from drfh.web.components.slider import Slider
@@ -23,15 +24,7 @@ from drfh.web.play.charts import (
     used_of,
 )
 from drfh.web.play.film import Film, Frame
-from drfh.web.play.labels import (
-    cell_words,
-    clock_text,
-    clock_words,
-    now_text,
-    summary_table,
-    times_of,
-    user_table,
-)
+from drfh.web.play.labels import cell_words, now_text, summary_table, times_of, user_table
 
 __all__ = ["STAGE_STYLE", "Stage"]
 
@@ -233,8 +226,11 @@ class Stage:
         frames = [column.film.frame(moment) for column in self._columns]
         for column, frame in zip(self._columns, frames, strict=True):
             column.show(frame)
-        self._label.set_text(clock_text(moment))
-        self._who.set_text(f"Who has what at {clock_text(moment)}")
+        self._label.set_text(format_clock(moment))
+        self._who.set_text(f"Who has what at {format_clock(moment)}")
         self._users.set_content(user_table(self.films, frames))
-        words = f"{clock_words(moment)} of {clock_words(float(self._times[-1]))}"
+        words = (
+            f"{format_clock(moment, long=True)} of "
+            f"{format_clock(float(self._times[-1]), long=True)}"
+        )
         self._slide.set(self._position, max(len(self._times) - 1, 1), words)

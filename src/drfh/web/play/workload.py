@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from drfh.errors import DrfhError, InputError, UnknownNameError
+from drfh.formatting import format_count
 from drfh.model.cluster import Cluster
 from drfh.model.jobs import Workload
-from drfh.model.resources import some
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
 
@@ -241,8 +241,11 @@ def _is_like(cluster: Cluster, other: Cluster) -> bool:
 
 
 def _words(title: str, cluster: Cluster, workload: Workload, whose: str = "") -> str:
-    users, tasks = some(len(workload.users), "user"), some(workload.task_count, "task")
-    return f"{title}: {users}, {tasks} on {some(cluster.size, 'server')}{whose}."
+    users, tasks = (
+        format_count(len(workload.users), "user"),
+        format_count(workload.task_count, "task"),
+    )
+    return f"{title}: {users}, {tasks} on {format_count(cluster.size, 'server')}{whose}."
 
 
 def check_size(piece: Piece) -> None:

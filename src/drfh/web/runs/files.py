@@ -15,7 +15,7 @@ from typing import Any, Literal
 from drfh.errors import DrfhError, InputError
 from drfh.experiments.reproduction import SUMMARY_FILE, TABLES, Reproduction
 from drfh.files.atomic import shown_path
-from drfh.model.resources import some
+from drfh.formatting import format_count
 from drfh.simulation.result import RUN_FILE, Result
 from drfh.web.session.open_file import path_inside
 
@@ -70,7 +70,7 @@ class RunPlace:
         """What a list says of it."""
         name = shown_path(self.path.name if self.name == _HERE else self.name)
         if self.kind == "runs":
-            return f"{name} · {some(len(self.inside), 'run')} together"
+            return f"{name} · {format_count(len(self.inside), 'run')} together"
         return f"{name} · reproduction of the paper" if self.kind == "reproduction" else name
 
 

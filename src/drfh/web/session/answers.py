@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from drfh.allocation.allocation import Allocation
-from drfh.allocation.explain import explain
+from drfh.allocation.explain import Explanation, explain
 from drfh.allocation.problem import Problem
 from drfh.auditor.bundles import Bundles
 from drfh.auditor.case import Case
 from drfh.auditor.comparison import WHOLE_TASKS
 from drfh.auditor.lies import utility
 from drfh.errors import DrfhError, InputError, SolverError
+from drfh.formatting import format_count, format_elapsed, join_names
 from drfh.mechanisms import Mechanism, Solution, allocate_problem
-from drfh.model.resources import some
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
 from drfh.web.session.steps import WorkbookState
@@ -39,7 +39,6 @@ __all__ = [
     "real_tasks",
     "solve",
     "solved_text",
-    "took_text",
     "user_rows",
 ]
 
@@ -255,8 +254,8 @@ class UserRow:
         Tasks that it can really run with what it is given: differs from `tasks` for a liar.
     lying : bool
         Whether it lies.
-    limiting : str
-        What limits it, in a sentence; empty where that would take long.
+    limiting : Explanation or None
+        What limits it; None where that would take long.
     """
 
     user: str
@@ -270,7 +269,7 @@ class UserRow:
     promised: float | None
     real: float
     lying: bool
-    limiting: str
+    limiting: Explanation | None
 
 
 def user_rows(answer: Answer) -> list[UserRow]:
@@ -281,8 +280,8 @@ def user_rows(answer: Answer) -> list[UserRow]:
     >>> from drfh import load_scenario
     >>> from drfh.web.session.workbook import Workbook
     >>> row = user_rows(answer_of(Workbook(load_scenario("paper-two-servers"))))[0]
-    >>> row.user, row.tasks, round(row.share, 3), row.limiting.partition(": ")[2]
-    ('ann', 10.0, 0.714, 'cpu is used up on high-memory and memory is used up on high-cpu.')
+    >>> row.user, row.tasks, round(row.share, 3), row.limiting.reason
+    ('ann', 10.0, 0.714, 'cpu is used up on high-memory and memory is used up on high-cpu')
     """
     allocation = answer.allocation
     problem = allocation.problem
@@ -312,7 +311,7 @@ def user_rows(answer: Answer) -> list[UserRow]:
             None if promised is None else float(promised[i]),
             real.get(user.name, tasks),
             user.name in real,
-            explain(allocation, i, known) if explained else "",
+            explain(allocation, i, known) if explained else None,
         )
         for i, (user, tasks, share, level, ideal) in enumerate(columns)
     ]
@@ -392,13 +391,13 @@ def change_text(before: Answer, after: Answer, rows: Sequence[UserChange]) -> st
         (sum(one is not None and one > 0 for one in apart), "can run more"),
         (sum(one is not None and one < 0 for one in apart), "can run less"),
     )
-    text = "; ".join(f"{some(count, 'user')} {what}" for count, what in counted if count)
+    text = "; ".join(f"{format_count(count, 'user')} {what}" for count, what in counted if count)
     if not any(apart):
         text = f"{text}; the others can run the same" if text else "Everybody can run the same."
     known = set(before.scenario.cluster.names)
     idle = [name for name in _unusable(after) if name not in known]
     if idle:
-        listed = ", ".join(idle[:3]) + (f" and {len(idle) - 3:,} more" if len(idle) > 3 else "")
+        listed = join_names(idle, "", most=3)
         text = f"{text.rstrip('.')}. Nobody may use {listed}: see “may use” in the users' table, "
         text += "or raise the count of servers that they may use."
     return text
@@ -462,19 +461,6 @@ def is_quick(scenario: Scenario, mechanism: str) -> bool:
     return pairs <= (_MOST_SIMPLE_PAIRS if simple else _MOST_PAIRS)
 
 
-def took_text(seconds: float) -> str:
-    """Return how long something took.
-
-    Examples
-    --------
-    >>> took_text(0.00042), took_text(0.171), took_text(2.53)
-    ('0.4 ms', '171 ms', '2.5 s')
-    """
-    if seconds < 1:
-        return f"{seconds * 1000:.{1 if seconds < 0.01 else 0}f} ms"
-    return f"{seconds:.1f} s"
-
-
 def solved_text(answer: Answer) -> str:
     """Return how an answer was found and how sure it is.
 
@@ -488,7 +474,7 @@ def solved_text(answer: Answer) -> str:
     >>> solved_text(replace(answer, seconds=2.5, gap=None, proven=False))
     '2.5 s'
     """
-    took = took_text(answer.seconds)
+    took = format_elapsed(answer.seconds)
     if answer.gap is None:
         return took
     gap = "0" if answer.gap == 0 else f"{answer.gap:.0e}".replace("e-0", "e-")

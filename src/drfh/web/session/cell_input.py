@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 from drfh.errors import InputError
 from drfh.files.scenario_file import read_restriction
-from drfh.model.resources import FrozenMap, format_quantity, parse_quantity
+from drfh.formatting import format_quantity
+from drfh.model.resources import FrozenMap, parse_quantity
 from drfh.model.users import Term, parse_restriction, shown_restriction
 
 __all__ = [

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 from drfh.allocation.problem import Problem
 from drfh.errors import InputError, UnknownNameError
 from drfh.files.validation import problems
+from drfh.formatting import format_count, format_quantity
 from drfh.model import edits
 from drfh.model.cluster import Server
-from drfh.model.resources import format_quantity, some
 from drfh.model.users import User, resolve_restriction
 from drfh.web.session.cell_input import (
     Typed,
@@ -361,7 +361,7 @@ class RemoveServer(Step):
         return f"{self.group} is removed"
 
     def describe(self, before: WorkbookState) -> str:  # noqa: D102
-        return f"{self.text} ({some(before.group(self.group).count, 'server')})"
+        return f"{self.text} ({format_count(before.group(self.group).count, 'server')})"
 
     def may_break(self, user: User) -> bool:  # noqa: D102
         return True

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from drfh.formatting import format_quantity
 from drfh.model.cluster import Server
-from drfh.model.resources import format_quantity
 from drfh.model.users import User
 from drfh.web.session.answers import Answer, real_tasks
 from drfh.web.session.cell_input import labels_text, shown_servers

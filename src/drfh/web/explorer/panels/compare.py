@@ -8,13 +8,19 @@ import numpy as np
 from nicegui import ui
 
 from drfh.allocation.problem import Floats
-from drfh.model.resources import some
-from drfh.report.html import Cell, Content, Markup, bar, join, part_text, short_number, table, tag
+from drfh.formatting import (
+    format_count,
+    format_elapsed,
+    format_number,
+    format_percent,
+    format_points,
+)
+from drfh.report.html import Cell, Content, Markup, bar, join, table, tag
 from drfh.web.components.bars import select_largest
 from drfh.web.components.controls import section
 from drfh.web.components.jobs import PanelJob, ReportProgress
 from drfh.web.components.panel import Page
-from drfh.web.session.answers import Answer, took_text
+from drfh.web.session.answers import Answer
 from drfh.web.session.comparison import COMPARED, CompareRow, compare_rows
 
 __all__ = ["ComparePanel", "difference", "side_by_side"]
@@ -23,6 +29,9 @@ __all__ = ["ComparePanel", "difference", "side_by_side"]
 #: Differences up to this part are round-off of solvers.
 _SAME = 1e-6
 _MOST_USERS = 20
+
+
+_SIGNS = {"more": ("+", "▲"), "less": ("−", "▼")}
 
 
 def difference(value: float, fair: float) -> tuple[str, str, float]:
@@ -38,12 +47,13 @@ def difference(value: float, fair: float) -> tuple[str, str, float]:
     apart = value - fair
     if abs(apart) <= _SAME * max(abs(fair), abs(value), 1e-12):
         return "=", "same", 0.0
-    sign, arrow, kind = ("+", "▲", "more") if apart > 0 else ("−", "▼", "less")
-    amount = f"{arrow} {sign}{short_number(abs(apart))}"
+    kind = "more" if apart > 0 else "less"
+    sign, arrow = _SIGNS[kind]
+    amount = f"{arrow} {sign}{format_number(abs(apart))}"
     if fair <= 0:
         return amount, kind, 1.0
     part = abs(apart) / fair
-    return f"{amount} ({sign}{part_text(part)})", kind, min(part, 1.0)
+    return f"{amount} ({sign}{format_percent(part, trim=True)})", kind, min(part, 1.0)
 
 
 def side_by_side(
@@ -104,7 +114,7 @@ def _summary_lines(rows: Sequence[CompareRow], fair: CompareRow | None) -> list[
             Cell("–") if row.why_not else bar(row.utilisation.get(resource)) for row in rows
         ]
         lines.append([f"{resource} in use", *cells])
-    lines.append(["took", *(Cell(took_text(row.seconds), "number") for row in rows)])
+    lines.append(["took", *(Cell(format_elapsed(row.seconds), "number") for row in rows)])
     return lines
 
 
@@ -121,7 +131,7 @@ def _distance(row: CompareRow) -> Cell:
     if row.distance <= _SAME:
         return Cell("nobody", "number")
     worst = tag("span", row.worst_off, "soft") if row.worst_off else ""
-    return Cell(join([tag("b", part_text(row.distance)), worst]), "number")
+    return Cell(join([tag("b", format_percent(row.distance, trim=True)), worst]), "number")
 
 
 def _user_line(
@@ -138,7 +148,7 @@ def _user_line(
         value = row.shares[user] if shares else row.tasks[user]
         promise = ""
         if row.promised is not None and not shares:
-            promise = f"of {short_number(row.promised[user])} promised"
+            promise = f"of {format_number(row.promised[user])} promised"
         cells.append(_value(row, value, right, promise, percent=shares))
     return cells
 
@@ -149,14 +159,14 @@ def _value(
     """Return a number, and below it how far it is from that of DRFH."""
     if row.why_not:
         return Cell("–", "number")
-    parts = [tag("span", part_text(value) if percent else short_number(value))]
+    parts = [tag("span", format_percent(value, trim=True) if percent else format_number(value))]
     if note:
         parts.append(tag("span", note, "soft"))
     if fair is not None and row.mechanism != "drfh":
         words, kind, part = difference(value, fair)
         if percent and kind != "same":
-            apart = part_text(abs(value - fair)).replace(" %", " points")
-            words = f"{words.partition(' ')[0]} {'+' if kind == 'more' else '−'}{apart}"
+            sign, arrow = _SIGNS[kind]
+            words = f"{arrow} {sign}{format_points(abs(value - fair), trim=True)}"
         size = "" if kind == "same" else f'<b style="--size: {part:.3f}"></b>'
         parts.append(Markup(f'<span class="diff {kind}">{size}{words}</span>'))
     return Cell(join(parts), "number")
@@ -223,7 +233,10 @@ class ComparePanel:
         self._start.set_visibility(True)
         if self._answer is not None:
             cluster, users = self._answer.scenario.cluster, self._answer.scenario.users
-            words = f"{some(len(users), 'user')}, {some(len(cluster), 'server group')}: "
+            words = (
+                f"{format_count(len(users), 'user')}, "
+                f"{format_count(len(cluster), 'server group')}: "
+            )
             words += "this may take a while, and can be stopped."
             self._note.set_content(tag("p", words, "note"))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from nicegui import ui
 
 from drfh.auditor import PROPERTIES, Finding, Report
-from drfh.model.resources import some
+from drfh.formatting import format_count, format_number, format_percent
 from drfh.model.scenario import Scenario
-from drfh.report.html import Content, Markup, join, mark, number_text, part_text, table, tag
+from drfh.report.html import Content, Markup, join, mark, table, tag
 from drfh.report.pages.audit import audit_headline, before_after, found_words, legend
 from drfh.web.components.controls import section
 from drfh.web.components.jobs import PanelJob, ReportProgress
@@ -134,7 +134,7 @@ def case_markup(finding: Finding, scenario: Scenario, steps: list[Step]) -> Mark
     if finding.text.partition(" (")[0] not in example.story:
         parts.append(tag("p", finding.text))
     if finding.verdict == "fails":
-        parts.append(tag("p", f"It fails by {part_text(finding.amount)}.", "note"))
+        parts.append(tag("p", f"It fails by {format_percent(finding.amount, trim=True)}.", "note"))
     if example.before or example.after:
         parts.append(before_after(finding.name, example))
     if steps:
@@ -184,14 +184,16 @@ def applied_markup(finding: Finding, before: Answer, after: Answer) -> Markup:
     right = bool(said)
     moved = changes(before, after)
     now = {row.user: row.tasks_after for row in moved if row.tasks_after is not None}
+    owner: dict[str, str] = {}
     if finding.name == "split-proof":  # the tasks of both users are those of the one that they are
         new = [user for user in now if user not in before.allocation.tasks]
-        said = {", ".join([user, *new]): tasks for user, tasks in said.items()}
-        for pair in said:
-            now[pair] = sum(now.pop(user) for user in [pair.partition(", ")[0], *new])
+        owner = {", ".join([user, *new]): user for user in said}
+        for pair, user in owner.items():
+            now[pair] = sum(now.pop(name) for name in [user, *new])
+        said = {pair: said[user] for pair, user in owner.items()}
     old = {row.user: row.tasks_before for row in moved}
     for user in sorted(now, key=lambda name: name not in said)[:_MOST_ROWS]:
-        was = old.get(user.partition(", ")[0])
+        was = old.get(owner.get(user, user))
         expected = said.get(user)
         if expected is not None:
             right = right and abs(expected - now[user]) <= 1e-3 * max(abs(expected), 1e-9)
@@ -216,7 +218,7 @@ def _change(was: float | None, now: float) -> str:
     apart = now - was
     if abs(apart) <= 1e-6 * max(abs(was), abs(now), 1e-12):
         return "="
-    return f"{'▲ +' if apart > 0 else '▼ −'}{number_text(abs(apart))}"
+    return f"{'▲ +' if apart > 0 else '▼ −'}{format_number(abs(apart), 5)}"
 
 
 #: Users times server groups, up to which the audit starts by itself.
@@ -269,7 +271,10 @@ class CardPanel:
         self._start.set_visibility(True)
         if self._answer is not None:
             users, cluster = self._answer.scenario.users, self._answer.scenario.cluster
-            words = f"{some(len(users), 'user')}, {some(len(cluster), 'server group')}: an audit "
+            words = (
+                f"{format_count(len(users), 'user')}, "
+                f"{format_count(len(cluster), 'server group')}: an audit "
+            )
             words += "searches for lies and other cases, which takes a while and can be stopped."
             self._headline.set_content(tag("p", words, "note"))
 
@@ -324,7 +329,9 @@ class CardPanel:
             name = join([tag("b", finding.name), tag("span", title, "soft")])
             ui.html(name, sanitize=False).classes("name")
             measured = finding.verdict in ("fails", "measured")
-            amount = ui.html(part_text(finding.amount) if measured else "", sanitize=False)
+            amount = ui.html(
+                format_percent(finding.amount, trim=True) if measured else "", sanitize=False
+            )
             if measured:
                 amount.classes("bar amount").style(f"--part: {100 * min(finding.amount, 1.0):.2f}%")
             ui.html(found_words(finding), sanitize=False).classes("text")

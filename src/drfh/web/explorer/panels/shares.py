@@ -8,8 +8,9 @@ import numpy as np
 from markupsafe import escape
 from nicegui import ui
 
-from drfh.formatting import amount_text
-from drfh.report.html import Cell, Content, Markup, number_text, part_text, table, tag
+from drfh.allocation.explain import explain
+from drfh.formatting import format_amount, format_number, format_percent
+from drfh.report.html import Cell, Content, Markup, table, tag
 from drfh.web.components.bars import (
     OTHERS,
     StackedBars,
@@ -91,10 +92,9 @@ class SharesPanel:
         """Return the users that are listed, each with a sentence."""
         rows = user_rows(answer)
         names, sizes = [row.user for row in rows], np.array([row.share for row in rows])
-        listed = [rows[i] for i in select_largest(names, sizes, find, _MOST_LISTED)]
         return [
-            row if row.limiting else replace(row, limiting=answer.allocation.explain(row.user))
-            for row in listed
+            replace(rows[i], limiting=rows[i].limiting or explain(answer.allocation, i))
+            for i in select_largest(names, sizes, find, _MOST_LISTED)
         ]
 
 
@@ -127,9 +127,11 @@ def _redraw(chart: ui.echart, options: dict[str, object], height: int) -> None:
 
 def _headline(answer: Answer) -> Markup:
     used = answer.allocation.utilisation
-    parts = ", ".join(f"{part_text(part)} of all {name}" for name, part in used.items())
+    parts = ", ".join(
+        f"{format_percent(part, trim=True)} of all {name}" for name, part in used.items()
+    )
     total = float(answer.allocation.assignment.user_tasks.sum())
-    words = f"{answer.mechanism} runs {number_text(total)} tasks and uses {parts}."
+    words = f"{answer.mechanism} runs {format_number(total, 5)} tasks and uses {parts}."
     return tag("p", words, "headline")
 
 
@@ -173,7 +175,7 @@ def server_table(seen: StackedBars) -> Markup:
                 f"{seen.groups[group]}, {seen.notes[group]}",
                 seen.resources[resource],
                 *(
-                    Cell(amount_text(amount), "number")
+                    Cell(format_amount(amount), "number")
                     for amount in (seen.capacity[line], *seen.used[line], seen.free[line])
                 ),
             ]
@@ -193,8 +195,9 @@ def user_table(rows: list[UserRow], everybody: int) -> Markup:
 
     Examples
     --------
-    >>> words = "ann stops at 10 tasks, 50 % of the pool's cpu: cpu is used up on big."
-    >>> row = UserRow("ann", 1.0, None, 10.0, 0.5, 0.5, 0.6, "cpu", None, 8.0, True, words)
+    >>> from drfh.allocation.explain import Explanation
+    >>> found = Explanation("ann", "stops at 10 tasks", "cpu is used up on big", stopped=True)
+    >>> row = UserRow("ann", 1.0, None, 10.0, 0.5, 0.5, 0.6, "cpu", None, 8.0, True, found)
     >>> shown = user_table([row], 1)
     >>> "10 claimed, 8 really" in shown, ">cpu is used up on big.<" in shown
     (True, True)
@@ -203,18 +206,18 @@ def user_table(rows: list[UserRow], everybody: int) -> Markup:
         return tag("p", "No user has this in its name.", "note")
     lines: list[list[Content]] = []
     for row in rows:
-        tasks = number_text(row.tasks)
+        tasks = format_number(row.tasks, 5)
         if row.lying:
-            tasks = f"{tasks} claimed, {number_text(row.real)} really"
+            tasks = f"{tasks} claimed, {format_number(row.real, 5)} really"
         elif row.promised is not None:
-            tasks = f"{tasks} of {number_text(row.promised)} promised"
-        share = f"{part_text(row.share)} of {row.dominant}"
+            tasks = f"{tasks} of {format_number(row.promised, 5)} promised"
+        share = f"{format_percent(row.share, trim=True)} of {row.dominant}"
         lines.append(
             [
                 Cell(tag("b", row.user)),
                 Cell(tasks, "number"),
                 Cell(share, "number"),
-                Cell(part_text(row.ideal), "number"),
+                Cell(format_percent(row.ideal, trim=True), "number"),
                 Cell(_reason(row), "wrap"),
             ]
         )
@@ -228,8 +231,7 @@ def user_table(rows: list[UserRow], everybody: int) -> Markup:
 
 def _reason(row: UserRow) -> str:
     """Return what limits a user, without its name and the numbers that stand beside it."""
-    words = row.limiting.removeprefix(row.user)
-    head, _, reason = words.partition(": ")
-    if head.startswith(" stops at ") and reason:
-        return reason
-    return row.limiting if words == row.limiting else f"it{words}"
+    found = row.limiting
+    if found is None:
+        return ""
+    return f"{found.reason}." if found.stopped else f"it {found.predicate}"

@@ -8,8 +8,8 @@ from typing import Any
 from nicegui import ui
 
 from drfh.errors import DrfhError
+from drfh.formatting import format_count, format_quantity
 from drfh.model.edits import fresh_name
-from drfh.model.resources import format_quantity, some
 from drfh.web.components.controls import (
     error_label,
     flat_button,
@@ -83,9 +83,9 @@ class TablesPanel:
             # Undone, or another scenario: what was refused goes with it.
             self.forget_refused()
         self._state = steps
-        title = some(len(scenario.users), "user")
+        title = format_count(len(scenario.users), "user")
         self.users.show(title, user_columns(answer), user_rows(answer, self._rows[0]))
-        title = some(sum(server.count for server in scenario.cluster.servers), "server")
+        title = format_count(sum(server.count for server in scenario.cluster.servers), "server")
         self.servers.show(title, server_columns(answer), server_rows(answer, self._rows[1]))
 
     def forget_refused(self) -> bool:

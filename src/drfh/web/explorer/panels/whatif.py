@@ -9,8 +9,8 @@ from typing import Any
 from nicegui import ui
 
 from drfh.errors import DrfhError
+from drfh.formatting import format_count, format_quantity
 from drfh.model.cluster import Server
-from drfh.model.resources import format_quantity, some
 from drfh.web.components.controls import error_label, flat_button, heading, section
 from drfh.web.components.grid import Grid
 from drfh.web.components.panel import Page
@@ -256,7 +256,9 @@ class WhatIfPanel:
     def show(self, answer: Answer) -> None:
         """Show the steps and what they come to."""
         book = self.page.book
-        self._title.set_text(some(len(book.steps), "step") if book.steps else "No steps yet")
+        self._title.set_text(
+            format_count(len(book.steps), "step") if book.steps else "No steps yet"
+        )
         self._reset.set_enabled(bool(book.steps))
         self._step_list.refresh()
         for form in self._forms:
@@ -276,7 +278,7 @@ class WhatIfPanel:
         with ui.element("ol").classes("steps").props("data-testid=steps"):
             if first:
                 with ui.element("li").classes("soft"):
-                    ui.label(f"{some(first, 'step')} before these")
+                    ui.label(f"{format_count(first, 'step')} before these")
             for number, text in enumerate(texts[first:], first + 1):
                 with ui.element("li"):
                     ui.label(f"{number}. {text}")
