@@ -1,4 +1,4 @@
-"""A brain that follows a cluster decides as one that has just been started."""
+"""A scheduler that follows a cluster decides as one that has just been started."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ NODES = {
 }
 
 
-def room(states: Mapping[str, str], tasks: Mapping[str, TaskSnapshot]) -> dict[str, NodeSnapshot]:
-    """Return the servers: one that takes nothing new has as much room as runs there."""
+def nodes_of(
+    states: Mapping[str, str], tasks: Mapping[str, TaskSnapshot]
+) -> dict[str, NodeSnapshot]:
+    """Return the servers: one that takes nothing new has available what runs there."""
     servers = {}
     for name, size in NODES.items():
         used: dict[str, float] = {}
@@ -42,18 +44,18 @@ def room(states: Mapping[str, str], tasks: Mapping[str, TaskSnapshot]) -> dict[s
     return servers
 
 
-def picture(brain: Scheduler) -> dict[str, Any]:
-    """Return all of a brain that decides its future, but draws and times."""
+def state_of(scheduler: Scheduler) -> dict[str, Any]:
+    """Return all of a scheduler that decides its future, but draws and times."""
     return {
-        "tasks": {user: list(brain.tasks(user).items()) for user in brain.users},
-        "where": {task: brain.where(task) for task in sorted(brain.tasks())},
-        "levels": {user: brain.level(user) for user in brain.users},
-        "free": {server: brain.free(server) for server in brain.servers},
+        "tasks": {user: list(scheduler.tasks(user).items()) for user in scheduler.users},
+        "where": {task: scheduler.where(task) for task in sorted(scheduler.tasks())},
+        "levels": {user: scheduler.level(user) for user in scheduler.users},
+        "free": {server: scheduler.free(server) for server in scheduler.servers},
     }
 
 
-def same(brain: Scheduler, twin: Scheduler) -> bool:
-    mine, other = picture(brain), picture(twin)
+def same(scheduler: Scheduler, twin: Scheduler) -> bool:
+    mine, other = state_of(scheduler), state_of(twin)
     for user, rows in mine["tasks"].items():  # of those that run, the order says nothing
         waiting = [row for row in rows if row[1] != "running"]
         assert waiting == [row for row in other["tasks"][user] if row[1] != "running"]
@@ -80,7 +82,7 @@ def test_the_mirror_is_as_a_fresh_brain(data: st.DataObject, policy: str) -> Non
     tasks: dict[str, TaskSnapshot] = {}
     weights: dict[str, float] = {}
     number = 0
-    for _ in range(data.draw(st.integers(2, 8), label="looks")):
+    for _ in range(data.draw(st.integers(2, 8), label="snapshots")):
         for name, server in cache.placed.items():  # what the engine made of the decisions
             task = tasks[name]
             fate = data.draw(st.sampled_from(["runs", "waits", "refused", "gone", "elsewhere"]))
@@ -124,7 +126,7 @@ def test_the_mirror_is_as_a_fresh_brain(data: st.DataObject, policy: str) -> Non
                 tasks[some] = replace(
                     tasks[some], demand=data.draw(demands), servers=data.draw(restrictions)
                 )
-        snapshot = ClusterSnapshot(room(states, tasks), dict(tasks), dict(weights))
+        snapshot = ClusterSnapshot(nodes_of(states, tasks), dict(tasks), dict(weights))
         before = cache.starts
         cache.follow(snapshot)
         event("afresh" if cache.starts > before else "followed")
@@ -139,7 +141,7 @@ def test_most_looks_need_no_fresh_start() -> None:
     tasks: dict[str, TaskSnapshot] = {}
     for number in range(1, 30):
         tasks[str(number)] = TaskSnapshot("ann", {"cpu": 1.0}, (number, 0))
-        cache.follow(ClusterSnapshot(room(dict.fromkeys(NODES, "up"), tasks), dict(tasks)))
+        cache.follow(ClusterSnapshot(nodes_of(dict.fromkeys(NODES, "up"), tasks), dict(tasks)))
         for placed in cache.place():
             tasks[placed.task] = replace(tasks[placed.task], on=placed.server)
         if number % 3 == 0:

@@ -54,7 +54,7 @@ tasks = st.builds(
     since=st.sampled_from([0.0, 1763222400.125, 5.0]),
     limit=st.none() | st.sampled_from([60.0, 0.3]),
 )
-wanteds = st.builds(
+snapshots = st.builds(
     ClusterSnapshot,
     servers=st.lists(st.tuples(names, servers), max_size=4).map(dict),
     tasks=st.dictionaries(st.sampled_from([f"7_{i}" for i in range(6)]), tasks, max_size=6),
@@ -62,7 +62,7 @@ wanteds = st.builds(
 )
 
 
-def picture(snapshot: ClusterSnapshot) -> tuple[Any, ...]:
+def ordered(snapshot: ClusterSnapshot) -> tuple[Any, ...]:
     return tuple(snapshot.servers), snapshot
 
 
@@ -79,9 +79,9 @@ def write_and_read(data: st.DataObject, path: Path) -> None:
     for section in range(data.draw(st.integers(1, 3), label="sections")):
         with JournalWriter(path, {**HEADER, "started": started}, append=section > 0) as writer:
             snapshot, time = ClusterSnapshot({}, {}), 0.0
-            for _ in range(data.draw(st.integers(0, 4), label="looks")):
+            for _ in range(data.draw(st.integers(0, 4), label="entries")):
                 if data.draw(st.booleans(), label="changes"):
-                    snapshot = data.draw(wanteds)
+                    snapshot = data.draw(snapshots)
                 time += data.draw(st.sampled_from([0.0, 0.3, 7.0]))
                 placed = None
                 if data.draw(st.booleans(), label="asked"):
@@ -90,38 +90,38 @@ def write_and_read(data: st.DataObject, path: Path) -> None:
                     ]
                     placed = [Placed(task, "somebody", server) for task, server in pairs]
                 limit = data.draw(st.none() | st.integers(0, 3)) if placed is not None else None
-                at = writer.look(time, snapshot, placed, limit)
+                at = writer.write(time, snapshot, placed, limit)
                 if at is None:
                     assert not placed
                     assert not expected[-1][2]
-                    assert picture(snapshot) == expected[-1][1]
+                    assert ordered(snapshot) == expected[-1][1]
                     continue
                 assert at * 1024 % 1 == 0
                 pairs_ = None if placed is None else tuple((p.task, p.server) for p in placed)
-                expected.append((base + at, picture(snapshot), pairs_, limit))
+                expected.append((base + at, ordered(snapshot), pairs_, limit))
         started += 100.0
         base += 100.0
     journal = read_journal(path)
-    found = [(look.t, picture(look.snapshot), look.placed, look.limit) for look in journal]
+    found = [(entry.t, ordered(entry.snapshot), entry.placed, entry.limit) for entry in journal]
     assert found == expected
     assert all(earlier[0] < later[0] for earlier, later in pairwise(found))
     assert (journal.entries, journal.remarks) == (len(expected), ())
     assert journal.headers[0].facts == {"cluster": "tiny"}
 
 
-def look_at(count: int) -> ClusterSnapshot:
+def snapshot_at(count: int) -> ClusterSnapshot:
     every = {f"7_{i}": TaskSnapshot("ann", {"cpu": 1.0}, (7, i)) for i in range(count)}
     return ClusterSnapshot({"n0": ROOM}, every)
 
 
-def write(path: Path, *looks: ClusterSnapshot, **options: Any) -> None:
+def write(path: Path, *snapshots: ClusterSnapshot, **options: Any) -> None:
     with JournalWriter(path, HEADER, **options) as writer:
-        for time, snapshot in enumerate(looks):
-            writer.look(time, snapshot)
+        for time, snapshot in enumerate(snapshots):
+            writer.write(time, snapshot)
 
 
 def shown(journal: Journal) -> list[tuple[float, int]]:
-    return [(look.t, len(look.snapshot.tasks)) for look in journal]
+    return [(entry.t, len(entry.snapshot.tasks)) for entry in journal]
 
 
 def test_a_large_array_is_written_together(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_large_array_is_written_together(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "log", HEADER) as writer:
         for time, some in enumerate([{}, waiting, running, {}]):
             before = os.path.getsize(tmp_path / "log")
-            writer.look(time, ClusterSnapshot(rooms, some))
+            writer.write(time, ClusterSnapshot(rooms, some))
             sizes.append(os.path.getsize(tmp_path / "log") - before)
     # The list of 1,500 nodes is written once; then a thousand names and places in the queue.
     assert sizes[1] < 1500 * 12 + 1000 * 22
@@ -156,22 +156,22 @@ def test_a_quiet_look_is_not_written(tmp_path: Path) -> None:
     placed = [Placed("7_0", "ann", "n0")]
     with JournalWriter(path, HEADER) as writer:
         times = [
-            writer.look(0.0, look_at(1), placed),
-            writer.look(1.0, look_at(1), []),  # the engine did not start it: that is news
-            writer.look(2.0, look_at(1), []),
-            writer.look(3.0, look_at(2), []),
-            writer.look(3.0, look_at(3)),  # later, if only by a little
+            writer.write(0.0, snapshot_at(1), placed),
+            writer.write(1.0, snapshot_at(1), []),  # the engine did not start it: that is news
+            writer.write(2.0, snapshot_at(1), []),
+            writer.write(3.0, snapshot_at(2), []),
+            writer.write(3.0, snapshot_at(3)),  # later, if only by a little
         ]
     assert times == [0.0, 1.0, None, 3.0, 3.0 + 1 / 1024]
-    assert [look.placed for look in read_journal(path)] == [(("7_0", "n0"),), (), (), None]
+    assert [entry.placed for entry in read_journal(path)] == [(("7_0", "n0"),), (), (), None]
 
 
 def test_the_caller_may_go_on_with_the_same_mapping(tmp_path: Path) -> None:
-    every = dict(look_at(1).tasks)
+    every = dict(snapshot_at(1).tasks)
     with JournalWriter(tmp_path / "log", HEADER) as writer:
-        writer.look(0.0, ClusterSnapshot({"n0": ROOM}, every))
+        writer.write(0.0, ClusterSnapshot({"n0": ROOM}, every))
         del every["7_0"]
-        writer.look(1.0, ClusterSnapshot({"n0": ROOM}, every))
+        writer.write(1.0, ClusterSnapshot({"n0": ROOM}, every))
     assert shown(read_journal(tmp_path / "log")) == [(0, 1), (1, 0)]
 
 
@@ -180,12 +180,12 @@ def test_the_caller_may_go_on_with_the_same_mapping(tmp_path: Path) -> None:
 
 def test_a_last_line_cut_short_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    write(path, look_at(1), look_at(2))
+    write(path, snapshot_at(1), snapshot_at(2))
     path.write_bytes(path.read_bytes()[:-7])
     journal = read_journal(path)
     assert shown(journal) == [(0, 1)]
     assert journal.remarks == ("line 3, the last one, is cut short and left out",)
-    write(path, look_at(5), append=True)
+    write(path, snapshot_at(5), append=True)
     mended = read_journal(path)
     assert shown(mended) == [(0, 1), (1 / 1024, 5)]
     assert len(mended.headers) == 2
@@ -194,12 +194,12 @@ def test_a_last_line_cut_short_is_left_out(tmp_path: Path) -> None:
 
 def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    write(path, look_at(1))
+    write(path, snapshot_at(1))
     text = path.read_text()
     with pytest.raises(InputError, match=r"log: the journal must be new \(or be continued with"):
-        write(path, look_at(2))
+        write(path, snapshot_at(2))
     assert path.read_text() == text
-    write(path, look_at(2), force=True)
+    write(path, snapshot_at(2), force=True)
     assert shown(read_journal(path)) == [(0, 2)]
     other = tmp_path / "notes.txt"
     other.write_text("my notes\n")
@@ -215,12 +215,12 @@ def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
 def test_append_starts_a_new_file_too(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     for name in ("new", "empty"):
-        write(tmp_path / name, look_at(1), append=True)
+        write(tmp_path / name, snapshot_at(1), append=True)
         assert shown(read_journal(tmp_path / name)) == [(0, 1)]
 
 
 def test_packed_files(tmp_path: Path) -> None:
-    write(tmp_path / "log", look_at(1), look_at(2))
+    write(tmp_path / "log", snapshot_at(1), snapshot_at(2))
     data = (tmp_path / "log").read_bytes()
     packed = tmp_path / "log.gz"
     packed.write_bytes(gzip.compress(data))
@@ -235,7 +235,7 @@ def test_a_disk_that_is_full_leaves_no_half_line(
     path = tmp_path / "log"
     really = os.write
     with JournalWriter(path, HEADER) as writer:
-        writer.look(0.0, look_at(1))
+        writer.write(0.0, snapshot_at(1))
         calls = iter([10])
 
         def full(file: int, data: bytes) -> int:
@@ -245,18 +245,18 @@ def test_a_disk_that_is_full_leaves_no_half_line(
 
         monkeypatch.setattr(os, "write", full)
         with pytest.raises(DrfhError, match="log: cannot write the journal: No space left"):
-            writer.look(1.0, look_at(2))
+            writer.write(1.0, snapshot_at(2))
         monkeypatch.undo()
-        writer.look(2.0, look_at(3))
+        writer.write(2.0, snapshot_at(3))
     assert shown(read_journal(path)) == [(0, 1), (2, 3)]
 
 
 def test_a_journal_that_grows_meanwhile(tmp_path: Path) -> None:
     path = tmp_path / "log"
     with JournalWriter(path, HEADER) as writer:
-        writer.look(0.0, look_at(1))
+        writer.write(0.0, snapshot_at(1))
         journal = read_journal(path)
-        writer.look(1.0, look_at(2))
+        writer.write(1.0, snapshot_at(2))
         assert shown(journal) == [(0, 1)]
         assert shown(read_journal(path)) == [(0, 1), (1, 2)]
 
@@ -348,13 +348,13 @@ def test_what_fits_not_into_json(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "other", HEADER) as writer:
         endless = TaskSnapshot("ann", {"cpu": 1.0}, (1,), limit=float("inf"))
         with pytest.raises(InputError, match="a number in a journal must be finite, got inf"):
-            writer.look(0.0, ClusterSnapshot({}, {"1": endless}))
+            writer.write(0.0, ClusterSnapshot({}, {"1": endless}))
         with pytest.raises(InputError, match="policy must be the name of a policy, got None"):
             JournalWriter(tmp_path / "third", {"started": 0})
     assert not (tmp_path / "third").exists()
 
 
 def test_a_look_is_four_things(tmp_path: Path) -> None:
-    write(tmp_path / "log", look_at(1))
+    write(tmp_path / "log", snapshot_at(1))
     [(t, snapshot, placed, limit)] = read_journal(tmp_path / "log")
-    assert JournalEntry(t, snapshot, placed, limit) == (0.0, look_at(1), None, None)
+    assert JournalEntry(t, snapshot, placed, limit) == (0.0, snapshot_at(1), None, None)

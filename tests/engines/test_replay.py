@@ -97,11 +97,11 @@ class Engine:
             servers[name] = NodeSnapshot(dict(size), room, state)
         return ClusterSnapshot(servers, dict(self.tasks), self.weights)
 
-    def look(self, limit: int | None = None) -> list[Placed]:
+    def observe(self, limit: int | None = None) -> list[Placed]:
         snapshot = self.snapshot
         self.cache.follow(snapshot)
         placed = self.cache.place(limit)
-        assert self.writer.look(self.time, snapshot, placed, limit) in (self.time, None)
+        assert self.writer.write(self.time, snapshot, placed, limit) in (self.time, None)
         return placed
 
     def start(self, placed: list[Placed], seconds: Any) -> None:
@@ -119,7 +119,7 @@ def play(data: st.DataObject, policy: str, path: Path) -> Engine:
     """Drive a cache through a random run, without what a simulation cannot know."""
     weights = data.draw(st.sampled_from([{}, {"bob": 2.0}, {"ann": 0.5, "cat": 3.0}]))
     engine = Engine(policy, path, weights)
-    for _ in range(data.draw(st.integers(2, 8), label="looks")):
+    for _ in range(data.draw(st.integers(2, 8), label="entries")):
         engine.end()
         for _ in range(data.draw(st.integers(0, 2), label="node changes")):
             node = data.draw(st.sampled_from(list(SIZES)), label="node")
@@ -145,13 +145,13 @@ def play(data: st.DataObject, policy: str, path: Path) -> Engine:
             if may is not None:
                 may = tuple(name for name in may if name in engine.nodes)
             engine.submit(user, data.draw(demands), may)
-        placed = engine.look()
+        placed = engine.observe()
         engine.start(placed, lambda: data.draw(spans))
         engine.time += data.draw(spans)
     if data.draw(st.booleans(), label="to the end"):
         while any(task.on for task in engine.tasks.values()):
             engine.end()
-            engine.start(engine.look(), lambda: 1.0)
+            engine.start(engine.observe(), lambda: 1.0)
             engine.time += 5.0
     return engine
 
@@ -181,7 +181,7 @@ def test_its_own_policy_gives_the_same_again(data: st.DataObject, policy: str) -
         assert found.results[0].tasks is not None
         assert starts(found.workload.placements, "task") == sorted(engine.placed)
         assert starts(found.results[0].tasks) == sorted(engine.placed)
-        # What is told of both is the same, up to the last digits of integrals.
+        # The remarks and numbers of both are the same, up to the last digits of integrals.
         observed, simulated = found.table["runs"]
         assert observed.pop("utilisation") == near(simulated.pop("utilisation"))
         assert {**observed, "run": policy, "evictions": 0} == simulated
@@ -203,7 +203,7 @@ def test_another_policy_gives_another_answer(data: st.DataObject) -> None:
                 engine.submit(user, data.draw(demands), data.draw(restrictions) and ("n0", "n2"))
         while engine.tasks and engine.time < 1000:
             engine.end()
-            placed = engine.look()
+            placed = engine.observe()
             engine.start(placed, lambda: data.draw(spans))
             lasts |= {one.task: engine.ends[one.task] - engine.time for one in placed}
             engine.time += 1.0
@@ -239,9 +239,9 @@ def test_first_in_first_out_makes_small_tasks_wait(tmp_path: Path) -> None:
     engine.submit("bob", {"cpu": 2.0})
     while engine.tasks:
         engine.end()
-        engine.start(engine.look(), lambda: 10.0)
+        engine.start(engine.observe(), lambda: 10.0)
         engine.time += 10.0
-    engine.look()
+    engine.observe()
     found = what_if(engine.close(), ["best-fit-drfh", "fifo"])
     waits = {(row["user"], row["run"]): row["mean_waiting"] for row in found.table["users"]}
     assert waits["bob", "observed"] == waits["bob", "best-fit-drfh"] == 0.0
@@ -270,14 +270,14 @@ def task(number: int, user: str = "ann", **more: Any) -> TaskSnapshot:
 
 
 #: Time, tasks, and task → server of what was placed.
-Seen: TypeAlias = tuple[float, dict[str, TaskSnapshot], dict[str, str]]
+Observed: TypeAlias = tuple[float, dict[str, TaskSnapshot], dict[str, str]]
 
 
-def journal_of(path: Path, *looks: Seen, **header: Any) -> Journal:
+def journal_of(path: Path, *entries: Observed, **header: Any) -> Journal:
     with JournalWriter(path, {"policy": "best-fit-drfh", "started": 1000, **header}) as writer:
-        for time, tasks, placed in looks:
+        for time, tasks, placed in entries:
             chosen = [Placed(name, tasks[name].user, server) for name, server in placed.items()]
-            writer.look(time, ClusterSnapshot(ROOM, tasks), chosen)
+            writer.write(time, ClusterSnapshot(ROOM, tasks), chosen)
     return read_journal(path)
 
 
@@ -329,12 +329,12 @@ def test_a_limit_that_is_partly_used_up(tmp_path: Path) -> None:
 
 
 def test_what_others_start_is_bound_to_its_server(tmp_path: Path) -> None:
-    looks: list[Seen] = [
+    entries: list[Observed] = [
         (0.0, {"1": task(1), "2": task(2, blocked=HELD)}, {"1": "n0"}),
         (4.0, {"1": task(1, on="n1"), "2": task(2, on="n0"), "3": task(3, on="n1")}, {}),
         (5.0, {}, {}),
     ]
-    recorded = workload_of(journal_of(tmp_path / "log", *looks))
+    recorded = workload_of(journal_of(tmp_path / "log", *entries))
     assert rows(recorded) == {
         name: {"arrival": 5.0, "duration": 1.0, "servers": (server,), "by": "others"}
         for name, server in (("1", "n1"), ("2", "n0"), ("3", "n1"))
@@ -345,8 +345,8 @@ def test_what_others_start_is_bound_to_its_server(tmp_path: Path) -> None:
         "1 placement refused by the engine",
     )
     # An engine that drfh only watches starts everything by itself.
-    looks = [(time, tasks, {}) for time, tasks, _ in looks]
-    watched = workload_of(journal_of(tmp_path / "watched", *looks, controls=False))
+    entries = [(time, tasks, {}) for time, tasks, _ in entries]
+    watched = workload_of(journal_of(tmp_path / "watched", *entries, controls=False))
     assert [(row["arrival"], row["servers"], row["by"]) for row in rows(watched).values()] == [
         (1.0, None, "engine"), (5.0, None, "engine"), (5.0, None, "engine"),
     ]  # fmt: skip
@@ -407,8 +407,8 @@ def test_weights_limits_and_the_order_of_servers(tmp_path: Path) -> None:
     tasks = {"1": task(1), "2": task(2, "bob")}
     turned = {name: ROOM[name] for name in ("n1", "n0")}
     with JournalWriter(tmp_path / "log", {"policy": "fifo", "started": 0}) as writer:
-        writer.look(0.0, ClusterSnapshot(ROOM, tasks, {"bob": 1.0}), [], 0)
-        writer.look(1.0, ClusterSnapshot(turned, tasks, {"bob": 3.0, "zoe": 9.0}), [], 5)
+        writer.write(0.0, ClusterSnapshot(ROOM, tasks, {"bob": 1.0}), [], 0)
+        writer.write(1.0, ClusterSnapshot(turned, tasks, {"bob": 3.0, "zoe": 9.0}), [], 5)
     recorded = workload_of(read_journal(tmp_path / "log"))
     assert [(user.name, user.weight) for user in recorded.workload.users] == [
         ("ann", 1),
@@ -422,9 +422,13 @@ def test_weights_limits_and_the_order_of_servers(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_used_again(tmp_path: Path) -> None:
-    looks = [(0.0, {"1": task(1)}, {"1": "n0"}), (2.0, {}, {}), (3.0, {"1": task(9)}, {"1": "n1"}),
-             (7.0, {}, {})]  # fmt: skip
-    recorded = workload_of(journal_of(tmp_path / "log", *looks))
+    entries: list[Observed] = [
+        (0.0, {"1": task(1)}, {"1": "n0"}),
+        (2.0, {}, {}),
+        (3.0, {"1": task(9)}, {"1": "n1"}),
+        (7.0, {}, {}),
+    ]
+    recorded = workload_of(journal_of(tmp_path / "log", *entries))
     assert {name: row["duration"] for name, row in rows(recorded).items()} == {"1": 2, "1 (2)": 4}
 
 
@@ -434,8 +438,8 @@ def test_servers_in_the_middle_keep_their_place(tmp_path: Path) -> None:
     half = NodeSnapshot({"cpu": 4.0}, {"cpu": 2.0}, "closing")
     tasks = {"1": task(1)}
     with JournalWriter(tmp_path / "log", {"policy": "fifo", "started": 0}) as writer:
-        writer.look(0.0, ClusterSnapshot({"n1": size, "n5": down, "n7": half}, tasks))
-        writer.look(
+        writer.write(0.0, ClusterSnapshot({"n1": size, "n5": down, "n7": half}, tasks))
+        writer.write(
             1.0,
             ClusterSnapshot({"n0": size, "n1": down, "n3": size, "n5": size, "n9": size}, tasks),
         )
@@ -498,8 +502,8 @@ def test_only_watched(tmp_path: Path) -> None:
     with JournalWriter(
         tmp_path / "log", {"policy": "fifo", "started": 0, "controls": False}
     ) as writer:
-        writer.look(0.0, ClusterSnapshot(ROOM, {"1": task(1)}))
-        writer.look(1.0, ClusterSnapshot(ROOM, {"1": task(1, on="n0")}))
+        writer.write(0.0, ClusterSnapshot(ROOM, {"1": task(1)}))
+        writer.write(1.0, ClusterSnapshot(ROOM, {"1": task(1, on="n0")}))
     replayed = replay(read_journal(tmp_path / "log"))
     assert str(replayed) == "drfh only watched (2 looks): there are no placements of its own"
     assert replayed.to_dict()["same"] is None
@@ -515,7 +519,7 @@ def test_a_restart_in_the_middle(tmp_path: Path) -> None:
             (2.5, {"3": task(3, on="n0")}),
         ):
             cache.follow(ClusterSnapshot(ROOM, tasks))
-            writer.look(time, ClusterSnapshot(ROOM, tasks), cache.place())
+            writer.write(time, ClusterSnapshot(ROOM, tasks), cache.place())
     journal = read_journal(path)
     replayed = replay(journal)
     assert replayed.same

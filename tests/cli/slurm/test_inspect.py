@@ -1,4 +1,4 @@
-"""What people look at: ``drfh slurm status``, ``why`` and ``audit``."""
+"""``drfh slurm status``, ``why`` and ``audit``."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def journal(tmp_path: Path) -> Path:
             snapshot = ClusterSnapshot(ROOM, tasks)
             cache.follow(snapshot)
             placed = cache.place()
-            writer.look(time, snapshot, placed)
+            writer.write(time, snapshot, placed)
             tasks = dict(tasks)
             for one in placed:
                 tasks[one.task] = replace(tasks[one.task], on=one.server)
@@ -90,8 +90,8 @@ def test_a_difference_ends_with_code_3(journal: Path) -> None:
 def test_only_watched(tmp_path: Path) -> None:
     path = tmp_path / "log"
     with JournalWriter(path, {"policy": "fifo", "started": 0, "controls": False}) as writer:
-        writer.look(0.0, ClusterSnapshot(ROOM, {"1": TaskSnapshot("ann", {"cpu": 2.0}, (1,))}))
-        writer.look(
+        writer.write(0.0, ClusterSnapshot(ROOM, {"1": TaskSnapshot("ann", {"cpu": 2.0}, (1,))}))
+        writer.write(
             4.0, ClusterSnapshot(ROOM, {"1": TaskSnapshot("ann", {"cpu": 2.0}, (1,), on="n0")})
         )
     result = run(path)

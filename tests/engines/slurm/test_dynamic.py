@@ -124,7 +124,7 @@ def drive(sandbox: Sandbox, log: Path) -> Live:
 
     def note(now: float, snapshot: ClusterSnapshot, placed: list[Placed]) -> None:
         nonlocal last
-        last = writer.look(now - seen.started, snapshot, placed) or last
+        last = writer.write(now - seen.started, snapshot, placed) or last
         seen.looks.append(Look(last + SHIFT, slurm.last, len(placed)))
 
     with JournalWriter(log, {"policy": POLICY, "started": seen.started}) as writer:

@@ -1,4 +1,4 @@
-"""What a look at Slurm means: who is ours, who waits and why, and what is asked of Slurm."""
+"""Reconciliation: which jobs are managed, which wait and why, and what is changed in Slurm."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def job(number: int, **more: Any) -> dict[str, Any]:
 def seen(
     *jobs: dict[str, Any], nodes: list[dict[str, Any]] | None = None, **site: Any
 ) -> Reconciliation:
-    return reconcile(picture(*jobs, nodes=nodes), SlurmConfig(**site))
+    return reconcile(state_of(*jobs, nodes=nodes), SlurmConfig(**site))
 
 
-def picture(*jobs: dict[str, Any], nodes: list[dict[str, Any]] | None = None) -> SlurmState:
+def state_of(*jobs: dict[str, Any], nodes: list[dict[str, Any]] | None = None) -> SlurmState:
     found = read_state(NODES if nodes is None else nodes, jobs, NOW)
     assert not found.broken
     return found
@@ -154,7 +154,7 @@ def test_a_released_job_is_on_its_node() -> None:
         ({"eligible_time": HELD_UNTIL}, "held by its owner"),
     ],
 )
-def test_a_released_job_is_taken_back(change: dict[str, Any], why: str) -> None:
+def test_a_released_job_is_recalled(change: dict[str, Any], why: str) -> None:
     mark = "drfh;pin=n1;restarts=0"
     more = {"priority": 5, "state_reason": "None", "admin_comment": mark, "required_nodes": "n1"}
     found = seen(job(7, **{**more, **change}))
@@ -243,7 +243,7 @@ def test_release_all_keeps_what_owners_and_administrators_hold() -> None:
         job(4, priority=5, dependency="afterok:9", admin_comment="drfh;parked",
             eligible_time=PARKED_UNTIL),
     ]  # fmt: skip
-    found = picture(*jobs)
+    found = state_of(*jobs)
     lines = given_back(dict(found.jobs))
     assert [line for line in lines if "release" in line] == ["release 1"]
     assert lines[:2] == [
@@ -255,7 +255,7 @@ def test_release_all_keeps_what_owners_and_administrators_hold() -> None:
 
 def test_a_mark_stays_where_giving_back_failed() -> None:
     pinned = job(7, required_nodes="n1", admin_comment="drfh;pin=n1;nodes=n2;restarts=0")
-    found = picture(pinned, job(8))
+    found = state_of(pinned, job(8))
     lines = given_back(dict(found.jobs), failing="7")
     assert lines[1:] == ["release 8", "update JobId=8 AdminComment="]
 
@@ -289,7 +289,7 @@ def test_tasks_that_are_not_alike_are_named_one_by_one() -> None:
     array = job(7, array_job_id=7, array_task_string="0-3")
     pinned = job(8, array_job_id=7, array_task_id=4, required_nodes="n1",
                  admin_comment="drfh;pin=n1;restarts=0")  # fmt: skip
-    found = picture(array, pinned)
+    found = state_of(array, pinned)
     lines = given_back(orders.together(found.jobs.values(), found.jobs.values()))
     assert "update JobId=7_4 ReqNodeList= NumNodes=1-500000" in lines
     assert "release 7_[0,1,2,3,4]" in lines
@@ -303,7 +303,7 @@ def test_marks_of_others_and_strange_ones() -> None:
     assert read_annotation(str(words)) is not None
 
 
-def test_an_entry_that_cannot_be_read_is_told_and_left_out() -> None:
+def test_an_entry_that_cannot_be_read_is_reported_and_left_out() -> None:
     found = read_state(NODES, [job(7), {"job_id": 8}, "x", job(9, job_state="DANCING")], NOW)
     assert list(found.jobs) == ["7"]
     assert [line.split(":")[0] for line in found.broken] == ["job 8", "jobs[2]", "job 9"]

@@ -1,4 +1,4 @@
-"""What a live view is told and remembers: rounds, looks, trouble, who waits and why."""
+"""The store of the live view: cycles, observations, trouble, pending jobs and why they wait."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_too_many_users_at_once_and_a_clock_that_jumps_back() -> None:
 # What happened
 
 
-def test_changes_between_two_looks() -> None:
+def test_changes_between_two_observations_are_events() -> None:
     before = cluster_of(read_state(NODES, JOBS, NOW), SITE)
     nodes = [node("n0", state="drained"), NODES[1], node("n3", 16), node("n9")]
     jobs = [one for one in JOBS if one["job_id"] not in (1, 2, 20)]
@@ -101,21 +101,21 @@ def test_many_events_of_a_kind_are_one_line() -> None:
     assert event.text == "8 jobs (u1 2, u2 1, u3 1, u4 1, 3 others)"
 
 
-# The feed
+# The store
 
 
-def test_rounds_of_a_controller_are_told() -> None:
+def test_cycles_of_a_controller_are_published() -> None:
     slurm = ModelSlurm(SIZES)
     clock = [0.0]
-    feed = LiveStore("model", clock=lambda: clock[0])
+    store = LiveStore("model", clock=lambda: clock[0])
     ours = Controller(slurm, SlurmConfig(), SchedulerCache(), clock=lambda: slurm.now)
     for i in range(6):
         slurm.submit("ann" if i % 2 else "bob", 4, 1000)
     done = ours.cycle()
-    follower = Publisher(feed)
-    follower.on_cycle(ours.cluster(done), done)
-    assert follower.step()
-    seen = feed.view()
+    publisher = Publisher(store)
+    publisher.on_cycle(ours.cluster(done), done)
+    assert publisher.step()
+    seen = store.view()
     assert seen.status is not None
     # What was placed counts as started, in all numbers alike.
     assert sum(user.starting for user in seen.status.users) == len(done.placed) == 4
@@ -135,55 +135,55 @@ def test_rounds_of_a_controller_are_told() -> None:
     slurm.now += 1
     clock[0] += 1.5
     done = ours.cycle()
-    follower.on_cycle(ours.cluster(done), done)
-    assert follower.step()
-    assert not follower.step()  # there is nothing new
-    later = feed.view()
+    publisher.on_cycle(ours.cluster(done), done)
+    assert publisher.step()
+    assert not publisher.step()  # there is nothing new
+    later = store.view()
     assert later.version == seen.version + 2  # numbers, then words
     assert [event.kind for event in later.events][:2] == ["ended", "placed"]
-    found = feed.columns("15 min", ["ann", "bob"])
+    found = store.columns("15 min", ["ann", "bob"])
     assert found.time.size == 2
     assert found.placed.tolist() == [4.0, 1.0]
     assert found.share["bob"].tolist() == [0.5, 0.5]
     assert found.fair["ann"].tolist() == pytest.approx([0.5, 0.5])
 
 
-def test_looks_are_not_taken_too_often() -> None:
+def test_a_cluster_is_not_observed_too_often() -> None:
     clock = [0.0]
-    feed = LiveStore(clock=lambda: clock[0])
+    store = LiveStore(clock=lambda: clock[0])
     live = cluster_of(read_state(NODES, JOBS, NOW), SITE)
-    assert feed.due()
-    feed.observe(live)
+    assert store.due()
+    store.observe(live)
     clock[0] = 5.0
-    assert not feed.due()  # nobody watches
-    feed.view()
-    assert feed.due()  # now somebody does
-    feed.observe(live)
+    assert not store.due()  # nobody watches
+    store.view()
+    assert store.due()  # now somebody does
+    store.observe(live)
     clock[0] = 5.4
-    assert not feed.due()
+    assert not store.due()
     clock[0] = 6.5
-    feed.view()
-    assert feed.due()
-    feed.observe(live)
-    feed.request_explanation("4")
-    assert feed.due()  # somebody waits for an answer
+    store.view()
+    assert store.due()
+    store.observe(live)
+    store.request_explanation("4")
+    assert store.due()  # somebody waits for an answer
 
 
-def test_a_slow_look_is_followed_by_a_long_pause() -> None:
+def test_a_slow_observation_is_followed_by_a_long_pause() -> None:
     now = [0.0]
 
     def clock() -> float:
-        now[0] += 1.0  # every step of a look takes long
+        now[0] += 1.0  # every step of an observation takes long
         return now[0]
 
-    feed = LiveStore(clock=clock)
-    feed.view()
+    store = LiveStore(clock=clock)
+    store.view()
     began = now[0]
-    feed.observe(cluster_of(read_state(NODES, JOBS, NOW), SITE))
+    store.observe(cluster_of(read_state(NODES, JOBS, NOW), SITE))
     ended = now[0]
-    while not feed.due():
-        feed.view()
-    assert now[0] - ended >= ended - began  # as long as the look at least
+    while not store.due():
+        store.view()
+    assert now[0] - ended >= ended - began  # as long as the observation at least
 
 
 class Busy:
@@ -205,7 +205,7 @@ class Busy:
         return self.controller.cluster(cycle), cycle
 
 
-def test_the_controller_only_hands_over_and_the_newest_round_counts() -> None:
+def test_the_controller_only_hands_over_and_the_newest_cycle_counts() -> None:
     busy = Busy()
     threads: list[int] = []
     times: list[float] = []
@@ -224,18 +224,18 @@ def test_the_controller_only_hands_over_and_the_newest_round_counts() -> None:
             if len(times) == 2:
                 seen_all.set()
 
-    feed = Slow()
-    with Publisher(feed) as follower:
-        follower.on_cycle(*busy.publishable(first := busy.round()))
+    store = Slow()
+    with Publisher(store) as publisher:
+        publisher.on_cycle(*busy.publishable(first := busy.round()))
         assert begun.wait(60)
-        follower.on_cycle(*busy.publishable(busy.round()))
-        follower.on_cycle(*busy.publishable(third := busy.round()))
+        publisher.on_cycle(*busy.publishable(busy.round()))
+        publisher.on_cycle(*busy.publishable(third := busy.round()))
         go_on.set()
         assert seen_all.wait(60)
     assert times == [first.time, third.time]
     assert threading.get_ident() not in threads
-    assert not follower._thread.is_alive()
-    seen = feed.view()
+    assert not publisher._thread.is_alive()
+    seen = store.view()
     assert (seen.placed, len(seen.events)) == (3, 3)  # also of the round that nobody looked at
     assert seen.status is not None
     assert seen.status.totals["cpu"].used == 3
@@ -247,37 +247,37 @@ def test_a_view_that_cannot_follow_says_so_once_and_recovers(
     ours = Busy()
     done = ours.round()
     said: list[str] = []
-    feed = LiveStore()
-    follower = Publisher(feed, said.append)
+    store = LiveStore()
+    publisher = Publisher(store, said.append)
     with monkeypatch.context() as broken:
         broken.setattr("drfh.web.live.store.status_of", lambda live: 1 / 0)
         for _ in range(2):
-            follower.on_cycle(ours.controller.cluster(done), done)
-            assert follower.step()
+            publisher.on_cycle(ours.controller.cluster(done), done)
+            assert publisher.step()
     words = "the live view could not follow (ZeroDivisionError: division by zero)"
     assert said == [words]
-    assert feed.view().trouble == words
+    assert store.view().trouble == words
     now = replace(done, picture=replace(done.picture, time=time.time()))
-    follower.on_cycle(ours.controller.cluster(now), now)
-    assert follower.step()
-    assert feed.view().trouble == ""
-    assert feed.view().status is not None
+    publisher.on_cycle(ours.controller.cluster(now), now)
+    assert publisher.step()
+    assert store.view().trouble == ""
+    assert store.view().status is not None
 
 
-def test_rounds_that_fail_are_trouble_and_going_on_is_not() -> None:
-    ours, feed = Busy(), LiveStore()
-    follower = Publisher(feed)
+def test_cycles_that_fail_are_trouble_and_going_on_is_not() -> None:
+    ours, store = Busy(), LiveStore()
+    publisher = Publisher(store)
     for _ in range(2):  # twice alike
-        follower.on_failure("slurmctld does not answer", 1)
-        assert feed.view().trouble == "slurmctld does not answer"
-        follower.on_failure("goes on after 1 rounds that failed", 1)
+        publisher.on_failure("slurmctld does not answer", 1)
+        assert store.view().trouble == "slurmctld does not answer"
+        publisher.on_failure("goes on after 1 rounds that failed", 1)
         done = ours.round()
         now = replace(done, picture=replace(done.picture, time=time.time()))
-        follower.on_cycle(ours.controller.cluster(now), now)
-        feed.request_explanation("1")
-        assert follower.step()
-        assert feed.view().trouble == ""
-    kinds = Counter(event.kind for event in feed.view().events)
+        publisher.on_cycle(ours.controller.cluster(now), now)
+        store.request_explanation("1")
+        assert publisher.step()
+        assert store.view().trouble == ""
+    kinds = Counter(event.kind for event in store.view().events)
     assert (kinds["trouble"], kinds["note"]) == (2, 2)
 
 
@@ -291,63 +291,63 @@ def test_a_taken_port_does_not_keep_a_controller_from_its_work() -> None:
     assert line.startswith("there is no live view (--web-port must be free on 127.0.0.1")
 
 
-def test_trouble_is_not_over_because_of_an_older_look() -> None:
-    feed = LiveStore()
+def test_trouble_is_not_over_because_of_an_older_observation() -> None:
+    store = LiveStore()
     live = cluster_of(read_state(NODES, JOBS, NOW), SITE)
-    feed.trouble("slurmctld is away", NOW + 1)
-    feed.observe(live)
-    assert feed.view().trouble == "slurmctld is away"
-    assert feed.view().status is not None
-    feed.observe(cluster_of(read_state(NODES, JOBS, NOW + 2), SITE))
-    assert feed.view().trouble == ""
+    store.trouble("slurmctld is away", NOW + 1)
+    store.observe(live)
+    assert store.view().trouble == "slurmctld is away"
+    assert store.view().status is not None
+    store.observe(cluster_of(read_state(NODES, JOBS, NOW + 2), SITE))
+    assert store.view().trouble == ""
 
 
-def test_questions_are_answered_with_the_next_look() -> None:
-    feed = LiveStore()
+def test_requested_explanations_come_with_the_next_observation() -> None:
+    store = LiveStore()
     live = cluster_of(read_state(NODES, JOBS, NOW), SITE)
-    feed.observe(live)
-    assert feed.request_explanation(" 5 ") == "5"
-    assert feed.request_explanation("20_[1-9]") == "20"
+    store.observe(live)
+    assert store.request_explanation(" 5 ") == "5"
+    assert store.request_explanation("20_[1-9]") == "20"
     for wrong in ("all", "", "5; rm"):
         with pytest.raises(InputError, match="job must be a number"):
-            feed.request_explanation(wrong)
-    assert not feed.view().explanations
-    feed.observe(live)
-    answers = feed.view().explanations
+            store.request_explanation(wrong)
+    assert not store.view().explanations
+    store.observe(live)
+    answers = store.view().explanations
     assert answers["5"].text.startswith("job 5 of bob never runs: it needs 64 cpu")
     assert "array 20 of ann has 10 tasks left" in answers["20"].text
     assert "job 20_1 of ann" in answers["20"].text
     for i in range(200):
-        feed.request_explanation(str(1000 + i))
+        store.request_explanation(str(1000 + i))
         if i % 10 == 0:
-            feed.observe(live)
-    assert len(feed.view().explanations) <= 50
+            store.observe(live)
+    assert len(store.view().explanations) <= 50
 
 
-def test_trouble_is_told_once_and_ends_with_a_look() -> None:
-    feed = LiveStore()
-    feed.trouble("slurmctld is away", 1.0)
-    feed.trouble("slurmctld is away", 2.0)
-    seen = feed.view()
+def test_trouble_is_one_event_and_ends_with_an_observation() -> None:
+    store = LiveStore()
+    store.trouble("slurmctld is away", 1.0)
+    store.trouble("slurmctld is away", 2.0)
+    seen = store.view()
     assert (seen.trouble, len(seen.events), seen.status) == ("slurmctld is away", 1, None)
-    feed.observe(cluster_of(read_state(NODES, JOBS, NOW), SITE))
-    assert feed.view().trouble == ""
-    assert feed.view().events[0].kind == "note"  # an entry of Slurm that cannot be read
+    store.observe(cluster_of(read_state(NODES, JOBS, NOW), SITE))
+    assert store.view().trouble == ""
+    assert store.view().events[0].kind == "note"  # an entry of Slurm that cannot be read
     for i in range(1000):
-        feed.note(f"line {i}")
-    feed.trouble("again")
-    assert len(feed.view().events) == 300
+        store.note(f"line {i}")
+    store.trouble("again")
+    assert len(store.view().events) == 300
 
 
 def test_pages_in_other_threads_see_whole_snapshots() -> None:
-    feed = LiveStore()
+    store = LiveStore()
     stop = threading.Event()
     wrong: list[str] = []
 
     def read() -> None:
         while not stop.is_set():
-            seen = feed.view()
-            found = feed.columns("15 min", USERS)
+            seen = store.view()
+            found = store.columns("15 min", USERS)
             if seen.status is not None and seen.nodes.cells.states.size != 64:
                 wrong.append("half a snapshot")
             if any(row.size != found.time.size for row in found.share.values()):
@@ -358,7 +358,7 @@ def test_pages_in_other_threads_see_whole_snapshots() -> None:
         thread.start()
     for step in range(60):
         status = made_up(64, step)
-        feed.update(replace(status, time=NOW + step))
+        store.update(replace(status, time=NOW + step))
     stop.set()
     for thread in threads:
         thread.join()
@@ -390,7 +390,7 @@ def test_answers_take_turns_when_time_is_short() -> None:
     assert later == {user: one for user, one in found.items() if user != "u5"}
 
 
-def test_kinds_of_jobs_are_told_and_not_each_job() -> None:
+def test_kinds_of_jobs_are_explained_and_not_each_job() -> None:
     entries = [job(i, "ann", 1 + i // 10) for i in range(40)]
     live = cluster_of(read_state([node("n0", 8)], entries, NOW), SlurmConfig())
     [found] = PendingQueue().observe(live, status_of(live))

@@ -316,7 +316,7 @@ class _Journal:
     def note(self, now: float, snapshot: ClusterSnapshot, placed: list[Placed]) -> None:
         """Write a look."""
         try:
-            self.writer.look(
+            self.writer.write(
                 now - self.started, snapshot, placed if self.controls else None, self.limit
             )
         except (OSError, DrfhError) as error:

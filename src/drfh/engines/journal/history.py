@@ -160,8 +160,8 @@ def history_of(journal: Journal) -> JournalHistory:
     >>> with TemporaryDirectory() as folder:
     ...     with JournalWriter(f"{folder}/log", {"policy": "fifo", "started": 0}) as writer:
     ...         first = ClusterSnapshot(nodes, {"8": task})
-    ...         times = [writer.look(0, first, [Placed("8", "ann", "n0")]),
-    ...                  writer.look(9, ClusterSnapshot(nodes, {}), [])]
+    ...         times = [writer.write(0, first, [Placed("8", "ann", "n0")]),
+    ...                  writer.write(9, ClusterSnapshot(nodes, {}), [])]
     ...     history_of(read_journal(f"{folder}/log")).tasks[0].runs
     [TaskRun(server='n0', start=0.0, by='drfh', end=9.0)]
     """

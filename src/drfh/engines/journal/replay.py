@@ -143,7 +143,7 @@ def replay(journal: Journal, policy: str | Policy | Mapping[str, Any] | None = N
     >>> with TemporaryDirectory() as folder:
     ...     header = {"policy": "best-fit-drfh", "started": 0}
     ...     with JournalWriter(f"{folder}/log", header) as writer:
-    ...         time = writer.look(0, snapshot, cache.place())
+    ...         time = writer.write(0, snapshot, cache.place())
     ...     print(replay(read_journal(f"{folder}/log")))
     reproduced: all 1 placement of best-fit-drfh, at 1 look
     """

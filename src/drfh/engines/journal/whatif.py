@@ -78,8 +78,8 @@ def what_if(
     ...     header = {"policy": "best-fit-drfh", "started": 0}
     ...     with JournalWriter(f"{folder}/log", header) as writer:
     ...         first = ClusterSnapshot(nodes, {"8": task})
-    ...         times = [writer.look(0, first, [Placed("8", "ann", "n0")]),
-    ...                  writer.look(9, ClusterSnapshot(nodes, {}), [])]
+    ...         times = [writer.write(0, first, [Placed("8", "ann", "n0")]),
+    ...                  writer.write(9, ClusterSnapshot(nodes, {}), [])]
     ...     found = what_if(read_journal(f"{folder}/log"), ["best-fit-drfh", "slots:1"])
     >>> [(row["run"], row["mean_turnaround"], row["as_recorded"]) for row in found.table["runs"]]
     [('observed', 9.0, 1), ('best-fit-drfh', 9.0, 1), ('slots:1', 9.0, 1)]
@@ -183,7 +183,7 @@ def comparison(
 
 
 def _measures(table: polars.DataFrame) -> dict[str, Any]:
-    """Return how many tasks there are, and how long they took; bound ones had no say in it."""
+    """Return counts of tasks and mean times; of those not bound to a server."""
     import polars as pl
 
     free = table.filter(~pl.col("bound"))

@@ -212,8 +212,8 @@ def workload_of(journal: Journal) -> JournalWorkload:
     >>> with TemporaryDirectory() as folder:
     ...     with JournalWriter(f"{folder}/log", {"policy": "fifo", "started": 0}) as writer:
     ...         first = ClusterSnapshot(nodes, {"8": task})
-    ...         times = [writer.look(0, first, [Placed("8", "ann", "n0")]),
-    ...                  writer.look(9, ClusterSnapshot(nodes, {}), [])]
+    ...         times = [writer.write(0, first, [Placed("8", "ann", "n0")]),
+    ...                  writer.write(9, ClusterSnapshot(nodes, {}), [])]
     ...     recorded = workload_of(read_journal(f"{folder}/log"))
     >>> recorded.workload
     Workload(1 user, 1 job, 1 task, arrivals at 1 s)

@@ -1,4 +1,4 @@
-"""Write a journal: a whole line for each look, also if the machine fails in between."""
+"""The writer of a journal: a whole line for each entry, also if the machine fails in between."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["JournalWriter"]
 
 
 class JournalWriter:
-    """Writes a journal, a whole line for each look.
+    """Writes a journal, a whole line for each entry.
 
     Parameters
     ----------
@@ -41,14 +41,14 @@ class JournalWriter:
     >>> from tempfile import TemporaryDirectory
     >>> from drfh.engines.journal.reader import read_journal
     >>> from drfh.engines.snapshot import NodeSnapshot, TaskSnapshot
-    >>> room = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
-    >>> snapshot = ClusterSnapshot({"n0": room}, {"8": TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))})
+    >>> node = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
+    >>> snapshot = ClusterSnapshot({"n0": node}, {"8": TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))})
     >>> with TemporaryDirectory() as folder:
     ...     with JournalWriter(f"{folder}/log", {"policy": "fifo", "started": 0}) as writer:
-    ...         times = [writer.look(0.0, snapshot, [Placed("8", "ann", "n0")]),
-    ...                  writer.look(0.7, snapshot, []), writer.look(1.0, snapshot, [])]
+    ...         times = [writer.write(0.0, snapshot, [Placed("8", "ann", "n0")]),
+    ...                  writer.write(0.7, snapshot, []), writer.write(1.0, snapshot, [])]
     ...     journal = read_journal(f"{folder}/log")
-    ...     [(look.t, look.placed) for look in journal], times
+    ...     [(entry.t, entry.placed) for entry in journal], times
     ([(0.0, (('8', 'n0'),)), (0.7001953125, ())], [0.0, 0.7001953125, None])
     """
 
@@ -76,21 +76,21 @@ class JournalWriter:
             os.close(self._file)
             raise
 
-    def look(
+    def write(
         self,
         t: float,
         snapshot: ClusterSnapshot,
         placed: Sequence[Placed] | None = None,
         limit: int | None = None,
     ) -> float | None:
-        """Write a look, before anything is done about what was placed.
+        """Write an entry, before anything is done about what was placed.
 
         Parameters
         ----------
         t
             Seconds since the start.
         snapshot
-            What the brain was told.
+            What the scheduler was given.
         placed, limit
             What it then placed, and at most how many it was to place; None if it was not asked.
 
@@ -98,10 +98,10 @@ class JournalWriter:
         -------
         float or None
             The time that was written. None if there was nothing to write: it is not the first
-            look, nothing has changed, nothing was placed, and nothing at the look before.
+            entry, nothing has changed, nothing was placed, and nothing at the entry before.
         """
         line, lists = difference(self._snapshot, snapshot, self._lists)
-        # The first look is news, and what became of placements, also if nothing did.
+        # The first entry counts, and what became of placements, also if nothing did.
         if not line and not placed and not self._placed and self._time >= 0:
             return None
         time = max(on_grid(t), self._time + TICK)
@@ -111,7 +111,7 @@ class JournalWriter:
             if limit is not None:
                 record["limit"] = int(limit)
         self._write(record)
-        # Only what has been written counts: the next line tells the difference to it.
+        # Only what has been written counts: the next line has the difference to it.
         # A copy, should the caller go on with the same mappings.
         self._snapshot = ClusterSnapshot(
             dict(snapshot.servers), dict(snapshot.tasks), dict(snapshot.weights)

@@ -1,7 +1,6 @@
-"""What a live view remembers of the past, in bounded memory: the last minutes, hours and days.
+"""The history of shares in a live view: the last minutes, hours and days, in bounded memory.
 
-Each span is a ring of so many points. A point of a long span is a moment, not a mean: like
-everything about fairness over time it is sampled.
+Each span is a ring of so many samples. A point of a long span is a sample, not a mean.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _BACK = 60.0  # seconds: a clock that jumps back by more starts a new history
 
 @dataclass(frozen=True, slots=True)
 class HistorySample:
-    """A point of the history.
+    """A sample of the cluster for the history.
 
     Parameters
     ----------
@@ -41,7 +40,7 @@ class HistorySample:
     running, waiting
         Jobs.
     placed
-        Jobs that were placed since the last moment.
+        Jobs that were placed since the last sample.
     """
 
     time: float
@@ -54,7 +53,7 @@ class HistorySample:
 
 @dataclass(frozen=True, slots=True)
 class HistoryColumns:
-    """Points of a span, the oldest first; NaN before a user had jobs, and where nothing is fair.
+    """Samples of a span, the oldest first; NaN before a user had jobs or without a fair share.
 
     Attributes
     ----------
@@ -74,14 +73,14 @@ class HistoryColumns:
 
 
 class ShareHistory:
-    """The past in three spans; one thread at a time.
+    """The history in three spans; one thread at a time.
 
     Parameters
     ----------
     points
         Of each span.
     users
-        How many are remembered at most: the ones seen last.
+        How many are kept at most: the ones seen last.
 
     Examples
     --------
@@ -99,22 +98,22 @@ class ShareHistory:
     def __init__(self, points: int = _POINTS, users: int = _MOST_USERS) -> None:
         self._rings = {name: _Ring(step, points, users) for name, step in SPANS.items()}
 
-    def add(self, moment: HistorySample) -> None:
-        """Remember a moment."""
+    def add(self, sample: HistorySample) -> None:
+        """Add a sample."""
         for ring in self._rings.values():
-            ring.add(moment)
+            ring.add(sample)
 
     def columns(
         self, span: str, users: Iterable[str] = (), since: float = -math.inf
     ) -> HistoryColumns:
-        """Return the points of a span that are younger than a time.
+        """Return the samples of a span that are younger than a time.
 
         Parameters
         ----------
         span
             A name in :data:`SPANS`.
         users
-            Whose shares are snapshot.
+            Whose shares to return.
         since
             Seconds since 1970.
         """
@@ -144,27 +143,27 @@ class _Ring:
         self.last = -math.inf
         self.placed = 0
 
-    def add(self, moment: HistorySample) -> None:
-        self.placed += moment.placed
-        if moment.time < self.last - _BACK:
+    def add(self, sample: HistorySample) -> None:
+        self.placed += sample.placed
+        if sample.time < self.last - _BACK:
             self.__init__(self.step, self.points, self.most)  # type: ignore[misc]
-            self.placed = moment.placed
-        # A little early is in time: rounds are never exactly a second apart.
-        if moment.time < self.last + self.step - _EARLY:
+            self.placed = sample.placed
+        # A little early is in time: cycles are never exactly a second apart.
+        if sample.time < self.last + self.step - _EARLY:
             return
         at = self.count % self.points
-        row = (moment.time, moment.distance, moment.running, moment.waiting, self.placed)
+        row = (sample.time, sample.distance, sample.running, sample.waiting, self.placed)
         self.plain[:, at] = row
         for line in self.lines.values():
             line[:, at] = (0.0, math.nan)
-        for user, (share, fair) in moment.shares.items():
-            if self._knows(user, moment.time):
+        for user, (share, fair) in sample.shares.items():
+            if self._has_row(user, sample.time):
                 self.lines[user][:, at] = (share, math.nan if fair is None else fair)
         self.count += 1
-        self.last, self.placed = moment.time, 0
+        self.last, self.placed = sample.time, 0
 
-    def _knows(self, user: str, now: float) -> bool:
-        """Make room for a user if there is none; False if all others are there now, too."""
+    def _has_row(self, user: str, now: float) -> bool:
+        """Return whether a user has a row, made in place of the one seen longest ago."""
         if user in self.lines:
             del self.seen[user]
         else:
