@@ -204,7 +204,7 @@ def start_up(repeats: int) -> dict[str, tuple[float, float]]:
     """Return the least seconds (wall, processor) of a small simulation in a fresh process."""
     indexed = f"""
 import drfh
-from drfh.files import load_scenario
+from drfh.files.scenario_file import load_scenario
 found = load_scenario("paper-dynamic")
 print(drfh.simulate(found.cluster, found.workload, "{POLICY}", engine="indexed").summary())
 """

@@ -33,8 +33,8 @@ import pytest
 import yaml
 
 import drfh
-from drfh.files import scenario_schema
-from drfh.files.schema import GroupModel, ScenarioModel, UserModel
+from drfh.files.scenario_file import scenario_schema
+from drfh.files.validation import GroupModel, ScenarioModel, UserModel
 from tests.engines.slurm.cluster import slurm_cluster
 
 ROOT = Path(__file__).parents[1]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from drfh.auditor import PROPERTIES, Report, audit
     from drfh.auditor.comparison import Comparison, compare
     from drfh.errors import DrfhError, InputError, SolverError, UnknownNameError
-    from drfh.files import load_scenario, save_scenario
+    from drfh.files.scenario_file import load_scenario, save_scenario
     from drfh.mechanisms import MECHANISMS, Solution, allocate
     from drfh.model.cluster import Cluster, Server
     from drfh.model.jobs import AddServers, Job, RemoveServers, ResizeServer, Workload

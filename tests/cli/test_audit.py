@@ -13,8 +13,8 @@ import pytest
 from drfh.auditor import PROPERTIES
 from drfh.cli import main
 from drfh.errors import InputError
-from drfh.files import load_scenario
 from drfh.files.atomic import check_writable
+from drfh.files.scenario_file import load_scenario
 from drfh.mechanisms import MECHANISMS
 
 

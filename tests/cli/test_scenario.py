@@ -14,7 +14,7 @@ import drfh
 from drfh.cli import main
 from drfh.cli import scenario as verb
 from drfh.errors import SolverError
-from drfh.files import load_scenario, scenario_schema, shipped_scenarios, shipped_text
+from drfh.files.scenario_file import load_scenario, scenario_schema, shipped_scenarios, shipped_text
 
 SOURCE = Path(drfh.__file__).parents[1]
 HEAVY = ("numpy", "polars", "altair", "pydantic", "numba", "highspy", "yaml")

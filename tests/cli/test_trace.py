@@ -14,7 +14,7 @@ import pytest
 from drfh import Cluster, Job, Server, Workload
 from drfh.cli import main
 from drfh.cli.render.trace import print_trace
-from drfh.files.ledger import Ledger
+from drfh.files.reader import Ledger
 from drfh.generators import GENERATORS, Generator
 from drfh.traces import FORMATS, Trace, read
 from drfh.traces.base import Option, TraceReading

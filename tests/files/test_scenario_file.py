@@ -17,16 +17,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drfh.errors import InputError
-from drfh.files import (
+from drfh.files import yaml as reading
+from drfh.files.scenario_file import (
     load_scenario,
     save_scenario,
     scenario_schema,
     shipped_scenarios,
     shipped_text,
 )
-from drfh.files import yaml as reading
-from drfh.files.schema import EventModel, JobModel
-from drfh.files.validation import check
+from drfh.files.validation import EventModel, JobModel, check
 from drfh.files.yaml import plain
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, Job, RemoveServers, ResizeServer

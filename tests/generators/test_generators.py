@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import drfh
 from drfh.errors import DrfhError, InputError
-from drfh.files import load_scenario
+from drfh.files.scenario_file import load_scenario
 from drfh.generators import GENERATORS, generate
 from drfh.generators.base import even_ranks, reflected, rounded_evenly, spans
 from drfh.generators.google_like import draw_stream, mean_work
@@ -271,7 +271,7 @@ def test_the_script_fits_what_was_generated(tmp_path: Path, google: Trace) -> No
     fitted = script()
     text = fitted.text_of(fitted.fit(google))
     assert fitted.text_of(fitted.fit(google)) == text
-    from drfh.files.ledger import Ledger
+    from drfh.files.reader import Ledger
     from drfh.generators import google_like
     from drfh.generators.google_parameters import as_table
 

@@ -12,7 +12,7 @@ import pytest
 from drfh import Cluster, InputError, Scenario, Server, User, load_scenario
 from drfh.auditor import PROPERTIES, Finding, Report, audit
 from drfh.auditor.comparison import Comparison, Row, compare
-from drfh.files import scenario_text
+from drfh.files.scenario_file import scenario_text
 from drfh.report.charts.audit import failures_chart, fair_chart
 from drfh.report.charts.comparison import promise_chart, users_chart
 from drfh.report.html import mark

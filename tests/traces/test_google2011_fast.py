@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from drfh import Cluster, InputError, Server, User, allocate, traces
 from drfh.files import reader as opening
-from drfh.files.ledger import Ledger
+from drfh.files.reader import Ledger
 from drfh.traces import build as building
 from drfh.traces.google2011 import task_events as google_rows
 from drfh.traces.google2011 import task_runs as google_runs

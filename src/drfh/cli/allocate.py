@@ -147,7 +147,7 @@ def allocate(
       drfh allocate --trace kubernetes:cluster.json
     """
     from drfh.cli.render import allocation as text
-    from drfh.files import check as check_scenario
+    from drfh.files.validation import check as check_scenario
     from drfh.model.edits import changed
 
     if as_json and as_csv:

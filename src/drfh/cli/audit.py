@@ -301,7 +301,7 @@ def check_page(path: Path | None) -> None:
 
 def _show(report: Report, name: str, save: Path | None, *, as_json: bool) -> None:
     from drfh.cli.render import audit as text
-    from drfh.files import scenario_text
+    from drfh.files.scenario_file import scenario_text
 
     finding = report[name]
     example = finding.counterexample

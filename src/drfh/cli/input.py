@@ -14,7 +14,7 @@ from drfh.errors import InputError
 from drfh.formatting import format_count
 
 if TYPE_CHECKING:
-    from drfh.files.ledger import Oddity
+    from drfh.files.reader import Oddity
     from drfh.model.cluster import Cluster
     from drfh.model.jobs import Workload
     from drfh.model.scenario import Scenario
@@ -177,7 +177,7 @@ def oddity_text(odd: Oddity) -> str:
 
     Examples
     --------
-    >>> from drfh.files.ledger import Oddity
+    >>> from drfh.files.reader import Oddity
     >>> oddity_text(Oddity("cpu must be a number", 2, "jobs.csv, line 5: cpu must be a number"))
     '2 broken rows, left out; the first: jobs.csv, line 5: cpu must be a number'
     """
@@ -296,7 +296,7 @@ def read_input(
 
 def _read_file(file: str, complete: bool) -> Scenario:
     from drfh.cli.allocate import check_mechanism
-    from drfh.files import load_scenario
+    from drfh.files.scenario_file import load_scenario
 
     try:
         scenario = load_scenario(file, strict=complete)

@@ -37,8 +37,8 @@ def check(
 
     Example: drfh scenario check team.yaml
     """
-    from drfh.files import check as check_scenario
-    from drfh.files import load_scenario
+    from drfh.files.scenario_file import load_scenario
+    from drfh.files.validation import check as check_scenario
 
     scenario = load_scenario(file, strict=True)
     check_mechanism(scenario, file)
@@ -55,7 +55,7 @@ def list_(as_json: _Json = False) -> None:
 
     Example: drfh scenario list
     """
-    from drfh.files import shipped_scenarios
+    from drfh.files.scenario_file import shipped_scenarios
 
     shipped = shipped_scenarios()
     if as_json:
@@ -76,7 +76,7 @@ def show(
 
     Example: drfh scenario show paper-two-servers > mine.yaml
     """
-    from drfh.files import shipped_text
+    from drfh.files.scenario_file import shipped_text
     from drfh.files.yaml import parse, plain
 
     text = shipped_text(name)
@@ -94,7 +94,7 @@ def schema(
 
     Example: drfh scenario schema > drfh.schema.json
     """
-    from drfh.files import scenario_schema
+    from drfh.files.scenario_file import scenario_schema
 
     print_json(scenario_schema())
 

@@ -23,7 +23,7 @@ def tour(
     """
     from drfh.cli.render.allocation import print_allocation
     from drfh.cli.render.simulation import print_runs
-    from drfh.files import load_scenario
+    from drfh.files.scenario_file import load_scenario
     from drfh.mechanisms import allocate
     from drfh.simulation import simulate
 
@@ -65,7 +65,7 @@ def _heading(out: Any, text: str) -> None:
 
 
 def _print_paper_example(out: Any) -> None:
-    from drfh.files import load_scenario
+    from drfh.files.scenario_file import load_scenario
     from drfh.mechanisms import allocate
 
     scenario = load_scenario("paper-two-servers")

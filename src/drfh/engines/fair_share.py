@@ -9,7 +9,7 @@ from typing import Any
 from drfh.allocation.problem import Problem
 from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
 from drfh.errors import InputError
-from drfh.files.ledger import Ledger
+from drfh.files.reader import Ledger
 from drfh.mechanisms.drfh import drfh
 from drfh.model.resources import FrozenMap
 from drfh.traces import Trace

@@ -12,7 +12,7 @@ from drfh.allocation.allocation import Allocation
 from drfh.allocation.problem import Problem
 from drfh.experiments.evidence import BEST_FIT, BLOCKED, Evidence, slots_name
 from drfh.experiments.setup import RESOURCES
-from drfh.files import load_scenario
+from drfh.files.scenario_file import load_scenario
 from drfh.mechanisms import allocate
 from drfh.mechanisms.solvers.whole_leximin import whole_leximin
 from drfh.model.cluster import Cluster

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from drfh.errors import InputError, UnknownNameError
 from drfh.files.atomic import read_text, shown_path, write_whole
-from drfh.files.validation import check, problems
 from drfh.files.yaml import Document, dump, parse, written
 from drfh.formatting import format_quantity
 from drfh.model.cluster import Cluster, Server
@@ -21,13 +20,12 @@ from drfh.model.scenario import Scenario
 from drfh.model.users import User
 
 if TYPE_CHECKING:
-    from drfh.files.schema import EventModel, JobModel
+    from drfh.files.validation import EventModel, JobModel
 
 __all__ = [
     "Scenario",
     "amount",
     "amounts",
-    "check",
     "load_scenario",
     "number",
     "parse_scenario",
@@ -148,7 +146,7 @@ def read_job(position: int, entry: JobModel) -> Job:
 
     Examples
     --------
-    >>> from drfh.files.schema import JobModel
+    >>> from drfh.files.validation import JobModel
     >>> read_job(0, JobModel(user="ann", duration=60, tasks=3))
     Job('ann', duration=60.0, tasks=3)
     """
@@ -171,7 +169,7 @@ def read_event(position: int, entry: EventModel) -> ServerEvent:
 
     Examples
     --------
-    >>> from drfh.files.schema import EventModel
+    >>> from drfh.files.validation import EventModel
     >>> read_event(0, EventModel(at=60, remove="big/0"))
     RemoveServers(60.0, 'big/0')
     """
@@ -297,6 +295,8 @@ def parse_scenario(text: str, place: str, *, strict: bool = False) -> Scenario:
     Traceback (most recent call last):
     drfh.errors.InputError: upload, line 1: users[0].weight must be > 0, got 0
     """
+    from drfh.files.validation import problems
+
     document = parse(text, place)
     try:
         scenario = _records(document)
@@ -311,7 +311,7 @@ def parse_scenario(text: str, place: str, *, strict: bool = False) -> Scenario:
 
 
 def _records(document: Document) -> Scenario:
-    from drfh.files.schema import validated
+    from drfh.files.validation import validated
 
     model = validated(document)
     servers: list[Server] = []
@@ -472,7 +472,7 @@ def scenario_schema() -> dict[str, Any]:
     >>> sorted(scenario_schema()["properties"])
     ['cluster', 'description', 'events', 'jobs', 'mechanism', 'parameters', 'title', 'users']
     """
-    from drfh.files.schema import json_schema
+    from drfh.files.validation import json_schema
 
     return json_schema()
 

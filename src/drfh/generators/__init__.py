@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from drfh.errors import UnknownNameError
-from drfh.files.ledger import Ledger
+from drfh.files.reader import Ledger
 from drfh.generators import google_like, small
 from drfh.generators.base import Generator
 from drfh.model.resources import FrozenMap

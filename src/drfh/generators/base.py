@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from drfh.files.ledger import Ledger
+from drfh.files.reader import Ledger
 from drfh.traces.base import Option, TraceReading
 
 __all__ = ["Generator", "at_levels", "even_ranks", "reflected", "rounded_evenly", "spans"]

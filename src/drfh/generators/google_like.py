@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from drfh.errors import InputError
-from drfh.files.ledger import Ledger
+from drfh.files.reader import Ledger
 from drfh.generators.base import Generator, at_levels, even_ranks, reflected, rounded_evenly, spans
 from drfh.generators.google_parameters import LEVELS, Stream, Table, shipped_table
 from drfh.model.cluster import Cluster

@@ -10,8 +10,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from drfh.errors import InputError
-from drfh.files import load_scenario
-from drfh.files.ledger import Ledger
+from drfh.files.reader import Ledger
+from drfh.files.scenario_file import load_scenario
 from drfh.generators.base import Generator
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import Workload

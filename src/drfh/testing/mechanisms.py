@@ -18,7 +18,7 @@ from drfh.allocation.problem import Floats, Problem
 from drfh.allocation.proofs.certificate import Verification, placement_checks
 from drfh.auditor import PROPERTIES, audit
 from drfh.errors import DrfhError, InputError, UnknownNameError
-from drfh.files import scenario_text
+from drfh.files.scenario_file import scenario_text
 from drfh.mechanisms import Mechanism, Solution, find_mechanism
 from drfh.mechanisms.shared.card import ASSUMPTIONS, card_of
 from drfh.model.cluster import Cluster, Server

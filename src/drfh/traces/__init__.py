@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from drfh.errors import InputError, UnknownNameError
-from drfh.files.ledger import Ledger, Oddity, Progress
-from drfh.files.reader import as_paths
+from drfh.files.reader import Ledger, Oddity, Progress, as_paths
 from drfh.model.resources import FrozenMap
 from drfh.traces import kubernetes, openb, slurm, swf
 from drfh.traces.base import Format, Trace, read_options

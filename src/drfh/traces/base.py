@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from drfh.errors import InputError, UnknownNameError
-from drfh.files.ledger import Ledger, Oddity, Progress
-from drfh.files.reader import read_head
+from drfh.files.reader import Ledger, Oddity, Progress, read_head
 from drfh.model.cluster import Cluster
 from drfh.model.jobs import Workload
 from drfh.model.resources import FrozenMap

@@ -97,7 +97,7 @@ def names_of(*traces: Trace) -> list[str]:
 
     Examples
     --------
-    >>> from drfh.files import load_scenario
+    >>> from drfh.files.scenario_file import load_scenario
     >>> import polars as pl
     >>> scenario = load_scenario("gpu-day")
     >>> one = Trace("tables", "data/monday", scenario.cluster, scenario.workload, pl.DataFrame())

@@ -270,7 +270,7 @@ def load_resources(trace: Trace) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> from drfh.files import load_scenario
+    >>> from drfh.files.scenario_file import load_scenario
     >>> scenario = load_scenario("gpu-day")
     >>> load_resources(Trace("scenario", "", scenario.cluster, scenario.workload, pl.DataFrame()))
     ('cpu', 'memory', 'gpu')

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from drfh.errors import InputError
-from drfh.files.ledger import Ledger
+from drfh.files.reader import Ledger
 from drfh.formatting import format_count
 
 __all__ = ["LINE", "header_of", "parse_rows", "refuse"]

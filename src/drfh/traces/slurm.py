@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from drfh.errors import InputError
-from drfh.files.ledger import Ledger, Progress
+from drfh.files.reader import Ledger, Progress
 from drfh.traces.base import Format, Option, Signature, TraceReading
 from drfh.traces.snapshot import CLOSING, CLOSING_HELP, HELD, NodeRecord, TaskRecord, snapshot
 from drfh.wire.documents import JSON_FILES, documents, items_of, mapping, nothing_of

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import polars as pl
 
 from drfh.errors import InputError
-from drfh.files.ledger import Ledger
+from drfh.files.reader import Ledger
 from drfh.model.cluster import Cluster, Server
 from drfh.model.users import User
 from drfh.traces.base import Option, TraceReading

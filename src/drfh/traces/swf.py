@@ -29,8 +29,7 @@ from typing import Any
 import polars as pl
 
 from drfh.errors import InputError
-from drfh.files.ledger import Ledger, Progress
-from drfh.files.reader import as_paths, unpacked
+from drfh.files.reader import Ledger, Progress, as_paths, unpacked
 from drfh.model.cluster import Cluster, Server
 from drfh.model.users import Restriction
 from drfh.traces.base import SAMPLING, WINDOW, Format, Option, Signature, TraceReading

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from drfh.errors import InputError
-from drfh.files.ledger import Ledger, Progress
-from drfh.files.reader import unpacked
+from drfh.files.reader import Ledger, Progress, unpacked
 
 __all__ = [
     "JSON_FILES",

@@ -37,7 +37,7 @@ from drfh.engines.slurm.controller import Controller
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode
 from drfh.engines.slurm.service import Service
 from drfh.engines.snapshot import ClusterSnapshot
-from drfh.files import load_scenario
+from drfh.files.scenario_file import load_scenario
 from drfh.scheduler import Placed
 from drfh.simulation.result import Result
 from tests.engines.slurm.cluster import living, slurm_cluster

@@ -23,7 +23,7 @@ from drfh import (
 from drfh.allocation.explain import explain
 from drfh.auditor import PROPERTIES
 from drfh.auditor.finding import Counterexample, Finding
-from drfh.files import shipped_scenarios
+from drfh.files.scenario_file import shipped_scenarios
 from drfh.mechanisms.shared import slots
 from drfh.mechanisms.shared.slots import slots_mechanism
 from drfh.web.session import answers

@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from drfh import Cluster, InputError, Job, Scenario, Server, User, load_scenario
-from drfh.files import scenario_text, shipped_scenarios
+from drfh.files.scenario_file import scenario_text, shipped_scenarios
 from drfh.web.session.share_links import (
     LARGEST,
     LONGEST_LINK,

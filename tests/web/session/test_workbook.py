@@ -21,7 +21,7 @@ from drfh import (
     User,
     load_scenario,
 )
-from drfh.files import shipped_scenarios
+from drfh.files.scenario_file import shipped_scenarios
 from drfh.model.users import shown_restriction
 from drfh.web.session import workbook
 from drfh.web.session.steps import (

@@ -284,7 +284,7 @@ def _print_quirks(out: Any, trace: Trace) -> None:
 
 def _wrong_words(trace: Trace) -> str:
     """Return how much is wrong: rows that are left out, and what is wrong otherwise."""
-    from drfh.files.ledger import BROKEN_ROW
+    from drfh.files.reader import BROKEN_ROW
 
     total = Counter[str]()
     for odd in trace.oddities:

@@ -8,7 +8,7 @@ from typing import Any
 
 from drfh.engines.slurm.annotations import Annotation, read_annotation
 from drfh.errors import InputError
-from drfh.files.ledger import Ledger
+from drfh.files.reader import Ledger
 from drfh.wire.documents import mapping
 from drfh.wire.slurm.notation import array_indices
 from drfh.wire.slurm.records import EligibleNodes, JobRecord, SlurmNode, add_nodes

@@ -69,7 +69,7 @@ def request_chart(
 
     Examples
     --------
-    >>> from drfh.files import load_scenario
+    >>> from drfh.files.scenario_file import load_scenario
     >>> scenario = load_scenario("gpu-day")
     >>> trace = Trace("scenario", "", scenario.cluster, scenario.workload, pl.DataFrame())
     >>> chart = request_chart([("gpu-day", trace)], "cpu", "memory")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from drfh.auditor import PROPERTIES
 from drfh.errors import InputError
-from drfh.files import scenario_text
+from drfh.files.scenario_file import scenario_text
 from drfh.formatting import format_count, format_percent
 from drfh.report.charts.audit import failures_chart, fair_chart
 from drfh.report.html import Cell, Figure, Markup, bar, details, join, mark, table, tag

@@ -9,12 +9,7 @@ from typing import Any
 import altair
 import polars as pl
 
-from drfh.formatting import (
-    format_count,
-    format_percent,
-    format_points,
-    format_quantity,
-)
+from drfh.formatting import format_count, format_percent, format_points, format_quantity
 from drfh.report.charts.log_axis import Kind
 from drfh.report.charts.trace import load_chart, panel, request_chart, spread_chart
 from drfh.report.html import Cell, Content, Figure, bar, join, table, tag
@@ -54,7 +49,7 @@ def save_trace(trace: Trace, path: str | os.PathLike[str], title: str = "") -> N
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from drfh.files import load_scenario
+    >>> from drfh.files.scenario_file import load_scenario
     >>> scenario = load_scenario("gpu-day")
     >>> trace = Trace("scenario", "gpu-day", scenario.cluster, scenario.workload, pl.DataFrame())
     >>> with tempfile.TemporaryDirectory() as folder:

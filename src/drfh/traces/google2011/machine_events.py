@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 
 from drfh.errors import InputError
-from drfh.files.ledger import Ledger
-from drfh.files.reader import unpacked
+from drfh.files.reader import Ledger, unpacked
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, RemoveServers, ResizeServer, ServerEvent
 from drfh.traces.rows import parse_rows, refuse

@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from drfh.errors import InputError
-from drfh.files.ledger import Ledger, Progress
+from drfh.files.reader import Ledger, Progress
 from drfh.traces.base import SAMPLING, WINDOW, Format, Option, Signature, TraceReading
 from drfh.traces.build import build, keep_sample
 from drfh.traces.google2011.machine_events import drawn_servers, read_machines

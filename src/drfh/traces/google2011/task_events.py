@@ -17,8 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from drfh.errors import InputError
-from drfh.files.ledger import Ledger, Progress
-from drfh.files.reader import DamagedError, pieces, unpacked
+from drfh.files.reader import DamagedError, Ledger, Progress, pieces, unpacked
 from drfh.kernels import expect
 from drfh.traces.google2011.task_runs import Steps
 from drfh.traces.rows import LINE, parse_rows, refuse

@@ -11,8 +11,7 @@ from typing import Any
 import polars as pl
 
 from drfh.errors import InputError, UnknownNameError
-from drfh.files.ledger import Ledger, Progress
-from drfh.files.reader import unpacked
+from drfh.files.reader import Ledger, Progress, unpacked
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, RemoveServers, ResizeServer, ServerEvent
 from drfh.model.resources import parse_quantity

@@ -7,13 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from drfh.formatting import (
-    format_amount,
-    format_count,
-    format_percent,
-    format_time,
-    short_resource,
-)
+from drfh.formatting import format_amount, format_count, format_percent, format_time, short_resource
 from drfh.report.html import Cell, Content, Markup, join, table, tag
 from drfh.web.live.events import KINDS
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from drfh.errors import InputError
-from drfh.files.ledger import Ledger
+from drfh.files.reader import Ledger
 from drfh.wire.documents import listing, mapping, text
 from drfh.wire.slurm.notation import (
     expand_node_list,

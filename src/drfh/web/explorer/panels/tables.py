@@ -10,13 +10,7 @@ from nicegui import ui
 from drfh.errors import DrfhError
 from drfh.formatting import format_count, format_quantity
 from drfh.model.edits import fresh_name
-from drfh.web.components.controls import (
-    error_label,
-    flat_button,
-    heading,
-    open_dialog,
-    section,
-)
+from drfh.web.components.controls import error_label, flat_button, heading, open_dialog, section
 from drfh.web.components.grid import Grid
 from drfh.web.components.panel import Page
 from drfh.web.session.answers import Answer
