@@ -1,7 +1,8 @@
-"""Hypothesis profiles: the same examples everywhere, no timing; and where the real data is."""
+"""Settings of hypothesis and of signals, and fixtures for data, browser and Slurm."""
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.load_profile("drfh")
+
+
+def pytest_configure() -> None:
+    """Let processes that tests start be interrupted.
+
+    Background jobs of a shell ignore SIGINT (``nohup make test &``), and hand that on to theirs.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ import doctest
 import io
 import json
 import os
+import pkgutil
 import re
 import signal
 import subprocess
@@ -41,6 +42,13 @@ ROOT = Path(__file__).parents[1]
 SOURCE = Path(drfh.__file__).parents[1]
 RUN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [*RUN, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+ABOUT_THE_CODE = ("CONTRIBUTING.md", "docs/design.md")  # here, names with a slash are folders of it
+INVENTED = {  # what a reader is to write, what a plan said, and what users have
+    "src/drfh/mechanisms/my_rule.py",
+    "audit/",
+    "big/3",
+}
+SUFFIXES = (".py", ".js", ".css")
 LANGUAGES = {"python", "console", "bash", "yaml", "json", "text", "bibtex"}
 
 _WITH_SLURM = "<!-- run with: slurm -->"
@@ -55,6 +63,9 @@ _PORT = re.compile(r"(http://127\.0\.0\.1:)\d+")
 _SMALL = re.compile(r"-?\b\d\.\d+e[+-]\d\d\b")
 _LONG = re.compile(r"\b\d+\.\d{10,}(?:e[+-]?\d+)?\b")
 _NOT_RUN = re.compile(r"((make( [a-z-]+)*|git clone \S+( \S+)?|cd \S+)?( *#.*)?)")
+_SPAN = re.compile(r"`([^`\n]+)`")
+_PATH = re.compile(r"[\w.*-]+(?:/[\w.*-]+)*/?")
+_MODULE = re.compile(r"(?<![\w.*=/])drfh(?:\.[A-Za-z_]\w*)+(?!\.?\w)")
 _LINK = re.compile(r"""\]\(([^)\s]+)(?: "[^"]*")?\)|(?:src|srcset|href)="([^"]+)\"""")
 
 
@@ -89,15 +100,15 @@ def blocks(text: str) -> Iterator[Block]:
     assert opened is None, f"line {start}: the block never ends"
 
 
-def without_blocks(text: str) -> str:
-    """Return a page without fenced blocks and code spans."""
+def outside_blocks(text: str) -> str:
+    """Return a page without fenced blocks."""
     kept, inside = [], False
     for line in text.splitlines():
         if line.startswith("```"):
             inside = not inside
         elif not inside:
             kept.append(line)
-    return re.sub(r"`[^`\n]*`", "", "\n".join(kept))
+    return "\n".join(kept)
 
 
 def normal(text: str) -> list[str]:
@@ -263,11 +274,65 @@ def test_page_is_true(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("path", LINKED, ids=name)
 def test_links_lead_somewhere(path: Path) -> None:
-    for found in _LINK.finditer(without_blocks(path.read_text(encoding="utf-8"))):
+    prose = _SPAN.sub("", outside_blocks(path.read_text(encoding="utf-8")))
+    for found in _LINK.finditer(prose):
         target = found[1] or found[2]
         if re.match(r"[a-z]+:", target) or target.startswith("#"):
             continue
         assert (path.parent / target.partition("#")[0]).exists(), f"{name(path)}: {target}"
+
+
+def unknown_names(text: str, about_the_code: bool = False) -> list[str]:
+    """Return the paths and modules in code spans of a page that do not exist.
+
+    A path is one of this repository, or one of the package from any of its folders on.
+    """
+    return [
+        span for span in _SPAN.findall(outside_blocks(text)) if not _exists(span, about_the_code)
+    ]
+
+
+def _exists(span: str, about_the_code: bool) -> bool:
+    for found in _MODULE.finditer(span):
+        if not found[0].endswith((".json", ".yaml")) and not _resolves(found[0]):
+            return False
+    if span in INVENTED or not _PATH.fullmatch(span):
+        return True
+    if span.startswith(("src/", "tests/", "docs/", "benchmarks/", "tools/")):
+        return any(ROOT.glob(span.rstrip("/")))
+    if span.endswith(SUFFIXES) or (about_the_code and "/" in span):
+        return any((SOURCE / "drfh").rglob(span.rstrip("/")))
+    return True
+
+
+def _resolves(dotted: str) -> bool:
+    try:
+        pkgutil.resolve_name(dotted)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("path", LINKED, ids=name)
+def test_paths_and_modules_exist(path: Path) -> None:
+    assert unknown_names(path.read_text(encoding="utf-8"), name(path) in ABOUT_THE_CODE) == []
+
+
+@pytest.mark.parametrize(
+    "span",
+    ["src/drfh/nowhere.py", "src/drfh/nowhere/", "tests/test_nothing.py", "tests/test_no*.py",
+     "web/nowhere.py", "nowhere.py", "drfh.nowhere", "python -m drfh.nowhere",
+     "drfh.allocate.nowhere(cluster)", "scheduler/core/"],
+)  # fmt: skip
+def test_an_unknown_name_is_found(span: str) -> None:
+    assert unknown_names(f"See `drfh.allocate` and `{span}`.\n", True) == [span]
+
+
+def test_known_names_pass() -> None:
+    names = ("src/drfh/errors.py", "tests/", "tests/test_l*.py", "web/server/auth.py", "errors.py",
+             "solvers/", "drfh.allocate(cluster)", "drfh.testing.check_policy", "x.drfh.yaml",
+             "runs/day", "a/3")  # fmt: skip
+    assert unknown_names(" ".join(f"`{span}`" for span in names)) == []
 
 
 def test_files_page_names_every_key() -> None:
