@@ -28,8 +28,10 @@ WORDS = ("slurm", "run", "--partition", MANAGED, "--interval", "0.1")
 # `python -m drfh slurm run`, but ready at once, so that a kill meets all that a controller does.
 LAUNCHER = """
 import os, sys
-from drfh.cli import main, slurm_run
-from drfh.engines import journal_writer, lock, metrics, cache
+from drfh.cli import main
+from drfh.cli.slurm import run
+from drfh.engines import cache, lock, metrics
+from drfh.engines.journal import writer
 from drfh.engines.slurm import controller, service
 print("ready", flush=True)
 for line in sys.stdin:

@@ -30,7 +30,7 @@ from drfh.web.session.share_links import book_to_text
 from drfh.web.session.steps import AddServer, LieStep, RemoveUser, SetServer, SetUser
 from drfh.web.session.table_rows import Rows, server_rows, user_columns, user_rows
 from drfh.web.session.workbook import Workbook
-from tests.test_layout import imports, room, sources
+from tests.test_layout import imports, package, sources
 
 
 class QuietDesk(Session):
@@ -270,7 +270,7 @@ def test_only_pages_know_nicegui() -> None:
     for path in sources():
         for module, _ in imports(path):
             if module.split(".")[0] in ("nicegui", "fastapi", "uvicorn"):
-                assert room(path) == "web", path
+                assert package(path) == "web", path
     code = (
         "import drfh.web, drfh.web.session.session, drfh.cli, sys; print('nicegui' in sys.modules)"
     )
