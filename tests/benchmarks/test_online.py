@@ -9,6 +9,7 @@ import pytest
 from benchmarks import online_report, schedule, simulate
 
 
+@pytest.mark.slow
 def test_schedule_runs_and_all_choose_alike(capsys: pytest.CaptureFixture[str]) -> None:
     schedule.main(["--quick", "--json"])
     rows = json.loads(capsys.readouterr().out)["rows"]
@@ -18,6 +19,7 @@ def test_schedule_runs_and_all_choose_alike(capsys: pytest.CaptureFixture[str]) 
         assert set(row["rate"]) == {schedule.KERNELS, schedule.CALLS, *schedule.RIVALS}
 
 
+@pytest.mark.slow
 def test_simulate_runs_and_all_place_alike(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("simpy")
     simulate.main(["--quick", "--json"])

@@ -11,6 +11,7 @@ from benchmarks import online_report, slurm
 from drfh.engines.slurm.sandbox import missing
 
 
+@pytest.mark.slow
 def test_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
     if missing():
         pytest.skip(f"a real Slurm {missing()} (make slurm)")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from drfh import experiments
 from drfh.cli import main
 from drfh.experiments import recompute
 from drfh.report.charts.lines import MOST_POINTS, on_grid, spread_table
@@ -150,6 +153,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def light_page(browser: Any, written: Path) -> Iterator[Any]:
+    """Return the page in light colours, opened once for the tests that only read it."""
+    page = opened(browser, written / "index.html")
+    yield page
+    page.close()
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
 def test_the_page_is_whole_and_quiet(browser: Any, written: Path, scheme: str, width: int) -> None:
     page = opened(browser, written / "index.html", scheme, width)
@@ -174,11 +185,15 @@ def test_the_page_is_whole_and_quiet(browser: Any, written: Path, scheme: str, w
     page.close()
 
 
+@pytest.mark.parametrize("users", [30, pytest.param(None, marks=pytest.mark.slow)])
 def test_from_the_command_to_the_browser(
-    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, users: int | None
 ) -> None:
     """Run all of it on a small generated workload, and open what it writes."""
     monkeypatch.delenv("DRFH_DATA", raising=False)
+    if users is not None:  # instead of 900; the command has no option for it
+        few = partial(experiments.Setup, users=users, audit_tries=20)
+        monkeypatch.setattr(experiments, "Setup", few)
     output = tmp_path / "paper"
     words = ["--quick", "--servers", "10", "--hours", "0.05", "-o", str(output)]
     assert main(["reproduce", *words]) == 0
@@ -192,10 +207,9 @@ def test_from_the_command_to_the_browser(
         assert again[name].equals(pl.read_parquet(output / "tables" / f"{name}.parquet")), name
 
 
-def test_the_first_line_says_what_it_is(browser: Any, written: Path) -> None:
-    page = opened(browser, written / "index.html")
-    assert page.inner_text("h1 + p").startswith("Generated workload, not the real trace")
-    page.close()
+def test_the_first_line_says_what_it_is(light_page: Any) -> None:
+    first = light_page.inner_text("h1 + p")
+    assert first.startswith("Generated workload, not the real trace")
     generated = made_up()
     real = replace(generated, setup={**generated.setup, "data": "/data"})
     assert source_line(real).startswith("Real trace")
@@ -204,9 +218,8 @@ def test_the_first_line_says_what_it_is(browser: Any, written: Path) -> None:
     )
 
 
-def test_the_scorecard(browser: Any, written: Path) -> None:
-    page = opened(browser, written / "index.html")
-    rows = page.locator("table.scorecard tr")
+def test_the_scorecard(light_page: Any) -> None:
+    rows = light_page.locator("table.scorecard tr")
     assert rows.count() == 1 + len(SCORECARD)
     signs = ["✔", "◐", "✘", "–"]
     for i, (figure, claim, value, _) in enumerate(SCORECARD):
@@ -219,17 +232,15 @@ def test_the_scorecard(browser: Any, written: Path) -> None:
         link = row.locator("a")
         assert link.inner_text() == figure
         target = link.get_attribute("href")
-        assert page.locator(f"figure{target}").count() == 1
-    assert page.locator(".tally span").count() == len(VERDICTS)
-    page.close()
+        assert light_page.locator(f"figure{target}").count() == 1
+    assert light_page.locator(".tally span").count() == len(VERDICTS)
 
 
-def test_data_is_one_click_away(browser: Any, written: Path, tmp_path: Path) -> None:
-    page = opened(browser, written / "index.html")
+def test_data_is_one_click_away(light_page: Any, tmp_path: Path) -> None:
     found = {plot.name: plot for _, plots in reproduction_plots(made_up()) for plot in plots}
-    links = page.locator("a.data")
+    links = light_page.locator("a.data")
     assert links.count() == len(found)
-    with page.expect_download() as download:
+    with light_page.expect_download() as download:
         links.first.click()
     first = download.value
     assert first.suggested_filename == f"{next(iter(found))}.csv"
@@ -241,20 +252,17 @@ def test_data_is_one_click_away(browser: Any, written: Path, tmp_path: Path) -> 
         name, content = links.nth(i).evaluate(read)
         assert content == found.pop(name.removesuffix(".csv")).data.write_csv()
     assert not found
-    page.close()
 
 
-def test_pointing_at_a_line_shows_its_values(browser: Any, written: Path) -> None:
-    page = opened(browser, written / "index.html")
-    chart = page.locator("#fig-5 svg.marks").first
+def test_pointing_at_a_line_shows_its_values(light_page: Any) -> None:
+    chart = light_page.locator("#fig-5 svg.marks").first
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.mouse.move(box["x"] + box["width"] / 2 + 3, box["y"] + box["height"] / 2)
-    page.wait_for_selector("#vg-tooltip-element.visible")
-    words = page.inner_text("#vg-tooltip-element")
+    light_page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    light_page.mouse.move(box["x"] + box["width"] / 2 + 3, box["y"] + box["height"] / 2)
+    light_page.wait_for_selector("#vg-tooltip-element.visible")
+    words = light_page.inner_text("#vg-tooltip-element")
     assert all(policy in words for policy in POLICIES)
-    page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
