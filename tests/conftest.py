@@ -12,14 +12,15 @@ from hypothesis import HealthCheck, settings
 
 from drfh.engines.slurm.sandbox import Sandbox
 from tests.engines.slurm.cluster import make_quiet, slurm_cluster
+from tests.support.examples import SLOW
 
-settings.register_profile(
-    "drfh",
-    deadline=None,
-    derandomize=True,
-    max_examples=100,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
+COMMON: dict[str, Any] = {
+    "deadline": None,
+    "derandomize": True,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.filter_too_much],
+}
+settings.register_profile("drfh", max_examples=40, **COMMON)
+settings.register_profile(SLOW, max_examples=100, **COMMON)
 settings.load_profile("drfh")
 
 

@@ -20,6 +20,7 @@ from drfh.engines.snapshot import (
     TaskSnapshot,
 )
 from drfh.errors import InputError
+from tests.support.examples import examples
 
 BLOCKED = BlockedReason(BlockedCode.DEPENDENCY, "it depends")
 NODES = {
@@ -74,7 +75,7 @@ restrictions = st.none() | st.lists(st.sampled_from(list(NODES)), max_size=2, un
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data(), policy=st.sampled_from(["best-fit-drfh", "first-fit-drfh", "slots:4"]))
 def test_the_mirror_is_as_a_fresh_brain(data: st.DataObject, policy: str) -> None:
     cache = SchedulerCache(policy)

@@ -25,6 +25,7 @@ from drfh.engines.snapshot import (
 )
 from drfh.errors import DrfhError, InputError
 from drfh.scheduler import Placed
+from tests.support.examples import examples
 
 HEADER: dict[str, Any] = {"policy": "best-fit-drfh", "started": 1000.0, "cluster": "tiny"}
 ROOM = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
@@ -66,7 +67,7 @@ def ordered(snapshot: ClusterSnapshot) -> tuple[Any, ...]:
     return tuple(snapshot.servers), snapshot
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_what_is_written_is_read(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:

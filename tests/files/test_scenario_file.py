@@ -32,6 +32,7 @@ from drfh.model.jobs import AddServers, Job, RemoveServers, ResizeServer
 from drfh.model.resources import parse_quantity
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
+from tests.support.examples import examples
 from tests.support.paths import ROOT
 
 CLUSTER = "cluster:\n- name: big\n  resources: {cpu: 8}\n"  # lines 1 to 3
@@ -632,7 +633,7 @@ def scenarios(draw: st.DrawFn, ending: str) -> Scenario:
 
 @settings(
     deadline=None,
-    max_examples=150,
+    max_examples=examples(150),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(ending=st.sampled_from(["yaml", "json"]), data=st.data())

@@ -12,6 +12,7 @@ from drfh.kernels import compiled
 from drfh.kernels.assign import assign_two_resources
 from drfh.kernels.offset_fill import fill_with_offsets
 from drfh.warm import warm_up
+from tests.support.examples import examples
 from tests.support.strategies import problems
 
 AMOUNT = st.one_of(st.just(0.0), st.floats(1e-9, 1e3), st.sampled_from([0.1, 0.3, 1.0, 3.0]))
@@ -23,7 +24,7 @@ def sorted_rows(rows: list[tuple[float, float]]) -> np.ndarray:
         return table[np.argsort(table[:, 1] / table[:, 0], kind="stable")]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.lists(st.tuples(AMOUNT, AMOUNT).filter(any), min_size=1, max_size=12),
     st.lists(st.tuples(AMOUNT, AMOUNT).filter(any), min_size=1, max_size=12),
@@ -53,7 +54,7 @@ def test_assign_twins(
         assert np.array_equal(plain, fast)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(problems(), st.integers(1, 3))
 def test_offset_fill_twins(records: tuple[Cluster, list[User]], sweeps: int) -> None:
     problem = Problem.build(*records)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from drfh import Cluster, InputError, Server, User, allocate
 from drfh.allocation.allocation import Allocation
+from tests.support.examples import examples
 from tests.support.oracles import leximin_owa, single_server_drf, water_filling
 from tests.support.strategies import RESOURCES, clusters, parallel_problems, problems
 
@@ -56,7 +57,7 @@ def over_capacity(allocation: Allocation) -> list[str]:
     return over
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(problems())
 def test_feasible_proven_and_leximin(pair: Pair) -> None:
     cluster, users = pair
@@ -67,7 +68,7 @@ def test_feasible_proven_and_leximin(pair: Pair) -> None:
     assert levels(allocation) == pytest.approx(leximin_owa(cluster, users), rel=1e-6, abs=1e-8)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(problems(m=st.integers(1, 2), restrictions=False))
 def test_closed_form_agrees_with_simplex(pair: Pair) -> None:
     cluster, users = pair
@@ -76,7 +77,7 @@ def test_closed_form_agrees_with_simplex(pair: Pair) -> None:
     assert over_capacity(exact) == []
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(parallel_problems())
 def test_closed_form_with_nearly_parallel_servers_and_users(pair: Pair) -> None:
     cluster, users = pair

@@ -24,6 +24,7 @@ from drfh.mechanisms.hdrf import hdrf_shares
 from drfh.mechanisms.hug import hug
 from drfh.mechanisms.quincy import quincy
 from drfh.mechanisms.sequential_min_max import sequential_min_max_order
+from tests.support.examples import examples
 from tests.support.strategies import problems
 
 Records = tuple[Cluster, list[User]]
@@ -32,7 +33,7 @@ Records = tuple[Cluster, list[User]]
 # Bottlenecks
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(problems())
 def test_ps_dsf_finds_a_bottleneck_for_everybody(records: Records) -> None:
     allocation = allocate(*records, mechanism="ps-dsf")
@@ -41,7 +42,7 @@ def test_ps_dsf_finds_a_bottleneck_for_everybody(records: Records) -> None:
     assert allocation.verify(), str(allocation.verify())
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(problems(caps=False))
 def test_per_server_drf_is_proven(records: Records) -> None:
     allocation = allocate(*records, mechanism="per-server-drf")
@@ -55,7 +56,7 @@ def test_per_server_drf_of_finite_tasks_claims_no_proof() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["ps-dsf", "per-server-drf"])
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(problems(caps=False), st.sampled_from([0.5, 0.999, 1.001, 2]), st.data())
 def test_the_proof_sees_what_was_changed(
     mechanism: str, records: Records, factor: float, data: st.DataObject
@@ -137,7 +138,7 @@ def min_max_by_definition(cluster: Cluster, users: list[User]) -> list[int]:
 EXACT = st.sampled_from([0.25, 0.5, 1, 2, 4])
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.tuples(st.sampled_from([4, 8, 16]), st.sampled_from([4, 8, 16])),
     st.lists(
@@ -180,7 +181,7 @@ def test_sequential_min_max_leaves_no_room(records: Records) -> None:
 # Arrivals
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(problems())
 def test_nothing_is_taken_back(records: Records) -> None:
     problem = Problem.build(*records)
@@ -196,7 +197,7 @@ def test_nothing_is_taken_back(records: Records) -> None:
             before = share
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(problems(positive=True, caps=False, restrictions=False))
 def test_arrivals_keep_the_sharing_incentive(records: Records) -> None:
     problem = Problem.build(*records)

@@ -13,6 +13,7 @@ from drfh import Cluster, InputError, Server, User, allocate
 from drfh.kernels import compiled
 from drfh.kernels.fill import fill_best_fit
 from drfh.model.users import eligible_servers
+from tests.support.examples import examples
 from tests.support.strategies import problems
 
 Pair = tuple[Cluster, list[User]]
@@ -69,7 +70,7 @@ def by_definition(cluster: Cluster, users: list[User]) -> dict[str, int]:
     return {u.name: c for u, c in zip(users, count, strict=True)}
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(problems())
 def test_filling_follows_the_definition(pair: Pair) -> None:
     cluster, users = pair

@@ -24,6 +24,7 @@ from drfh.scheduler.indexed import IndexedCore
 from drfh.scheduler.plain import PlainCore
 from drfh.scheduler.rules import Rules
 from tests.scheduler.cores import CHOICES, NUMBERS, Life, live, random_life
+from tests.support.examples import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 BRAINS: list[Any] = [PlainCore, IndexedCore]
@@ -33,7 +34,7 @@ def agree(life: Life, steps: int) -> None:
     live(life, [PlainCore(life.rules()), IndexedCore(life.rules())], steps)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(SEEDS, st.integers(2, 40), st.integers(1, 12))
 def test_brains_agree(seed: int, servers: int, users: int) -> None:
     agree(random_life(seed, servers, users), 120)
@@ -84,7 +85,7 @@ def test_long_rounds_go_on_where_they_stopped(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(SEEDS, st.integers(2, 60), st.integers(1, 40), st.integers(100, 1500))
 def test_brains_agree_in_long_lives(seed: int, servers: int, users: int, steps: int) -> None:
     agree(random_life(seed, servers, users), steps)

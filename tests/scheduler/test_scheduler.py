@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from drfh import Cluster, InputError, Scheduler, Server, UnknownNameError
 from drfh.policies import Policy
+from tests.support.examples import examples
 
 USERS = ("ann", "bob", "cid")
 SERVERS = ("big/0", "big/1", "small/0", "small/1", "lone")
@@ -147,7 +148,7 @@ class Driver:
 STEPS = st.lists(st.tuples(st.sampled_from(CALLS), st.integers(0, 10_000)), max_size=40)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(STEPS, st.sampled_from(POLICIES), STEPS)
 def test_random_calls(
     before: list[tuple[str, int]], policy: str, after: list[tuple[str, int]]
@@ -228,7 +229,7 @@ def test_large_clusters_get_the_index() -> None:
     assert Scheduler(Cluster(servers), {"choice": most_free}).engine == "plain"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(STEPS)
 def test_no_server_overfilled_and_no_room_left(steps: list[tuple[str, int]]) -> None:
     scheduler = started()

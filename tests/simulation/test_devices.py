@@ -14,6 +14,7 @@ import drfh
 from drfh.errors import InputError
 from drfh.simulation import Result
 from drfh.simulation.devices import Devices, replay_devices
+from tests.support.examples import examples
 
 Pod = tuple[float, float, int, int]  # arrival, duration, num_gpu, gpu_milli
 
@@ -157,7 +158,7 @@ PODS = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.sampled_from([0.0, 1.0, 2.0, 4.0]), min_size=1, max_size=3), PODS)
 def test_the_twin_agrees(gpus: list[float], pods: list[Pod]) -> None:
     gpus[0] = max(gpus[0], 1.0)

@@ -15,6 +15,7 @@ import drfh
 from drfh.traces import Trace, read
 from drfh.traces.google2011.task_runs import Steps, find_runs
 from tests.support.damage import damaged, folder_with, survives
+from tests.support.examples import examples
 
 SECOND = 1_000_000
 START = 600  # seconds; the trace begins then
@@ -302,7 +303,7 @@ def test_wrong_places(tmp_path: Path) -> None:
         read("google-2011", folder, start=5)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_damaged_files(data: st.DataObject) -> None:
     whole = files()

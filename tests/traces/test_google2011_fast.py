@@ -28,11 +28,14 @@ from drfh.traces.google2011 import task_events as google_rows
 from drfh.traces.google2011 import task_runs as google_runs
 from drfh.traces.google2011.task_events import Part, compiled_part, plain_part
 from drfh.traces.google2011.task_runs import Steps, find_runs, plain_runs
+from tests.support.examples import examples
 
 DATA = os.environ.get("DRFH_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="DRFH_DATA is not set")
 EACH = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

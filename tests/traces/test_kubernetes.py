@@ -17,6 +17,7 @@ from drfh.errors import InputError
 from drfh.traces import Trace, read, recognise
 from drfh.traces.scenario import observed_of, reduced, scenario_of
 from tests.support.damage import damaged, folder_with, survives
+from tests.support.examples import examples
 from tests.support.paths import DATA
 from tests.support.wrong_types import with_wrong_types
 
@@ -365,7 +366,7 @@ def test_nothing_runs(tmp_path: Path) -> None:
 
 # Some nodes and the pods of users: what the system runs tells nothing new.
 LAST = CLUSTER.read_bytes().split(b"\n")[-20:]
-FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+FUZZ = settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def look_at(trace: Trace) -> None:

@@ -16,6 +16,7 @@ from drfh.errors import InputError
 from drfh.simulation.devices import replay_devices
 from drfh.traces import Trace
 from tests.support.damage import damaged, folder_with, packed, survives
+from tests.support.examples import examples
 
 NODES = b"""\
 sn,cpu_milli,memory_mib,gpu,model
@@ -253,14 +254,14 @@ def look_at(trace: Trace | None) -> None:
     assert left_out + trace.counts["pods kept"] == trace.counts["pods"]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(damaged(PODS), st.booleans(), st.sampled_from(["qos", "pod", "gpu_spec", "creation_time"]))
 def test_damaged_pods(data: bytes, strict: bool, user_by: str) -> None:
     with folder_with({**FILES, "openb_pod_list_default.csv": data}) as folder:
         look_at(survives(lambda: traces.read("openb", folder, strict=strict, user_by=user_by)))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(damaged(NODES))
 def test_damaged_nodes(data: bytes) -> None:
     with folder_with({**FILES, "openb_node_list_all_node.csv": data}) as folder:

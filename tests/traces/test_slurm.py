@@ -21,6 +21,7 @@ from drfh.traces import Trace, read, recognise
 from drfh.traces.scenario import reduced
 from drfh.wire.slurm.notation import parse_gres, parse_tres
 from tests.support.damage import damaged, folder_with, survives
+from tests.support.examples import examples
 from tests.support.paths import DATA
 from tests.support.wrong_types import with_wrong_types
 
@@ -341,7 +342,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert read(None, both).workload.task_count == 13
 
 
-FUZZ = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+FUZZ = settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def look_at(trace: Trace) -> None:

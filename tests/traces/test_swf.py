@@ -14,6 +14,7 @@ from drfh import traces
 from drfh.errors import InputError
 from drfh.traces import Trace
 from tests.support.damage import damaged, folder_with, packed, survives
+from tests.support.examples import examples
 
 KB = 1024.0
 #                 job submit wait run alloc cpu used req time mem status user group exe queue part
@@ -280,7 +281,7 @@ def look_at(trace: Trace | None) -> None:
     assert left_out + trace.counts["jobs kept"] == trace.counts["jobs"]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(damaged(LOG), st.booleans(), st.sampled_from(["processors", "one"]))
 def test_damaged_logs(data: bytes, strict: bool, tasks: str) -> None:
     with folder_with({**FILES, "log.swf": data}) as folder:
@@ -289,7 +290,7 @@ def test_damaged_logs(data: bytes, strict: bool, tasks: str) -> None:
         look_at(survives(lambda: traces.read("swf", log, machine=machine(log), tasks=tasks)))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(damaged(MACHINE))
 def test_damaged_machines(data: bytes) -> None:
     with folder_with({**FILES, "nodes.csv": data}) as folder:

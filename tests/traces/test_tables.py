@@ -17,6 +17,7 @@ from drfh.traces import Trace, read
 from drfh.traces.build import build
 from drfh.traces.tables.writer import write
 from tests.support.damage import damaged, folder_with, survives
+from tests.support.examples import examples
 
 BY_HAND = {
     "servers.csv": b"name,count,cpu,memory,gpu,label.zone\nbig,2,16,64Gi,,a\ngpu,1,8,32Gi,4,b\n",
@@ -204,7 +205,7 @@ def traces(draw: st.DrawFn) -> Trace:
     return Trace("mine", "here", drfh.Cluster(servers), workload, details, window=12.5)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(traces(), st.sampled_from(["csv", "parquet"]))
 def test_round_trip(trace: Trace, kind: str) -> None:
     with folder_with({}) as folder:
@@ -264,7 +265,7 @@ def test_what_cannot_be_written() -> None:
             write(Trace("mine", "", cluster, workload, details), folder / "out")
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_damaged_files(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(BY_HAND)))

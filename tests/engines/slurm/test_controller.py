@@ -16,6 +16,7 @@ from drfh.engines.slurm.controller import Controller
 from drfh.engines.slurm.reconcile import reconcile
 from drfh.engines.slurm.state import read_state
 from tests.engines.slurm.model import KilledError, ModelSlurm
+from tests.support.examples import examples
 
 SIZES = {"n0": (4, 8000), "n1": (8, 4000), "n2": (4, 4000)}
 
@@ -39,7 +40,7 @@ def within(slurm: ModelSlurm) -> bool:
 jobs = st.tuples(st.sampled_from(["ann", "bob", "cat"]), st.integers(1, 4), st.integers(100, 4000))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_killed_and_refused_at_any_line(data: st.DataObject) -> None:
     slurm = ModelSlurm(SIZES)
