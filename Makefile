@@ -77,15 +77,18 @@ slurm:  ## Install Debian's Slurm for the tests with a real cluster, where that 
 slurm-demo: $(VENV)/.web slurm  ## A 16-node Slurm cluster on this machine, shared by three users
 	@$(BIN)/drfh slurm demo $(ARGS)
 
-test: $(VENV)/.dev $(VENV)/.warm lint browser slurm  ## Set up, lint, type-check, run all tests and build the docs
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow' --durations=30
+# One more process than processors: tests with a browser or a real Slurm wait for much of their time.
+WORKERS ?= $(shell expr $$(nproc) + 1)
+
+test: $(VENV)/.dev $(VENV)/.warm lint browser slurm  ## Set up, lint, type-check, run the tests and build the docs
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow' --durations=30
 	@$(BIN)/mkdocs build --strict --quiet
 
 coverage: $(VENV)/.dev $(VENV)/.warm  ## The tests again, with the lines that none of them reaches
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow' --cov --cov-report=term
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow' --cov --cov-report=term
 
-test-slow: $(VENV)/.dev  ## Checks that take minutes
-	@$(BIN)/python -m pytest -m slow
+test-slow: $(VENV)/.dev $(VENV)/.warm browser slurm  ## Tests that take minutes, and random ones with all their examples
+	@$(BIN)/python -m pytest -m 'slow or hypothesis' --hypothesis-profile slow --durations=30
 
 lint: $(VENV)/.dev  ## ruff and mypy --strict
 	@$(BIN)/ruff check .

@@ -41,6 +41,8 @@ from tests.engines.slurm.cluster import slurm_cluster
 ROOT = Path(__file__).parents[1]
 SOURCE = Path(drfh.__file__).parents[1]
 RUN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Pages that take ten seconds and more; README and tour are long too, but everybody reads them.
+LONG = {"docs/audit.md", "docs/claims.md", "docs/compare.md", "docs/report.md"}
 LINKED = [*RUN, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 ABOUT_THE_CODE = ("CONTRIBUTING.md", "docs/design.md")  # here, names with a slash are folders of it
 INVENTED = {  # what a reader is to write, what a plan said, and what users have
@@ -261,7 +263,11 @@ def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", RUN, ids=name)
+def with_marks(path: Path) -> Any:
+    return pytest.param(path, marks=pytest.mark.slow) if name(path) in LONG else path
+
+
+@pytest.mark.parametrize("path", map(with_marks, RUN), ids=name)
 def test_page_is_true(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = path.read_text(encoding="utf-8")

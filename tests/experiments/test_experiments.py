@@ -613,6 +613,7 @@ def test_the_command_names_what_is_wrong(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_little_of_the_real_trace(data: Path) -> None:
     found = reproduce(
         Setup(data=data, servers=100, hours=0.5, seeds=1, samples=6, audit_tries=2), processes=1

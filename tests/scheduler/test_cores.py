@@ -85,7 +85,7 @@ def test_long_rounds_go_on_where_they_stopped(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(400))
+@settings(max_examples=400)
 @given(SEEDS, st.integers(2, 60), st.integers(1, 40), st.integers(100, 1500))
 def test_brains_agree_in_long_lives(seed: int, servers: int, users: int, steps: int) -> None:
     agree(random_life(seed, servers, users), steps)

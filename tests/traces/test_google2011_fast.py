@@ -497,6 +497,7 @@ def test_all_parts_of_the_real_trace_go_the_fast_way() -> None:
     same(read[1], plain_part(parts[1], Ledger()))
 
 
+@pytest.mark.slow
 def test_the_benchmark_runs_and_both_find_the_same_tasks(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,6 +92,7 @@ def test_a_place_that_not_all_may_enter_is_not_used(
     assert open_directory() == "/tmp"
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_a_few_looks_and_a_summary(place: Path) -> None:
     pytest.importorskip("nicegui")
     with started(place, "--seconds", "6", "--web-port", "0") as process:
