@@ -61,8 +61,9 @@ def most_tasks(classes: Classes, unit: Floats) -> tuple[Floats, Floats, Floats, 
 
 def _fits(direction: Floats, room: Floats) -> Bools:
     """Return classes × servers: whether there is some of all that a class needs."""
-    lacking = (direction > 0).astype(np.float32) @ (room <= 0).T.astype(np.float32)
-    fits: Bools = lacking == 0
+    fits: Bools = np.ones((len(direction), len(room)), dtype=bool)
+    for needed, free in zip(direction.T, room.T, strict=True):
+        fits &= (needed <= 0)[:, None] | (free > 0)
     return fits
 
 
