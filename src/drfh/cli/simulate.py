@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from drfh.simulation.parallel import SimulationRun, Told
     from drfh.simulation.result import Result
 
-__all__ = ["simulate"]
+__all__ = ["check_runs", "run_directories", "simulate", "simulate_runs"]
 
 _OUTPUT = "Output"
 _OPTIONS = ("until", "interval", "cut")
@@ -173,7 +173,7 @@ def simulate(
 
         check_report(report, "--report")
     runs = _runs(policy, seed, seeds)
-    targets = _targets(runs, output, force)
+    targets = run_directories(runs, output, force)
     given = read_input(
         file,
         trace,
@@ -196,9 +196,9 @@ def simulate(
     log = log or details is not None
     options: dict[str, Any] = {"until": until, "interval": interval, "fair": fair, "log": log}
     options["source"] = given.source
-    _check(cluster, workload, runs, options)
+    check_runs(cluster, workload, runs, options)
     given.print_account(over_time=True)
-    results = _carry_out(cluster, workload, runs, options, jobs, targets, force, output)
+    results = simulate_runs(cluster, workload, runs, options, jobs, targets, force, output)
     names = [run.name for run in runs]
     if report is not None:
         save_runs(name_runs(results, names), report, given.title)
@@ -254,7 +254,7 @@ def _runs(policies: str, seed: int, seeds: int | None) -> list[SimulationRun]:
     return runs
 
 
-def _targets(runs: list[SimulationRun], output: Path | None, force: bool) -> list[Path]:
+def run_directories(runs: list[SimulationRun], output: Path | None, force: bool) -> list[Path]:
     """Return the run directories; raise now if one could not be written later."""
     from drfh.files.atomic import check_directory
     from drfh.simulation.result import RUN_FILE
@@ -278,7 +278,7 @@ def _targets(runs: list[SimulationRun], output: Path | None, force: bool) -> lis
     return targets
 
 
-def _check(
+def check_runs(
     cluster: Cluster, workload: Workload, runs: list[SimulationRun], options: dict[str, Any]
 ) -> None:
     """Raise in this process, before any other is started, if a run could not begin."""
@@ -297,7 +297,7 @@ def _check(
         Rules(find_policy(run.policy), units.resources, units.sizes)
 
 
-def _carry_out(
+def simulate_runs(
     cluster: Cluster,
     workload: Workload,
     runs: list[SimulationRun],

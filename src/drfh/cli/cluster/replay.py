@@ -46,7 +46,7 @@ def replay_journal(
     everyone
         Show every user, however many.
     """
-    from drfh.cli import simulate
+    from drfh.cli.simulate import check_runs, run_directories, simulate_runs
     from drfh.engines.journal.reader import read_journal
     from drfh.engines.journal.replay import replay
     from drfh.engines.journal.whatif import comparison, horizon_of
@@ -54,7 +54,7 @@ def replay_journal(
 
     journal = read_journal(log)
     runs = _runs(journal.headers[-1].policy, journal.headers[-1].seed, policies)
-    targets = simulate._targets(runs, output, force)
+    targets = run_directories(runs, output, force)
     replayed = replay(journal)
     workload = workload_of(journal)
     options: dict[str, Any] = {
@@ -64,8 +64,8 @@ def replay_journal(
         "log": True,
         "source": str(log),
     }
-    simulate._check(workload.cluster, workload.workload, runs, options)
-    results = simulate._carry_out(
+    check_runs(workload.cluster, workload.workload, runs, options)
+    results = simulate_runs(
         workload.cluster, workload.workload, runs, options, None, targets, force, output
     )
     table = comparison(workload, [run.name for run in runs], results)
@@ -101,8 +101,8 @@ def _runs(recorded: str, seed: int, given: Sequence[str]) -> list[SimulationRun]
     from drfh.policies import Policy
     from drfh.simulation.parallel import SimulationRun
 
-    words = [word.strip() for listed in given for word in listed.split(",")]
-    if not all(words):
+    listed = [name.strip() for names in given for name in names.split(",")]
+    if not all(listed):
         raise InputError("--policy", "must name at least one policy", ",".join(given))
-    names = dict.fromkeys(Policy.parse(word).name for word in (recorded, *words))
+    names = dict.fromkeys(Policy.parse(name).name for name in (recorded, *listed))
     return [SimulationRun(name, name, seed) for name in names]
