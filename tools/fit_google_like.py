@@ -34,7 +34,7 @@ ABOUT = [
     "CC-BY 4.0 by Google (J. Wilkes and C. Reiss); see C. Reiss, A. Tumanov, G. Ganger, R. Katz,",
     "M. Kozuch: Heterogeneity and dynamicity of clouds at scale: Google trace analysis, SoCC 2012.",
     "These are summaries (counts, quantiles, probabilities); no rows of the trace are contained.",
-    "What each field means is in src/drfh/generators/google_table.py.",
+    "What each field means is in src/drfh/generators/google_parameters.py.",
 ]
 
 # A user with more than this part of all tasks, jobs or demanded resource time has a profile alone.

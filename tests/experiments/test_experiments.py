@@ -21,14 +21,27 @@ from drfh.allocation.problem import Problem
 from drfh.cli import main
 from drfh.errors import InputError
 from drfh.experiments import Claim, Reproduction, Setup, recompute, reproduce
-from drfh.experiments.beyond import OTHERS, SEVEN
 from drfh.experiments.claims import Reading, claims_table, judge
-from drfh.experiments.completion import CLASSES, both_complete, reductions
-from drfh.experiments.evidence import BEST_FIT, BLOCKED, Evidence, Key
-from drfh.experiments.figures import PAPER, dynamic_experiment
-from drfh.experiments.plan import run_count
-from drfh.experiments.setup import ground_of, with_users
-from drfh.experiments.sharing import dedicated_clouds, dedicated_workload, sharing_numbers
+from drfh.experiments.extensions import SEVEN
+from drfh.experiments.figures import (
+    CLASSES,
+    PAPER,
+    both_complete,
+    dynamic_experiment,
+    reductions,
+    sharing_numbers,
+)
+from drfh.experiments.runs import (
+    BEST_FIT,
+    BLOCKED,
+    OTHERS,
+    Evidence,
+    RunKey,
+    dedicated_clouds,
+    dedicated_workload,
+    run_count,
+)
+from drfh.experiments.setup import load_inputs, with_users
 from drfh.mechanisms.solvers.whole_leximin import whole_leximin
 from drfh.simulation import simulate
 from drfh.traces.base import Trace
@@ -137,10 +150,10 @@ def test_each_run_is_made_once(found: Reproduction) -> None:
 
 @pytest.mark.parametrize("policy", [BEST_FIT, "mesos", "drfh+best-fit+strict"])
 def test_each_draw_has_servers_of_its_own(found: Reproduction, trace: Trace, policy: str) -> None:
-    ground = ground_of(SETUP, trace)
-    assert ground.cluster(0) != ground.cluster(1)
-    alone = simulate(ground.cluster(1), trace.workload, policy, 3600, 1)
-    ours = evidence_of(found).runs[Key(policy, 1)]
+    inputs = load_inputs(SETUP, trace)
+    assert inputs.cluster(0) != inputs.cluster(1)
+    alone = simulate(inputs.cluster(1), trace.workload, policy, 3600, 1)
+    ours = evidence_of(found).runs[RunKey(policy, 1)]
     assert_frame_equal(ours.jobs, alone.jobs, check_exact=True)
     assert ours.numbers["utilisation"] == alone.numbers["utilisation"]
 
@@ -166,7 +179,7 @@ def test_tables_are_the_same_from_the_runs_on_disk(found: Reproduction, folder: 
 
 def test_what_is_recomputed_comes_from_the_runs(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "other")
-    place = tmp_path / "other" / "runs" / Key("slots:14:cpu:reject", 0).name / "summary.json"
+    place = tmp_path / "other" / "runs" / RunKey("slots:14:cpu:reject", 0).name / "summary.json"
     numbers = json.loads(place.read_text())
     numbers["utilisation"]["cpu"] = 0.123
     place.write_text(json.dumps(numbers))
@@ -191,7 +204,7 @@ def test_slots_have_the_paper_on_top(found: Reproduction) -> None:
     assert set(top["source"]) == {"paper"}
     assert top.select("slots", "cpu", "memory").rows()[2] == (14, 0.439, 0.28)
     assert len(table) == 5 + 2 * 2 * 2 * 5
-    run = evidence_of(found).runs[Key("slots:12:cpu:ceil", 1)]
+    run = evidence_of(found).runs[RunKey("slots:12:cpu:ceil", 1)]
     row = table.filter(slots=12, count_rule="cpu", oversize="ceil", seed=1)
     used = run.numbers["utilisation"]
     assert row.select("cpu", "memory").row(0) == (used["cpu"], used["memory"])
@@ -277,8 +290,8 @@ def test_dedicated_clouds_are_a_partition(weights: list[float], servers: int) ->
 @pytest.mark.parametrize("blocked", BLOCKED)
 def test_one_run_is_all_dedicated_clouds(trace: Trace, blocked: str) -> None:
     """Every user alone on its own servers does the same, whatever happens when it is blocked."""
-    ground = ground_of(dataclasses.replace(SETUP, servers=31), trace)
-    cluster, workload, seed = ground.cluster(7), ground.workload, 7
+    inputs = load_inputs(dataclasses.replace(SETUP, servers=31), trace)
+    cluster, workload, seed = inputs.cluster(7), inputs.workload, 7
     together = simulate(
         cluster, dedicated_workload(workload, cluster, seed), BEST_FIT, until=3600, log=True
     )
@@ -528,14 +541,14 @@ def test_a_wrong_choice_is_named(words: dict[str, Any], message: str) -> None:
 
 def test_no_trace_in_the_directory(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="data must hold Google's trace of 2011"):
-        ground_of(Setup(data=tmp_path))
+        load_inputs(Setup(data=tmp_path))
 
 
 def test_without_a_trace_one_is_generated() -> None:
-    ground = ground_of(Setup(servers=20, users=15, hours=1.0))
-    assert ground.trace.source == "generated"
-    assert ground.cluster(0) != ground.cluster(1)
-    assert len(ground.jobs) == ground.workload.job_count
+    inputs = load_inputs(Setup(servers=20, users=15, hours=1.0))
+    assert inputs.trace.source == "generated"
+    assert inputs.cluster(0) != inputs.cluster(1)
+    assert len(inputs.jobs) == inputs.workload.job_count
 
 
 def test_the_same_jobs_without_what_happens_to_servers(trace: Trace) -> None:
@@ -566,9 +579,10 @@ def test_the_command(
     page: list[Path],
     trace: Trace,
 ) -> None:
-    from drfh.experiments import run, setup
+    from drfh.experiments import reproduction as run
+    from drfh.experiments import setup
 
-    monkeypatch.setattr(run, "ground_of", lambda s, _: setup.ground_of(s, trace))
+    monkeypatch.setattr(run, "load_inputs", lambda s, _: setup.load_inputs(s, trace))
     output = tmp_path / "deep" / "paper"
     words = ["reproduce", "--quick", "--servers", "10", "--jobs", "1", "-o", str(output)]
     assert main(words) == 0
@@ -623,9 +637,9 @@ def test_a_little_of_the_real_trace(data: Path) -> None:
     again = drfh.traces.read(
         "google-2011", data / "clusterdata-2011-2", hours=0.5, servers=100, seed=0
     )
-    ground = ground_of(Setup(data=data, servers=100, hours=0.5))
-    assert ground.cluster(0) == again.cluster
-    assert ground.workload == again.workload
+    inputs = load_inputs(Setup(data=data, servers=100, hours=0.5))
+    assert inputs.cluster(0) == again.cluster
+    assert inputs.workload == again.workload
     evidence = evidence_of(found)
     assert evidence.jobs["at_start"].sum() > 1000
     for key, run in evidence.runs.items():

@@ -1,4 +1,4 @@
-"""A claim of the paper, and the rule by which numbers decide on it."""
+"""Claims of the paper, and the rule that decides on them by numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from drfh.formatting import format_number, format_percent, format_points
+from drfh.formatting import format_number, format_percent
 
 __all__ = ["Claim", "Reading", "Verdict", "claims_table", "judge", "number_text"]
 
@@ -18,7 +18,7 @@ Unit: TypeAlias = Literal["part", "points", "seconds", "tasks", "slots", "hours"
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper with a number or a claim, and what became of it.
+    """A claim of the paper with its verdict.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Claim:
     text : str
         What is claimed.
     paper : str
-        The paper's value, in words.
+        The paper's value, as text.
     ours : float or None
         Our value under the usual choices, the mean over the seeds.
     spread : pair of float, or None
@@ -57,7 +57,7 @@ class Claim:
 
     @property
     def ours_text(self) -> str:
-        """Our value in words.
+        """Our value and its spread as text.
 
         Examples
         --------
@@ -69,7 +69,7 @@ class Claim:
         text = number_text(self.ours, self.unit)
         if self.spread is None or self.spread[0] == self.spread[1]:
             return text
-        low, high = (number_text(value, self.unit).split(" ")[0] for value in self.spread)
+        low, high = (_amount_text(value, self.unit) for value in self.spread)
         return f"{text} ({low} to {high})"
 
 
@@ -95,7 +95,7 @@ class Reading:
     way: str = ""
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """Choices and way."""
         return " and ".join(part for part in (self.condition, self.way) if part)
 
@@ -146,9 +146,7 @@ def judge(
     if 0 < some < len(values):
         note += f"; so for {some} of {len(values)} {each}"
     if len(readings) > 1:
-        others = (
-            f"{r.words}: {number_text(sum(r.values) / len(r.values), unit)}" for r in readings
-        )
+        others = (f"{r.text}: {number_text(sum(r.values) / len(r.values), unit)}" for r in readings)
         note += f". {'; '.join(others)}"
     return Claim(
         id, figure, text, paper, sum(values) / len(values), (min(values), max(values)), verdict,
@@ -158,12 +156,12 @@ def judge(
 
 def _condition(readings: Sequence[Reading]) -> str:
     """Return under which choices it holds; a way for which all do goes without them."""
-    words: list[str] = []
+    conditions: list[str] = []
     for way in dict.fromkeys(reading.way for reading in readings):
         of_way = [reading for reading in readings if reading.way == way]
         good = [reading for reading in of_way if reading.all_hold]
-        words += [way] if way and len(good) == len(of_way) else [r.words for r in good]
-    return "; or ".join(words)
+        conditions += [way] if way and len(good) == len(of_way) else [r.text for r in good]
+    return "; or ".join(conditions)
 
 
 def number_text(value: float, unit: Unit) -> str:
@@ -176,15 +174,18 @@ def number_text(value: float, unit: Unit) -> str:
     >>> number_text(1, "hours")
     '1 hour'
     """
-    if unit == "part":
-        return format_percent(value)
-    if unit == "points":
-        return format_points(value)
-    text = format_number(value)
+    amount = _amount_text(value, unit)
     if unit == "number":
-        return text
-    word = "s" if unit == "seconds" else unit.removesuffix("s") if text == "1" else unit
-    return f"{text} {word}"
+        return amount
+    symbol = {"part": "%", "seconds": "s"}.get(unit, unit)
+    if unit in ("tasks", "slots", "hours") and amount == "1":
+        symbol = unit[:-1]
+    return f"{amount} {symbol}"
+
+
+def _amount_text(value: float, unit: Unit) -> str:
+    """Return a value without its unit."""
+    return format_percent(value, unit="") if unit in ("part", "points") else format_number(value)
 
 
 def claims_table(claims: Sequence[Claim]) -> pl.DataFrame:

@@ -1,7 +1,7 @@
-"""The scorecard: every sentence of the paper's evaluation that says a number or makes a claim.
+"""The scorecard: every claim of the paper's evaluation, and the numbers it is judged by.
 
-What is claimed and where the line is drawn stands here; the verdict follows by
-:func:`~drfh.experiments.claims.judge`. Where the paper gives no line (“slightly”), it is ours.
+The verdict follows by :func:`~drfh.experiments.claims.judge`. Where the paper gives no threshold
+(“slightly”), it is ours.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import numpy as np
 import polars as pl
 
 from drfh.experiments.claims import Claim, Reading, judge
-from drfh.experiments.completion import both_complete, reductions
-from drfh.experiments.evidence import BEST_FIT, BLOCKED, FIRST_FIT, Evidence
-from drfh.experiments.figures import PAPER, Dynamic, ratios_of
+from drfh.experiments.figures import PAPER, Dynamic, both_complete, ratios_of, reductions
+from drfh.experiments.runs import BEST_FIT, BLOCKED, FIRST_FIT, Evidence
 from drfh.formatting import format_percent, format_points
 
 __all__ = ["CONDITIONS", "score", "trace_claims"]
@@ -52,12 +51,12 @@ def trace_claims(evidence: Evidence, tables: Mapping[str, pl.DataFrame]) -> list
 def _readings(evidence: Evidence, measured: Mapping[str, Measured]) -> list[Reading]:
     """Return a reading for each way to count and each rule of blocking; the usual ones first."""
     readings = []
-    for words, measure in measured.items():
+    for way, measure in measured.items():
         for blocked in BLOCKED:
             found = [measure(seed, blocked) for seed in evidence.seeds]
             found = [(value, holds) for value, holds in found if value == value]
             values, holds = [v for v, _ in found], [h for _, h in found]
-            readings.append(Reading(CONDITIONS[blocked], values, holds, words))
+            readings.append(Reading(CONDITIONS[blocked], values, holds, way))
     return readings
 
 
@@ -429,7 +428,7 @@ def _slots(table: pl.DataFrame) -> list[Claim]:
                     pl.col("slots") == number,
                 )[resource].to_list()  # fmt: skip
                 near = [abs(value - paper) <= _OTHER_POOL for value in values]
-                readings.append(Reading(_rule_words(count, oversize), values, near))
+                readings.append(Reading(_rule_text(count, oversize), values, near))
             claims.append(
                 judge(
                     f"slots-{number}-{resource}",
@@ -447,7 +446,7 @@ def _slots(table: pl.DataFrame) -> list[Claim]:
         top = rows.sort("slots").sort(overall, descending=True, maintain_order=True)
         first = top.unique("seed", keep="first", maintain_order=True).sort("seed")
         found = [float(value) for value in first["slots"].to_list()]
-        best.append(Reading(_rule_words(count, oversize), found, [v == 14 for v in found]))
+        best.append(Reading(_rule_text(count, oversize), found, [v == 14 for v in found]))
     claims.append(
         judge("slots-best", "Table II", "14 slots give the highest overall utilisation",
               "14 slots", best, "CPU and memory utilisation together are highest with 14",
@@ -456,5 +455,5 @@ def _slots(table: pl.DataFrame) -> list[Claim]:
     return claims
 
 
-def _rule_words(count: str, oversize: str) -> str:
+def _rule_text(count: str, oversize: str) -> str:
     return f"slots follow {_COUNTED[count]} and large tasks {_OVERSIZE[oversize]}"

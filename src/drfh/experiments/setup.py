@@ -1,4 +1,4 @@
-"""Every choice of the reproduction, and the servers and jobs that follow from them."""
+"""Choices of the reproduction, and the jobs and servers that it simulates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drfh.policies.slots import COUNT_RULES, OVERSIZE
 from drfh.traces.base import Trace
 from drfh.traces.google2011.machine_events import drawn_servers
 
-__all__ = ["RESOURCES", "Ground", "Preset", "Setup", "ground_of", "with_users"]
+__all__ = ["RESOURCES", "Inputs", "Preset", "Setup", "load_inputs", "with_users"]
 
 Preset = Literal["backlog_cut", "each_drop"]
 RESOURCES = ("cpu", "memory")
@@ -143,10 +143,10 @@ class Setup:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every choice as plain data."""
-        words: dict[str, Any] = asdict(self)
-        words["data"] = None if self.data is None else str(self.data)
-        words["slots"] = list(self.slots)
-        return words | {
+        choices: dict[str, Any] = asdict(self)
+        choices["data"] = None if self.data is None else str(self.data)
+        choices["slots"] = list(self.slots)
+        return choices | {
             "draws": list(self.draws),
             "window_hours": self.window_hours,
             "sample_count": self.sample_count,
@@ -157,8 +157,8 @@ class Setup:
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
-    """What all runs share: the jobs, and the servers of each draw.
+class Inputs:
+    """Jobs and server shapes that all runs share.
 
     Attributes
     ----------
@@ -200,8 +200,8 @@ class Ground:
         )
 
 
-def ground_of(setup: Setup, trace: Trace | None = None) -> Ground:
-    """Read or generate what is to be simulated.
+def load_inputs(setup: Setup, trace: Trace | None = None) -> Inputs:
+    """Read or generate the jobs and servers to simulate.
 
     Parameters
     ----------
@@ -212,8 +212,8 @@ def ground_of(setup: Setup, trace: Trace | None = None) -> Ground:
 
     Examples
     --------
-    >>> ground = ground_of(Setup(servers=5, users=10, hours=1))
-    >>> ground.cluster(0).size, ground.window
+    >>> inputs = load_inputs(Setup(servers=5, users=10, hours=1))
+    >>> inputs.cluster(0).size, inputs.window
     (5, 3600.0)
     """
     shapes = None
@@ -227,7 +227,7 @@ def ground_of(setup: Setup, trace: Trace | None = None) -> Ground:
     missing = [name for name in RESOURCES if name not in trace.cluster.resources]
     if missing:
         raise InputError("trace", f"must have servers with {' and '.join(RESOURCES)}")
-    return Ground(
+    return Inputs(
         trace, with_users(trace.workload, None), window, shapes or trace.cluster, setup.servers
     )
 

@@ -1,4 +1,4 @@
-"""Made-up workloads: one like Google's, and small ones that each teach one thing."""
+"""Generators of synthetic clusters and workloads."""
 
 from __future__ import annotations
 

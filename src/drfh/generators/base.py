@@ -1,4 +1,4 @@
-"""What a generator is: a title, options, and a function that makes a cluster and a workload."""
+"""The record of a generator, and quantile draws that they share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Generator", "at_levels", "even_ranks", "reflected", "rounded_evenly"
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """One kind of made-up workload.
+    """A generator of a cluster and a workload.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Generator:
     make
         Takes the options (each with a value) and a ledger for counts and remarks.
     options
-        What it can be asked for.
+        Its options.
     """
 
     title: str

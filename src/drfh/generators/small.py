@@ -1,4 +1,4 @@
-"""Small made-up workloads that each teach one thing, and the paper's experiment of three users."""
+"""Small workloads that each show one effect; the paper's experiment of three users."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _at_least(options: Mapping[str, Any], **least: int) -> None:
             raise InputError(name, f"must be a whole number ≥ {number}", options[name])
 
 
-class _Story:
+class _WorkloadBuilder:
     """Batches of equal tasks, collected user by user."""
 
     def __init__(self, *resources: str) -> None:
@@ -64,7 +64,7 @@ class _Story:
         columns |= dict(zip(self._resources, map(float, demand), strict=True))
         self._parts.append(pl.DataFrame(columns))
 
-    def tell(self, servers: Sequence[Server], lesson: str, ledger: Ledger) -> TraceReading:
+    def build(self, servers: Sequence[Server], lesson: str, ledger: Ledger) -> TraceReading:
         """Return it all, in the order of arrival."""
         frame = pl.concat(self._parts).sort("arrival", maintain_order=True)
         frame = frame.with_row_index("job", offset=1).with_columns(
@@ -89,19 +89,19 @@ def _reading(
 def _bursts(options: Mapping[str, Any], ledger: Ledger) -> TraceReading:
     _at_least(options, servers=1)
     draw, servers = np.random.default_rng(options["seed"]), options["servers"]
-    story = _Story("cpu", "memory")
+    builder = _WorkloadBuilder("cpu", "memory")
     # 5 minutes on average, so many a second that they fill two fifths of the CPUs.
     rate = 0.4 * servers * 16 / 2 / 300
     length = options["hours"] * 3600
     arrival = np.sort(draw.uniform(0, length, max(1, round(rate * length))))
-    story.add("steady", (2, 6), arrival, draw.uniform(200, 400, len(arrival)))
+    builder.add("steady", (2, 6), arrival, draw.uniform(200, 400, len(arrival)))
     hours = np.arange(0, length, 3600.0) + 900
-    story.add("bursty", (2, 6), hours, np.full(len(hours), 300.0), servers * 8 * 4)
+    builder.add("bursty", (2, 6), hours, np.full(len(hours), 300.0), servers * 8 * 4)
     lesson = (
         "a burst may take what is idle, but under DRFH a steady user who asks for less than its "
         "share hardly waits for it, while under fifo it waits for the whole burst"
     )
-    return story.tell([Server({"cpu": 16, "memory": 64}, count=servers)], lesson, ledger)
+    return builder.build([Server({"cpu": 16, "memory": 64}, count=servers)], lesson, ledger)
 
 
 def _two_shapes(options: Mapping[str, Any], ledger: Ledger) -> TraceReading:
@@ -111,13 +111,13 @@ def _two_shapes(options: Mapping[str, Any], ledger: Ledger) -> TraceReading:
         options["servers"],
         options["users"],
     )
-    story = _Story("cpu", "memory")
+    builder = _WorkloadBuilder("cpu", "memory")
     # 700 s on average, so many that each kind would fill three quarters of its own servers.
     jobs = max(1, round(0.75 * 8 * servers / 2 * 3600 / 700 / 2 * options["hours"] * 2 / users))
     for number in range(users):
         kind, demand = (("cpu", (4, 4)), ("memory", (1, 16)))[number % 2]
         arrival = np.sort(draw.uniform(0, options["hours"] * 3600, jobs))
-        story.add(f"{kind}-{number // 2 + 1}", demand, arrival, draw.uniform(500, 900, jobs), 2)
+        builder.add(f"{kind}-{number // 2 + 1}", demand, arrival, draw.uniform(500, 900, jobs), 2)
     lesson = (
         "where servers differ it matters which one a task gets: Best-Fit sends tasks that need "
         "CPU and tasks that need memory to servers of their kind, and few wait; First-Fit does not"
@@ -127,45 +127,45 @@ def _two_shapes(options: Mapping[str, Any], ledger: Ledger) -> TraceReading:
         Server({"cpu": 32, "memory": 32}, name="high-cpu", count=servers - half),
         Server({"cpu": 8, "memory": 128}, name="high-memory", count=half),
     ]
-    return story.tell(pool, lesson, ledger)
+    return builder.build(pool, lesson, ledger)
 
 
 def _elephants(options: Mapping[str, Any], ledger: Ledger) -> TraceReading:
     _at_least(options, servers=1, users=2)
     draw, servers = np.random.default_rng(options["seed"]), options["servers"]
-    story = _Story("cpu", "memory")
+    builder = _WorkloadBuilder("cpu", "memory")
     length = options["hours"] * 3600
     huge = np.arange(0, length, 3600.0)
     # Each fills all servers for an hour.
-    story.add("elephant", (1, 4), huge, np.full(len(huge), 1200.0), servers * 16 * 3)
+    builder.add("elephant", (1, 4), huge, np.full(len(huge), 1200.0), servers * 16 * 3)
     for number in range(1, options["users"]):
         jobs = max(1, round(options["hours"] * 4))
         arrival = np.sort(draw.uniform(0, length, jobs))
         tasks = draw.integers(1, 5, jobs)
-        story.add(f"mouse-{number}", (1, 2), arrival, draw.uniform(60, 300, jobs), tasks)
+        builder.add(f"mouse-{number}", (1, 2), arrival, draw.uniform(60, 300, jobs), tasks)
     lesson = (
         "first in, first out makes the small users wait behind the huge one; fair shares let them "
         "pass, and cost the huge one little"
     )
-    return story.tell([Server({"cpu": 16, "memory": 64}, count=servers)], lesson, ledger)
+    return builder.build([Server({"cpu": 16, "memory": 64}, count=servers)], lesson, ledger)
 
 
 def _gpu_mix(options: Mapping[str, Any], ledger: Ledger) -> TraceReading:
     _at_least(options, servers=2)
     draw, servers = np.random.default_rng(options["seed"]), options["servers"]
     length, equipped = options["hours"] * 3600, max(1, servers // 4)
-    story = _Story("cpu", "memory", "gpu")
+    builder = _WorkloadBuilder("cpu", "memory", "gpu")
 
     def when(number: float) -> Floats:
         return np.sort(draw.uniform(0, length, max(1, round(number))))
 
     training = when(options["hours"] * equipped)
-    story.add("training", (8, 64, 2), training, draw.uniform(1800, 5400, len(training)), 2)
+    builder.add("training", (8, 64, 2), training, draw.uniform(1800, 5400, len(training)), 2)
     notebooks = when(options["hours"] * equipped * 2)
-    story.add("notebooks", (2, 16, 1), notebooks, draw.uniform(300, 1800, len(notebooks)))
+    builder.add("notebooks", (2, 16, 1), notebooks, draw.uniform(300, 1800, len(notebooks)))
     cleaning = when(options["hours"] * 16)
     many = round(servers * 1.3)
-    story.add("cleaning", (4, 16, 0), cleaning, draw.uniform(600, 1800, len(cleaning)), many)
+    builder.add("cleaning", (4, 16, 0), cleaning, draw.uniform(600, 1800, len(cleaning)), many)
     lesson = (
         "tasks that need no GPU can fill the servers that have some: First-Fit strands GPUs behind "
         "full CPUs, Best-Fit sends such tasks where there are no GPUs first"
@@ -174,7 +174,7 @@ def _gpu_mix(options: Mapping[str, Any], ledger: Ledger) -> TraceReading:
         Server({"cpu": 64, "memory": 512, "gpu": 8}, name="gpu", count=equipped),
         Server({"cpu": 64, "memory": 256}, name="cpu", count=servers - equipped),
     ]
-    return story.tell(pool, lesson, ledger)
+    return builder.build(pool, lesson, ledger)
 
 
 def _paper(options: Mapping[str, Any], ledger: Ledger) -> TraceReading:

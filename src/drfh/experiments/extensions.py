@@ -1,4 +1,4 @@
-"""Beyond the paper: other policies, how far from fair, and the properties at a busy moment."""
+"""Tables beyond the paper: more policies, distance from fair, audit at a busy time."""
 
 from __future__ import annotations
 
@@ -8,24 +8,14 @@ import numpy as np
 import polars as pl
 
 from drfh.auditor import audit
-from drfh.experiments.evidence import BEST_FIT, FIRST_FIT, Evidence
-from drfh.experiments.setup import Ground
+from drfh.experiments.runs import BEST_FIT, OTHERS, Evidence
+from drfh.experiments.setup import Inputs
 from drfh.model.cluster import Cluster
 from drfh.model.users import User
 from drfh.simulation import simulate
 from drfh.simulation.result import Result
 
-__all__ = ["OTHERS", "SEVEN", "audit_table", "busy_users", "fair_table", "policies_table"]
-
-#: Policies that the paper does not have.
-OTHERS = (
-    "drfh+cosine",
-    "drfh+hilbert",
-    "drfh+alignment",
-    "tsf+best-fit",
-    "mesos",
-    "fifo",
-)
+__all__ = ["SEVEN", "audit_table", "busy_users", "fair_table", "policies_table"]
 
 #: The seven properties that the paper defines for DRFH: three essential, four important ones.
 SEVEN = (
@@ -103,7 +93,7 @@ def fair_table(evidence: Evidence) -> pl.DataFrame:
     )
 
 
-def busy_users(ground: Ground, evidence: Evidence) -> tuple[float, Cluster, list[User]]:
+def busy_users(inputs: Inputs, evidence: Evidence) -> tuple[float, Cluster, list[User]]:
     """Return the moment with the most active users under Best-Fit, the servers, and who they are.
 
     Of the samples of the first draw, the first with the most. Users have the mean demand and the
@@ -114,7 +104,7 @@ def busy_users(ground: Ground, evidence: Evidence) -> tuple[float, Cluster, list
     levels = samples.select(pl.col("^fair_level\\..*$"))
     active = levels.select(pl.sum_horizontal(pl.all().is_not_null())).to_series()
     moment = float(samples["time"][int(active.arg_max() or 0)])
-    cluster, workload = ground.cluster(seed), ground.workload.until(moment)
+    cluster, workload = inputs.cluster(seed), inputs.workload.until(moment)
     # The same run once more, only so far, for what the samples do not tell: which tasks.
     until = moment or _AT_ONCE
     run = simulate(cluster, workload, BEST_FIT, until, seed, interval=until, log=True)
@@ -175,6 +165,3 @@ def audit_table(
             "text": [f.text for f in found],
         }
     )
-
-
-assert FIRST_FIT not in OTHERS
