@@ -21,10 +21,10 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import online_report as report
-from benchmarks.online_instances import Churn, churn_work
-from benchmarks.online_ours import OurChurn, PublicChurn, Steps
-from benchmarks.online_rivals import (
+from benchmarks import report
+from benchmarks.online.drfh_runs import OurChurn, PublicChurn, Steps
+from benchmarks.online.instances import Churn, churn_work
+from benchmarks.online.rivals import (
     ColumnServers,
     Integers,
     NumpyServers,

@@ -29,10 +29,10 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import drfh
-from benchmarks import online_report as report
-from benchmarks.online_instances import Day, day
-from benchmarks.online_ours import play, records
-from benchmarks.online_rivals import digest, simpy_simulate
+from benchmarks import report
+from benchmarks.online.drfh_runs import play, records
+from benchmarks.online.instances import Day, day
+from benchmarks.online.rivals import digest, simpy_simulate
 
 REPEATS = 3
 POLICY = "best-fit-drfh"

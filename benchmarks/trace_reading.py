@@ -10,6 +10,7 @@ tasks. The tasks are compared one by one. First reads and peaks of memory are of
 from __future__ import annotations
 
 import argparse
+import gzip
 import os
 import sys
 import tempfile
@@ -20,13 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import online_report as report
+from benchmarks import report
 from benchmarks.simulate import apart, peak_memory
-from benchmarks.trace_copies import longer, part_of, parts
 from drfh.traces import Trace, read
 
 FORMAT = "google-2011"
@@ -35,6 +36,51 @@ COPIES = 10
 REPEATS = 5
 GOAL_PARTS, GOAL = 14, 3  # times as fast, for so many parts
 MOST_MEMORY = 4.0  # GiB, for ten times that
+START = 600_000_000  # microseconds; what has time 0 was there before
+JOBS = 10**10  # no job of the trace has such a number
+
+
+def parts(folder: Path) -> list[Path]:
+    """Return the files of ``task_events``.
+
+    >>> parts(Path("no-such-trace"))
+    []
+    """
+    return sorted((folder / "task_events").glob("part-*"))
+
+
+def part_of(folder: Path, to: Path, size: int) -> Path:
+    """Make a trace of the first parts of another one, by links."""
+    (to / "task_events").mkdir(parents=True)
+    (to / "machine_events").symlink_to((folder / "machine_events").resolve())
+    for path in parts(folder)[:size]:
+        (to / "task_events" / path.name).symlink_to(path.resolve())
+    return to
+
+
+def longer(folder: Path, to: Path, copies: int) -> Path:
+    """Write a trace of several copies, each after the one before it and with jobs of its own."""
+    (to / "task_events").mkdir(parents=True)
+    (to / "machine_events").symlink_to((folder / "machine_events").resolve())
+    found = parts(folder)
+    length = int(_rows(found[-1])["time"].max()) - START  # type: ignore[arg-type]
+    for number, path in enumerate(found):
+        rows = _rows(path)
+        for copy in range(copies):
+            time = pl.col("time") if not copy else pl.max_horizontal("time", pl.lit(START))
+            moved = rows.with_columns(time + copy * length, pl.col("job") + copy * JOBS)
+            name = f"part-{copy * len(found) + number:05}-of-{copies * len(found):05}.csv.gz"
+            text = moved.write_csv(include_header=False, null_value="").encode()
+            (to / "task_events" / name).write_bytes(gzip.compress(text, 1))
+    return to
+
+
+def _rows(path: Path) -> pl.DataFrame:
+    """Return rows with time and job as numbers, and the rest as the text that it is."""
+    frame = pl.read_csv(path, has_header=False, infer_schema=False)
+    names = frame.columns
+    frame = frame.rename({names[0]: "time", names[2]: "job"})
+    return frame.with_columns(pl.col("time", "job").cast(pl.Int64))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from benchmarks import online_report, schedule, simulate
+from benchmarks import report, schedule, simulate
 
 
 @pytest.mark.slow
@@ -36,8 +36,8 @@ def test_tables_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [schedule.Row(case, 5, rates, same=True) for case in cases]
     day = simulate.Row(1_000_000, 2_000, 9, 1.0, 2.0, 1.5, 1440, 0.1, 20.0, 300.0, same=False)
     big = simulate.Large(10_000_000, 100_000, 9, 30.0, 31.0, 0.5, 1440, 1.0, 12.5)
-    online_report.show(schedule.rates(rows), schedule.curve(rows))
-    online_report.show(
+    report.show(schedule.rates(rows), schedule.curve(rows))
+    report.show(
         simulate.days_table([day]), simulate.samples_table([day]), simulate.large_table([big])
     )
     shown = capsys.readouterr().out

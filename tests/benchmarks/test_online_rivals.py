@@ -6,8 +6,8 @@ import heapq
 
 import numpy as np
 import pytest
-from benchmarks.online_instances import Day, churn_work, cluster_units, day
-from benchmarks.online_rivals import (
+from benchmarks.online.instances import Day, churn_work, cluster_units, day
+from benchmarks.online.rivals import (
     NumpyServers,
     Policy,
     churn,

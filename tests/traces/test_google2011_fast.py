@@ -502,7 +502,7 @@ def test_the_benchmark_runs_and_both_find_the_same_tasks(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("pandas")
-    from benchmarks import trace_copies, trace_reading
+    from benchmarks import trace_reading
 
     monkeypatch.delenv("DRFH_DATA", raising=False)
     trace_reading.main([])
@@ -526,7 +526,7 @@ def test_the_benchmark_runs_and_both_find_the_same_tasks(
     tasks = [row["tasks"] for row in found["fresh"]]
     assert tasks[0] == tasks[1]
     assert tasks[2] == tasks[3] == 10 * tasks[0]
-    twice = traces.read("google-2011", trace_copies.longer(tmp_path, tmp_path / "twice", 2))
+    twice = traces.read("google-2011", trace_reading.longer(tmp_path, tmp_path / "twice", 2))
     assert not twice.oddities
     table = trace_reading.rival(tmp_path)
     assert trace_reading.same_tasks(traces.read("google-2011", tmp_path), table)
@@ -535,11 +535,11 @@ def test_the_benchmark_runs_and_both_find_the_same_tasks(
 
 
 def test_the_tables_of_the_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
-    from benchmarks import online_report, trace_reading
+    from benchmarks import report, trace_reading
 
     rows = [trace_reading.Row(14, 2_609_335, 573_309, 0.5, 0.8, 1.25, same=False)]
     fresh = [trace_reading.Fresh("drfh", 140, 9, 5.0, 2.5), trace_reading.Fresh("x", 140, 9, 5, 9)]
-    online_report.show(trace_reading.turns_table(rows), trace_reading.fresh_table(fresh))
+    report.show(trace_reading.turns_table(rows), trace_reading.fresh_table(fresh))
     shown = capsys.readouterr().out
     for word in ("2.50× (3: NOT MET)", "NO", "2.50 GiB (4 GiB: met)", "9.00 GiB"):
         assert word in shown

@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 
 import drfh
-from benchmarks.online_instances import Churn, Day
-from benchmarks.online_rivals import Integers, Policy, SimulationRun
+from benchmarks.online.instances import Churn, Day
+from benchmarks.online.rivals import Integers, Policy, SimulationRun
 from drfh.kernels.online import place as steps_of
 from drfh.kernels.online import state as st
 from drfh.policies import Policy as DrfhPolicy

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:  # instances are filled with the help of this module
-    from benchmarks.online_instances import Churn, Day
+    from benchmarks.online.instances import Churn, Day
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

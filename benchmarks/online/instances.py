@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.online_rivals import NumpyServers, Policy, churn, prepare, search_with
+from benchmarks.online.rivals import NumpyServers, Policy, churn, prepare, search_with
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -1,0 +1,1 @@
+"""Instances, rivals and our own runs of the online benchmarks."""
