@@ -35,7 +35,7 @@ from drfh.experiments.runs import Evidence, run_count, simulate_runs
 from drfh.experiments.scorecard import score
 from drfh.experiments.setup import Inputs, Setup, load_inputs
 from drfh.files.atomic import read_text, shown_path
-from drfh.files.ledger import Progress
+from drfh.files.reader import Progress
 from drfh.traces.base import Trace
 
 __all__ = [
