@@ -35,7 +35,7 @@ from drfh.web.live.labels import (
 )
 from drfh.web.live.pending import Pending
 from drfh.web.live.store import LiveStore
-from tests.cli.slurm.test_inspect import JOBS, NODES, NOW, SITE, job, node
+from tests.engines.slurm.entries import JOBS, NODES, NOW, SITE, job, node
 from tests.web.live.pages import View, Watched, environment, made_up_view
 from tests.web.live.server import USERS, made_up
 

@@ -26,7 +26,7 @@ from drfh.web.live.history import HistorySample, ShareHistory
 from drfh.web.live.pending import PendingQueue
 from drfh.web.live.publisher import Publisher
 from drfh.web.live.store import LiveStore
-from tests.cli.slurm.test_inspect import JOBS, NODES, NOW, SITE, job, node
+from tests.engines.slurm.entries import JOBS, NODES, NOW, SITE, job, node
 from tests.engines.slurm.model import ModelSlurm
 from tests.web.live.server import USERS, made_up
 
