@@ -64,7 +64,9 @@ def drawn(chart: Any) -> Any:
     return chart.data
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 420)])
+@pytest.mark.parametrize(
+    ("scheme", "width"), [("light", 1200), pytest.param("dark", 420, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     ("name", "mechanism", "whole"),
     [

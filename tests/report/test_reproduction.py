@@ -265,7 +265,7 @@ def test_pointing_at_a_line_shows_its_values(light_page: Any) -> None:
     assert all(policy in words for policy in POLICIES)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_paper(browser: Any, written: Path, scheme: str) -> None:
     page = opened(browser, written / "index.html", scheme)
     page.emulate_media(media="print", color_scheme=scheme)

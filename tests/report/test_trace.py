@@ -88,7 +88,9 @@ def test_the_page_of_a_trace(browser: object, scheme: str, width: int, tmp_path:
     page.close()
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 420)])
+@pytest.mark.parametrize(
+    ("scheme", "width"), [("light", 1200), pytest.param("dark", 420, marks=pytest.mark.slow)]
+)
 def test_the_page_of_two_traces(browser: object, scheme: str, width: int, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     simulated = {

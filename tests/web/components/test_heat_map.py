@@ -149,7 +149,7 @@ def colours(page: Watched, cell: int, *parts: float) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_every_node_is_a_cell_of_its_colour(browser: Any, view: View, scheme: str) -> None:
     page = Watched(browser, view.url, scheme)
     shown = page.page.locator("[data-testid=heat-view]")

@@ -346,6 +346,7 @@ def test_small_shares_are_not_nothing(browser: Any, site: Site) -> None:
         page.wait_for("users", 0, "share", "0.0 %")
 
 
+@pytest.mark.slow
 def test_a_large_scenario_is_edited_and_shared_as_a_file(
     browser: Any, site: Site, folder: Path, tmp_path: Path
 ) -> None:
@@ -594,7 +595,7 @@ def test_light_and_dark_are_kept(browser: Any, site: Site) -> None:
         assert page.page.evaluate(background) == "rgb(255, 255, 255)"
 
 
-@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("width", [400, pytest.param(1400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("panel", ["tables", "whatif"])
 def test_nothing_is_wider_than_the_screen(browser: Any, site: Site, width: int, panel: str) -> None:
     viewport = {"width": width, "height": 900}

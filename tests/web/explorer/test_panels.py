@@ -489,7 +489,7 @@ def test_work_can_be_stopped_and_started_again(browser: Any, site: Site) -> None
         page.part("card-stop").click()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_panels_fit_and_can_be_read(browser: Any, site: Site, scheme: str) -> None:
     with opened(browser, site, "shares", "gpu-cluster", scheme=scheme, width=400) as page:
         for panel, name in (

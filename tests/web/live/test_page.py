@@ -178,8 +178,15 @@ def check_page(page: Watched, nodes: int) -> None:
     assert heat.get_attribute("data-cells") == str(nodes)
 
 
-@pytest.mark.parametrize("width", [400, 1400])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("light", 1400),
+        ("dark", 400),
+        pytest.param("light", 400, marks=pytest.mark.slow),
+        pytest.param("dark", 1400, marks=pytest.mark.slow),
+    ],
+)
 def test_the_page_says_what_is(browser: Any, small: View, scheme: str, width: int) -> None:
     page = Watched(browser, small.url, scheme, width)
     check_page(page, 64)
@@ -204,7 +211,7 @@ def test_the_switch_wins_over_the_system(browser: Any, small: View) -> None:
     page.close()
 
 
-@pytest.mark.parametrize("nodes", [64, 12_583])
+@pytest.mark.parametrize("nodes", [64, pytest.param(12_583, marks=pytest.mark.slow)])
 def test_the_page_follows_by_itself(browser: Any, nodes: int) -> None:
     with made_up_view(nodes) as view:
         page = Watched(browser, view.url)

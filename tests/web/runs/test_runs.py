@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -165,6 +166,14 @@ def numbers(page: Seen) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in rows}
 
 
+def wait_for_numbers(page: Seen, expected: dict[str, list[str]]) -> None:
+    """Wait until the first table shows these: it is drawn after the title."""
+    end = time.monotonic() + LONG / 1000
+    while not expected.items() <= (found := numbers(page)).items():
+        assert time.monotonic() < end, found
+        page.page.wait_for_timeout(50)
+
+
 def expected(*runs: Path) -> dict[str, list[str]]:
     found = [Result.load(run).summary() for run in runs]
     return {
@@ -194,12 +203,12 @@ def test_a_run_its_figures_and_another_one(browser: Any, site: Site, folder: Pat
     with opened(browser, site) as page:
         expect(page.part("runs-title")).to_have_text("1 run of gpu-day", timeout=LONG)
         first = expected(folder / "day" / "fifo")
-        assert numbers(page).items() >= first.items()
+        wait_for_numbers(page, first)
         expect(marks(page, "utilisation")).to_have_count(3)  # a line for each resource
         choose(page, "runs-others", "day/best-fit-drfh")
         expect(page.part("runs-title")).to_have_text("2 runs of gpu-day", timeout=LONG)
         both = expected(folder / "day" / "fifo", folder / "day" / "best-fit-drfh")
-        assert numbers(page).items() >= both.items()
+        wait_for_numbers(page, both)
         page.page.keyboard.press("Escape")
         # A legend hides its line, by mouse and by keyboard.
         lines = marks(page, "turnaround")
