@@ -267,7 +267,7 @@ def with_marks(path: Path) -> Any:
     return pytest.param(path, marks=pytest.mark.slow) if name(path) in LONG else path
 
 
-@pytest.mark.parametrize("path", map(with_marks, RUN), ids=name)
+@pytest.mark.parametrize("path", [with_marks(path) for path in RUN], ids=name)
 def test_page_is_true(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = path.read_text(encoding="utf-8")
