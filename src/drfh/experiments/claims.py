@@ -39,7 +39,7 @@ class Claim:
     condition : str
         Under which choices it holds, if not under all.
     note : str
-        The rule of the verdict, and what else there is to say.
+        The rule of the verdict, and details.
     unit : str
         ``part`` (of 1, shown as percent), ``points`` (a difference of parts), or what is counted.
     """

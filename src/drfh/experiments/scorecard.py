@@ -386,7 +386,7 @@ def _dynamic(dynamic: Dynamic) -> list[Claim]:
 
 
 def _settled(dynamic: Dynamic, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the samples at which neither old tasks nor the end of a user blur the picture."""
+    """Return the samples at which neither old tasks nor the end of a user disturb."""
     parts = []
     for start, end, users in dynamic.phases.rows():
         inside = pl.col("time").is_between(

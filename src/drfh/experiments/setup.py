@@ -50,7 +50,7 @@ class Setup:
     full
         All rules of slots, not only the usual ones.
     quick
-        One seed, three hours, one rule of slots, fewer samples: for a first look.
+        One seed, three hours, one rule of slots, fewer samples.
     samples
         About how many there are of each run; 60 if it is to be quick.
     users, load

@@ -22,7 +22,7 @@ class Generator:
     Parameters
     ----------
     title
-        What it is, in a few words.
+        A short description.
     make
         Takes the options (each with a value) and a ledger for counts and remarks.
     options
@@ -84,7 +84,7 @@ def rounded_evenly(expected: Floats, offset: float) -> Ints:
 
 
 def reflected(ranks: Floats) -> Floats:
-    """Return ranks in [0, 1]: what lies outside is mirrored at the ends, so even ranks stay even.
+    """Return ranks in [0, 1]: what lies outside is reflected at the ends, so even ranks stay even.
 
     Examples
     --------

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-_HEAD = 16384  # bytes of a file that are looked at
+_HEAD = 16384  # bytes of a file that are compared
 Kind = Literal["number", "whole", "choice", "text", "users"]
 _RULES = {
     "number": "must be a finite number ≥ 0",
@@ -170,7 +170,7 @@ def read_options(
 
 
 def split_source(source: str, formats: Collection[str]) -> tuple[str | None, list[str]]:
-    """Return the format (None if it is not said) and the paths.
+    """Return the format (None if not given) and the paths.
 
     A path that exists is taken whole, whatever it contains.
 
@@ -267,7 +267,7 @@ class Trace:
     oddities : tuple of Oddity
         Broken rows by kind.
     remarks : tuple of str
-        What the data cannot tell, and what was decided for it.
+        What is missing in the data, and what was assumed.
     """
 
     format: str
@@ -302,7 +302,7 @@ class Signature:
     heads
         Regular expressions: a file matches if all are found in its beginning.
     files
-        Glob patterns of the files of a directory whose beginning is looked at.
+        Glob patterns of the files of a directory whose beginning is compared.
 
     Examples
     --------
@@ -340,7 +340,7 @@ class Format:
     Parameters
     ----------
     title
-        What it is, in a few words.
+        A short description.
     read
         Takes the paths, the options (each with a value), a ledger, and a function to call with
         the progress, or None.

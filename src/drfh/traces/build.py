@@ -1,4 +1,4 @@
-"""A table of batches → a workload: the one way in which every reader builds one."""
+"""Builder of workloads from a table of batches, for all readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two traces side by side: how far apart their requests, durations, arrivals and loads are."""
+"""Comparison of two traces: distances of their distributions and loads."""
 
 from __future__ import annotations
 

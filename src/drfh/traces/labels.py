@@ -1,4 +1,4 @@
-"""What to call a trace and what was measured of it, in text and in pictures."""
+"""Names of traces and labels of their measures, for text and charts."""
 
 from __future__ import annotations
 
@@ -17,54 +17,71 @@ from drfh.formatting import (
 )
 from drfh.traces.base import Trace
 
-__all__ = ["Words", "format_measure", "headline", "names_of", "words_of"]
+__all__ = ["MeasureLabels", "format_measure", "headline", "measure_labels", "short_names"]
 
 _LONGEST_NAME = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """What a measure is called, of what there are parts, and what its amounts are."""
+class MeasureLabels:
+    """Labels of a measure.
+
+    Parameters
+    ----------
+    things
+        What has one value each: tasks, jobs, users, hours or steps.
+    kind
+        What a value is.
+    log_scale
+        Whether its chart has a logarithmic axis.
+    """
 
     short: str
     title: str
     heading: str
     things: str
     kind: Literal["amount", "seconds", "count", "part"] = "count"
+    log_scale: bool = True
 
 
-_WORDS = {
-    "duration": Words("duration", "how long a task runs", "How long tasks run", "tasks", "seconds"),
-    "job size": Words("job size", "tasks of a job", "How large jobs are", "jobs"),
-    "tasks per user": Words(
+_LABELS = {
+    "duration": MeasureLabels(
+        "duration", "how long a task runs", "How long tasks run", "tasks", "seconds"
+    ),
+    "job size": MeasureLabels("job size", "tasks of a job", "How large jobs are", "jobs"),
+    "tasks per user": MeasureLabels(
         "tasks per user", "tasks of a user", "How many tasks users have", "users"
     ),
-    "tasks per hour": Words(
-        "tasks per hour", "tasks that arrive in an hour", "Tasks by the hour", "hours"
+    "tasks per hour": MeasureLabels(
+        "tasks per hour",
+        "tasks that arrive in an hour",
+        "Tasks by the hour",
+        "hours",
+        log_scale=False,
     ),
-    "jobs per hour": Words(
-        "jobs per hour", "jobs that arrive in an hour", "Jobs by the hour", "hours"
+    "jobs per hour": MeasureLabels(
+        "jobs per hour", "jobs that arrive in an hour", "Jobs by the hour", "hours", log_scale=False
     ),
 }
 
 
-def words_of(measure: str) -> Words:
-    """Return the words for a measure of :func:`drfh.traces.measure.distributions`, or a load.
+def measure_labels(measure: str) -> MeasureLabels:
+    """Return the labels of a measure of :func:`drfh.traces.measure.distributions`, or a load.
 
     Examples
     --------
-    >>> words_of("request.cpu").title, words_of("load.cpu").title, words_of("job size").things
-    ('cpu of a task', 'cpu asked for / capacity', 'jobs')
+    >>> measure_labels("request.cpu").title, measure_labels("job size").things
+    ('cpu of a task', 'jobs')
     """
     kind, _, resource = measure.partition(".")
     if kind == "request" and resource:
         title = f"{resource} of a task"
-        return Words(title, title, f"How much {resource} tasks ask for", "tasks", "amount")
+        return MeasureLabels(title, title, f"How much {resource} tasks ask for", "tasks", "amount")
     if kind == "load" and resource:
         title = f"{resource} asked for / capacity"
         heading = f"Demand against capacity: {resource}"
-        return Words(f"load of {resource}", title, heading, "steps", "part")
-    return _WORDS[measure]
+        return MeasureLabels(f"load of {resource}", title, heading, "steps", "part")
+    return _LABELS[measure]
 
 
 def format_measure(measure: str, value: float | None, *, like: float | None = None) -> str:
@@ -73,7 +90,7 @@ def format_measure(measure: str, value: float | None, *, like: float | None = No
     Parameters
     ----------
     measure, value
-        As in :func:`words_of`; None gives a dash.
+        As in :func:`measure_labels`; None gives a dash.
     like
         A given amount of the same measure, which tells bytes from other units.
 
@@ -82,7 +99,7 @@ def format_measure(measure: str, value: float | None, *, like: float | None = No
     >>> format_measure("duration", 5400.0), format_measure("load.cpu", 0.5)
     ('90 min', '50.0 %')
     """
-    kind = words_of(measure).kind
+    kind = measure_labels(measure).kind
     if kind == "seconds":
         return format_duration(value)
     if kind == "part":
@@ -92,7 +109,7 @@ def format_measure(measure: str, value: float | None, *, like: float | None = No
     return format_number(value)
 
 
-def names_of(*traces: Trace) -> list[str]:
+def short_names(*traces: Trace) -> list[str]:
     """Return a short name for each trace, all different.
 
     Examples
@@ -101,7 +118,7 @@ def names_of(*traces: Trace) -> list[str]:
     >>> import polars as pl
     >>> scenario = load_scenario("gpu-day")
     >>> one = Trace("tables", "data/monday", scenario.cluster, scenario.workload, pl.DataFrame())
-    >>> names_of(one), names_of(one, one)
+    >>> short_names(one), short_names(one, one)
     (['monday'], ['monday (1)', 'monday (2)'])
     """
     names = []

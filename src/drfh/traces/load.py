@@ -1,4 +1,4 @@
-"""Demand against capacity over time, integrated exactly."""
+"""Offered load of a trace: demand against capacity over time, integrated exactly."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ _NOTHING = 1e-9  # of what came: the round-off that is left when all has gone
 
 
 def time_span(trace: Trace) -> float:
-    """Return how many seconds are looked at.
+    """Return the length of a trace in seconds.
 
     That is the window, and of a trace without one the time until the last task that ends has
     ended, if it starts when it arrives.
@@ -253,16 +253,16 @@ def round_step(span: float, about: int = 200) -> float:
     >>> round_step(70_156), round_step(86_400), round_step(3), round_step(1e9, 100)
     (300.0, 600.0, 0.02, 8640000.0)
     """
-    wanted = span / about
-    if not wanted > 0:
+    target = span / about
+    if not target > 0:
         return 1.0
-    unit = 1.0 if wanted < _STEPS[0] else _STEPS[-1]
-    if _STEPS[0] <= wanted <= _STEPS[-1]:
+    unit = 1.0 if target < _STEPS[0] else _STEPS[-1]
+    if _STEPS[0] <= target <= _STEPS[-1]:
         choices: list[float] = list(_STEPS)
     else:  # parts of a second, or days
-        power = unit * 10.0 ** math.floor(math.log10(wanted / unit))
+        power = unit * 10.0 ** math.floor(math.log10(target / unit))
         choices = [power, 2 * power, 5 * power, 10 * power]
-    return float(min(choices, key=lambda step: abs(math.log(step / wanted))))
+    return float(min(choices, key=lambda step: abs(math.log(step / target))))
 
 
 def load_resources(trace: Trace) -> tuple[str, ...]:
@@ -314,7 +314,7 @@ def offered_load(trace: Trace, step: float | None = None) -> pl.DataFrame:
     """
     workload = trace.workload
     span = time_span(trace)
-    # An instant has no length: look at a second of it.
+    # An instant has no length: a second of it is taken.
     edges = _edges(span, step) if span > 0 else np.array([0.0, 1.0])
     width = np.diff(edges)
     resources = load_resources(trace)

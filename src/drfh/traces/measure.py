@@ -1,4 +1,4 @@
-"""A trace in numbers: how much is asked for and when, by whom, and of what size."""
+"""Measures of a trace: distributions of requests, durations, sizes and arrivals."""
 
 from __future__ import annotations
 
@@ -392,8 +392,8 @@ def describe(trace: Trace, load: pl.DataFrame | None = None) -> dict[str, Any]:
         "labelled_shapes": int(shapes["labels"].list.len().clip(1).sum()),
         "capacity": dict(zip(cluster.resources, cluster.totals.tolist(), strict=True)),
         "server_events": {
-            word: kinds.get(kind, 0)
-            for word, kind in (
+            name: kinds.get(kind, 0)
+            for name, kind in (
                 ("add", "AddServers"),
                 ("remove", "RemoveServers"),
                 ("resize", "ResizeServer"),

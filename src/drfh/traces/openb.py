@@ -1,4 +1,4 @@
-"""Alibaba's GPU cluster trace of 2023 ("openb"): nodes with GPU models, pods with parts of GPUs.
+"""Format ``openb``: Alibaba's GPU cluster trace of 2023.
 
 Q. Weng et al., *Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
 Gradient Descent*, USENIX ATC 2023; ``cluster-trace-gpu-v2023`` of ``alibaba/clusterdata``. A list
@@ -8,7 +8,7 @@ of nodes and a list of pods are read.
   (0 for many), and the label ``gpu_model`` where it has any.
 - A pod is a job of one task, named by its ``name``. It arrives at ``creation_time`` and runs for
   ``deletion_time`` − ``scheduled_time``. It asks for ``num_gpu`` × ``gpu_milli`` / 1000 of ``gpu``:
-  the sum over its devices. Whether a single device has so much left is not looked at while tasks
+  the sum over its devices. Whether a single device has so much left is ignored while tasks
   are placed; :mod:`drfh.simulation.devices` tells afterwards how often none had.
 - ``gpu_spec`` (such as ``V100M16|V100M32``) restricts a pod that asks for GPUs to nodes with one
   of these models. If no node has any of them the pod is kept and counted: it was submitted, and
@@ -307,13 +307,13 @@ def _restrictions(
     lost: dict[str, int] = {}
     asked = pods["gpu_spec"].set(pods["num_gpu"] == 0, None)
     for spec, pod_count in asked.value_counts().sort(asked.name).rows():
-        wanted = list(dict.fromkeys(m.strip() for m in (spec or "").split("|") if m.strip()))
-        if not wanted:
+        asked_models = list(dict.fromkeys(m.strip() for m in (spec or "").split("|") if m.strip()))
+        if not asked_models:
             number[spec] = 0
             continue
         number[spec] = len(restrictions)
-        restrictions.append({"gpu_model": wanted})
-        if not models.intersection(wanted):
+        restrictions.append({"gpu_model": asked_models})
+        if not models.intersection(asked_models):
             lost[spec] = pod_count
     ledger.count("pods restricted to GPU models", int(asked.is_not_null().sum()))
     ledger.count("pods that ask for a GPU model that no node has", sum(lost.values()))

@@ -1,4 +1,4 @@
-"""Comma-separated rows → a typed table; broken rows are counted and left out, the rest is kept."""
+"""Parser of comma-separated rows: a typed table, and counts of broken rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["LINE", "header_of", "parse_rows", "refuse"]
 
 #: The column with the number of the line in the file, from 1.
 LINE = "_line"
-_WORDS = {pl.Float64: "a number", pl.Int64: "a whole number", pl.Int32: "a whole number"}
+_TYPE_NAMES = {pl.Float64: "a number", pl.Int64: "a whole number", pl.Int32: "a whole number"}
 _HUGE_FIELD = 2**31 - 1
 
 
@@ -164,8 +164,8 @@ def _at_once(
         return None
     if len(frame) != lines - header:  # an empty line was dropped, or a comment was taken for one
         return None
-    wanted = [pl.col(f"_{i}").alias(n) for i, n in enumerate(names) if n in columns]
-    return frame.select(*wanted, LINE)
+    chosen = [pl.col(f"_{i}").alias(n) for i, n in enumerate(names) if n in columns]
+    return frame.select(*chosen, LINE)
 
 
 def _one_by_one(
@@ -212,9 +212,9 @@ def _one_by_one(
         if kind == pl.String:
             continue
         typed = pl.col(name).str.strip_chars().cast(kind, strict=False)
-        words = f"must be {_WORDS.get(kind, 'a whole number')}"
+        rule = f"must be {_TYPE_NAMES.get(kind, 'a whole number')}"
         frame = refuse(
-            frame, typed.is_null() & pl.col(name).is_not_null(), name, words, ledger, place
+            frame, typed.is_null() & pl.col(name).is_not_null(), name, rule, ledger, place
         )
         frame = frame.with_columns(typed.alias(name))
     return frame

@@ -1,4 +1,4 @@
-"""A trace → a scenario: one demand and one number of tasks for each user, to be allocated."""
+"""The scenario of a trace: one demand and one number of tasks for each user."""
 
 from __future__ import annotations
 
@@ -255,11 +255,11 @@ def _fits(cluster: Cluster, workload: Workload) -> Any:
     for number, (user, shape) in enumerate(zip(*divmod(kinds, len(need)), strict=True)):
         asks = workload.users[user].servers, workload.restrictions[workload.restriction[shape]]
         if asks not in known:
-            room = np.ones(len(cluster), dtype=bool)
+            allowed = np.ones(len(cluster), dtype=bool)
             for restriction in asks:
                 if restriction is not None:
-                    room &= _groups(restriction, cluster, workload.users[user].name)
-            known[asks] = np.unique(cluster.capacity[room], axis=0) * (1 + TOLERANCE)
+                    allowed &= _groups(restriction, cluster, workload.users[user].name)
+            known[asks] = np.unique(cluster.capacity[allowed], axis=0) * (1 + TOLERANCE)
         fits[number] = not unknown[shape] and (known[asks] >= need[shape]).all(axis=1).any()
     return fits[batch]
 

@@ -69,7 +69,7 @@ class TaskRecord:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-#: Option: what waits for something else than room.
+#: Option for what waits for something else than free capacity.
 HELD = Option(
     "held",
     "What waits for something else than room (a hold, a gate, a dependency, a begin time): "

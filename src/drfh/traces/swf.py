@@ -1,8 +1,8 @@
-"""The Standard Workload Format (SWF, version 2.2) of the Parallel Workloads Archive.
+"""Format ``swf``: the Standard Workload Format of the Parallel Workloads Archive.
 
 S. J. Chapin et al., *Benchmarks and Standards for the Evaluation of Parallel Job Schedulers*, JSSPP
-1999. One line for each job: 18 numbers, −1 where something is not known; comments begin with ``;``,
-and the first of them describe the machine (``; MaxNodes: 128``).
+1999; version 2.2. One line for each job: 18 numbers, −1 where something is not known; comments
+begin with ``;``, and the first of them describe the machine (``; MaxNodes: 128``).
 
 - A job of N processors becomes N tasks of one cpu each, or one task of N cpus (``tasks``). Tasks of
   a job may start at different times: that they must start together is not modelled.
@@ -80,7 +80,7 @@ def machine_of_header(header: Mapping[str, str], ledger: Ledger, place: str | Pa
     header
         ``MaxNodes``, ``MaxProcs``, and ``MaxMemory``: kilobytes of one processor.
     ledger
-        Where it is said what was made of it.
+        Where assumptions are remarked.
     place
         What to call the log.
 
@@ -119,8 +119,8 @@ count=2))
 
 def _number(text: str) -> int | None:
     """Return the number that a value begins with, as in ``128 (64 thin, 64 wide)``."""
-    words = text.split()
-    digits = words[0].replace(",", "") if words else ""
+    parts = text.split()
+    digits = parts[0].replace(",", "") if parts else ""
     if not (digits.isascii() and digits.isdigit() and len(digits) < 16) or int(digits) == 0:
         return None
     return int(digits)
@@ -235,7 +235,7 @@ def _read(
 
 
 def _header(lines: Sequence[str]) -> dict[str, str]:
-    """Return what the comments say, the first of each key."""
+    """Return the header comments, the first of each key."""
     found: dict[str, str] = {}
     for line in lines:
         comment = _COMMENT.match(line) if line.startswith(";") else None
@@ -293,8 +293,8 @@ def _parts(frame: pl.DataFrame, ledger: Ledger) -> pl.Series:
 
 def _that_ran(jobs: pl.DataFrame, options: Mapping[str, Any], ledger: Ledger) -> pl.DataFrame:
     """Return the jobs with a running time and with processors; ``processors`` is new."""
-    for status, word in _STATUS.items():
-        ledger.count(f"jobs {word}", int((jobs["status"] == status).sum()))
+    for status, name in _STATUS.items():
+        ledger.count(f"jobs {name}", int((jobs["status"] == status).sum()))
     other = ~jobs["status"].is_in(list(_STATUS))
     ledger.count("jobs of which it is not known how they ended", int(other.sum()))
     chosen = options["processors"]

@@ -231,7 +231,7 @@ def _pool(facts: Mapping[str, Any], resource: str) -> str:
 
 
 def _print_spread(out: Any, facts: Mapping[str, Any]) -> None:
-    from drfh.traces.labels import format_measure, words_of
+    from drfh.traces.labels import format_measure, measure_labels
 
     found = {n: f for n, f in facts["distributions"].items() if f["count"]}
     columns = [
@@ -242,7 +242,7 @@ def _print_spread(out: Any, facts: Mapping[str, Any]) -> None:
         )
         for name in _SPREAD
     ]
-    names = Column("", [words_of(measure).short for measure in found], right=False)
+    names = Column("", [measure_labels(measure).short for measure in found], right=False)
     say("How it is spread")
     print_columns(out, names, [columns])
 
@@ -320,11 +320,11 @@ def print_comparison(
     comparison: TraceComparison, simulated: Mapping[str, Any] | None, notes: Sequence[str]
 ) -> None:
     """Print two traces side by side."""
-    from drfh.traces.labels import headline, names_of, words_of
+    from drfh.traces.labels import headline, measure_labels, short_names
     from drfh.traces.measure import describe
 
     out = console()
-    names = names_of(comparison.a, comparison.b)
+    names = short_names(comparison.a, comparison.b)
     for name, trace in zip(names, (comparison.a, comparison.b), strict=True):
         say(f"{name}: {headline(describe(trace))}", "bold")
     out.print()
@@ -341,7 +341,7 @@ def print_comparison(
     ]  # fmt: skip
     columns.append(Column("how many", [f"{d.a.size:,} | {d.b.size:,}" for d in found], spare=2))
     say("Kolmogorov-Smirnov distance (0: the same), and quantiles of both")
-    measures = Column("measure", [words_of(d.name).short for d in found], right=False)
+    measures = Column("measure", [measure_labels(d.name).short for d in found], right=False)
     print_columns(out, measures, [columns])
     for what, pair in (
         ("that never end, and are in no duration", comparison.endless),

@@ -16,7 +16,7 @@ from drfh.report.html import Cell, Content, Figure, bar, join, table, tag
 from drfh.report.page import page_of, save_picture
 from drfh.traces import Trace
 from drfh.traces.compare import Difference, TraceComparison
-from drfh.traces.labels import format_measure, headline, names_of, words_of
+from drfh.traces.labels import format_measure, headline, measure_labels, short_names
 from drfh.traces.load import load_resources, offered_load, server_shapes, time_span
 from drfh.traces.measure import describe, distributions, heaviest_users
 
@@ -58,7 +58,7 @@ def save_trace(trace: Trace, path: str | os.PathLike[str], title: str = "") -> N
     True
     """
     load = offered_load(trace)
-    name = title or names_of(trace)[0]
+    name = title or short_names(trace)[0]
     save_picture(
         path,
         lambda: panel([chart for _, chart in _figures(trace, load, titles=True)], name),
@@ -85,7 +85,7 @@ def save_trace_comparison(
     simulated
         Utilisation under a policy: ``policy``, and ``a`` and ``b`` by resource.
     """
-    names = names_of(comparison.a, comparison.b)
+    names = short_names(comparison.a, comparison.b)
     head = title or f"{names[0]} and {names[1]}"
     save_picture(
         path,
@@ -109,11 +109,11 @@ def _asked(*traces: Trace) -> list[str]:
 
 
 def _kind(measure: str) -> Kind | None:
-    return _KINDS.get(words_of(measure).kind, "plain")
+    return _KINDS.get(measure_labels(measure).kind, "plain")
 
 
 def _figures(trace: Trace, load: pl.DataFrame, *, titles: bool = False) -> Drawn:
-    name = names_of(trace)[0]
+    name = short_names(trace)[0]
     found = distributions(trace)
     drawn: Drawn = []
 
@@ -137,15 +137,15 @@ def _figures(trace: Trace, load: pl.DataFrame, *, titles: bool = False) -> Drawn
 
 
 def _add_spread(add: Any, measure: str, samples: Sequence[Any]) -> None:
-    words = words_of(measure)
+    labels = measure_labels(measure)
     add(
-        words.heading,
+        labels.heading,
         spread_chart,
         samples,
-        words.title,
+        labels.title,
         kind=_kind(measure),
-        things=words.things,
-        log=words.things != "hours",
+        things=labels.things,
+        log=labels.log_scale,
     )
 
 
@@ -168,7 +168,7 @@ def _both_figures(
             continue
         if found.name.startswith("load."):
             resource = found.name.removeprefix("load.")
-            add(words_of(found.name).heading, load_chart, loads, [resource])
+            add(measure_labels(found.name).heading, load_chart, loads, [resource])
         else:
             _add_spread(add, found.name, list(zip(names, (found.a, found.b), strict=True)))
     return drawn
@@ -277,13 +277,13 @@ def _furthest(worst: Difference) -> str:
     if not worst.distance:
         return "All that was measured is the same"
     distance = format_percent(worst.distance, trim=True)
-    return f"Furthest apart: {words_of(worst.name).title}, a distance of {distance}"
+    return f"Furthest apart: {measure_labels(worst.name).title}, a distance of {distance}"
 
 
 def _distances(comparison: TraceComparison, names: Sequence[str]) -> str:
     rows: list[list[Content]] = []
     for found in comparison.differences:
-        cells: list[Content] = [words_of(found.name).title, bar(found.distance)]
+        cells: list[Content] = [measure_labels(found.name).title, bar(found.distance)]
         for part in _QUANTILES.values():
             pair = [
                 format_measure(found.name, sample.quantile(part), like=sample.quantile(1))

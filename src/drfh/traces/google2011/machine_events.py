@@ -1,4 +1,4 @@
-"""Google's machine events → the servers at the start of the window, and what happens to them."""
+"""The table ``machine_events``: servers at the start of the window, and their changes."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def read_machines(
     added = frame.filter(pl.col("event type") == _ADD)
     empty = added.filter(pl.any_horizontal(pl.col("CPU capacity", "memory capacity").is_null()))
     ledger.count("machine ADD rows without capacities", len(empty))
-    fleet = _Fleet(ledger)
+    machines_up = _MachinesUp(ledger)
     frame = frame.filter(pl.col("time") <= end)
     for row in frame.filter(pl.col("time") <= begin).iter_rows():
-        fleet.change(row, None)
-    if not fleet.up:
+        machines_up.change(row, None)
+    if not machines_up.up:
         rule = "must have at least one machine that is up when the window begins"
         raise InputError("machine_events", rule, place=str(parts[0].parent))
-    cluster = fleet.cluster()
+    cluster = machines_up.cluster()
     changes: list[ServerEvent] = []
     for row in frame.filter(pl.col("time") > begin).iter_rows():
-        change = fleet.change(row, (row[0] - begin) / 1e6)
+        change = machines_up.change(row, (row[0] - begin) / 1e6)
         if change is not None:
             changes.append(change)
     ledger.count("server events in the window", len(changes))
@@ -109,7 +109,7 @@ class _Machine(NamedTuple):
     platform: str | None
 
 
-class _Fleet:
+class _MachinesUp:
     """The machines that are up, as events change them."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -136,7 +136,7 @@ class _Fleet:
         row: tuple[int, int, int, str | None, float | None, float | None],
         when: float | None,
     ) -> ServerEvent | None:
-        """Apply one row; return what a simulation must be told, if it is in the window."""
+        """Apply one row; return its server event if it is in the window."""
         _, number, kind, platform, cpu, memory = row
         before = self.up.get(number)
         if kind == _REMOVE:

@@ -1,9 +1,7 @@
-"""Google's cluster trace of 2011 (clusterdata-2011-2), in the published layout.
+"""Format ``google-2011``: Google's cluster trace, in the published layout.
 
 J. Wilkes, C. Reiss: *Google cluster-usage traces: format + schema*, 2011. Two of its tables are
-read: ``machine_events/`` and ``task_events/``, gzip or plain, any parts of them. How events become
-tasks is in :mod:`drfh.traces.google2011.reader`, how they become servers in
-:mod:`drfh.traces.google2011.machine_events`.
+read: ``machine_events/`` and ``task_events/``, gzip or plain, any parts of them.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ def tasks_of(
     events
         What happened.
     begin, end
-        The window in microseconds. What happens after `end` is not looked at.
+        The window in microseconds. What happens after `end` is ignored.
     options
         The choices of the format.
     ledger
@@ -123,7 +121,7 @@ class _Kept:
 def _requests(
     form: Ints, forms: pl.DataFrame, kept: _Kept, options: Mapping[str, Any]
 ) -> dict[str, Floats]:
-    """Settle what tasks ask for that ask for nothing, or do not say."""
+    """Return the requests; tasks without one are left out or get the mean."""
     asked = {name: forms[name].to_numpy()[form] for name in _RESOURCES}
     if options["missing_requests"] == "mean":
         for column in asked.values():

@@ -250,9 +250,9 @@ class _PartReader:
             )  # fmt: skip
             if answer in (kernel.DONE, kernel.ODD):
                 return bool(answer == kernel.DONE)
-            self._make_room(answer, stop - begin)
+            self._grow(answer, stop - begin)
 
-    def _make_room(self, answer: int, size: int) -> None:
+    def _grow(self, answer: int, size: int) -> None:
         kernel = self._kernel
         if answer == kernel.MORE_TEXT:  # one row may be as long as all of it
             self._text = _grown(self._text, 2 * len(self._text) + size)

@@ -1,4 +1,4 @@
-"""Google's task events → the run of every task: which SUBMIT it is, when it started and ended."""
+"""Runs of tasks, from their events: SUBMIT, start and end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["OPEN", "Steps", "TaskRuns", "find_runs", "plain_runs"]
 #: The event of a run that has not ended when the window does.
 OPEN = -1
 _SUBMIT, _SCHEDULE = 0, 1
-_BLOCK = 2**14  # steps between two looks at the room that is left
+_BLOCK = 2**14  # steps between two checks of the arrays' size
 Ints = NDArray[np.int64]
 Events = NDArray[np.int8]
 
@@ -78,7 +78,7 @@ class TaskRuns(NamedTuple):
 
 
 def find_runs(steps: Sequence[Steps], until: int, *, each: bool) -> TaskRuns:
-    """Find the run of every task (or of every SUBMIT); what is after `until` is not looked at.
+    """Find the run of every task (or of every SUBMIT); what is after `until` is ignored.
 
     Parameters
     ----------
@@ -215,16 +215,16 @@ class _Pass:
         """Take more steps."""
         for begin in range(0, len(steps.task), _BLOCK):
             block = steps.part(begin, begin + _BLOCK)
-            self._make_room(len(block.task))
+            self._grow(len(block.task))
             self._kernel.follow(
                 block.task, block.time, block.event, self._each, self.kept, self._table,
                 self._page, self._entry, self.tasks, self.rows,
             )  # fmt: skip
 
-    def _make_room(self, more: int) -> None:
+    def _grow(self, more: int) -> None:
         kernel, kept = self._kernel, self.kept
-        self.tasks = _roomy(self.tasks, int(kept[kernel.TASKS]), more)
-        self._entry = _roomy(self._entry, int(kept[kernel.PAGES]), more)
+        self.tasks = _with_capacity(self.tasks, int(kept[kernel.TASKS]), more)
+        self._entry = _with_capacity(self._entry, int(kept[kernel.PAGES]), more)
         pages = int(kept[kernel.PAGES]) + more
         if 2 * pages > len(self._table):
             size = 1 << (4 * pages).bit_length()
@@ -238,8 +238,8 @@ class _Pass:
             self.rows = wider
 
 
-def _roomy(array: NDArray[Any], used: int, more: int) -> NDArray[Any]:
-    """Return an array with room for more rows: itself if it has, else one twice as large."""
+def _with_capacity(array: NDArray[Any], used: int, more: int) -> NDArray[Any]:
+    """Return the array if more rows fit, else a copy of twice the size."""
     if used + more <= len(array):
         return array
     larger = np.empty((2 * (used + more), *array.shape[1:]), dtype=array.dtype)

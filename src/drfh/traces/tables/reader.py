@@ -160,12 +160,12 @@ def _read(
     return TraceReading(cluster, workload, details, window=_window(about.get("window"), options))
 
 
-def _window(said: Any, options: Mapping[str, Any]) -> float | None:
+def _window(length: Any, options: Mapping[str, Any]) -> float | None:
     """Return the length of the window, from the options or from what the directory says."""
     hours: float | None = options["hours"]
     rest = None
-    if isinstance(said, (int, float)) and not isinstance(said, bool) and 0 < said < math.inf:
-        rest = max(float(said) - options["start"] * 3600.0, 0.0)
+    if isinstance(length, (int, float)) and not isinstance(length, bool) and 0 < length < math.inf:
+        rest = max(float(length) - options["start"] * 3600.0, 0.0)
     if hours is None:
         return rest
     return hours * 3600.0 if rest is None else min(rest, hours * 3600.0)
@@ -298,16 +298,16 @@ def _events(path: Path | None, ledger: Ledger) -> list[ServerEvent]:
     events: list[ServerEvent] = []
 
     def add(row: dict[str, Any]) -> None:
-        word, time, name = row["event"], row["time"], str(row["name"])
+        kind, time, name = row["event"], row["time"], str(row["name"])
         amounts = {r: row[r] for r in resources if row[r] is not None}
-        if word == "add":
+        if kind == "add":
             events.append(AddServers(time, _server(row, resources, None)))
-        elif word == "remove":
+        elif kind == "remove":
             events.append(RemoveServers(time, name))
-        elif word == "resize":
+        elif kind == "resize":
             events.append(ResizeServer(time, name, amounts))
         else:
-            raise UnknownNameError("event", str(word), ("add", "remove", "resize"))
+            raise UnknownNameError("event", str(kind), ("add", "remove", "resize"))
 
     _each(frame, add, ledger, place)
     return events
@@ -375,8 +375,8 @@ def _durations(frame: pl.DataFrame, ledger: Ledger, place: str) -> pl.DataFrame:
     else:
         seconds = column.cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False)
     if seconds.null_count():  # some cells have several numbers
-        said = frame["tasks"].to_list()
-        cells = zip(column.cast(pl.String).to_list(), seconds.to_list(), said, strict=True)
+        counts = frame["tasks"].to_list()
+        cells = zip(column.cast(pl.String).to_list(), seconds.to_list(), counts, strict=True)
         lists = [_listed(text, single, tasks) for text, single, tasks in cells]
         seconds = pl.Series(lists, dtype=pl.List(pl.Float64))
         fine = seconds.is_not_null()
@@ -391,7 +391,7 @@ def _durations(frame: pl.DataFrame, ledger: Ledger, place: str) -> pl.DataFrame:
 def _listed(text: str, single: float | None, tasks: int | None) -> list[float] | None:
     """Return one number for each task; None if that is not what the cell says."""
     try:
-        numbers = [float(word) for word in text.split()] if single is None else [single]
+        numbers = [float(number) for number in text.split()] if single is None else [single]
     except ValueError:
         return None
     if single is not None:
@@ -436,12 +436,12 @@ def _typed(details: pl.DataFrame, types: Any) -> pl.DataFrame:
     return details
 
 
-def _type(said: Any) -> Any:
+def _type(name: Any) -> Any:
     """Return a polars type by its name; None if it is not a plain one."""
-    if isinstance(said, Mapping) and isinstance(said.get("Enum"), list):
-        words = said["Enum"]
-        return pl.Enum(words) if all(isinstance(word, str) for word in words) else None
-    return next((kind for kind in _PLAIN if str(kind) == said), None)
+    if isinstance(name, Mapping) and isinstance(name.get("Enum"), list):
+        values = name["Enum"]
+        return pl.Enum(values) if all(isinstance(value, str) for value in values) else None
+    return next((kind for kind in _PLAIN if str(kind) == name), None)
 
 
 FORMAT = Format(

@@ -188,11 +188,11 @@ def _events(events: Sequence[ServerEvent]) -> pl.DataFrame | None:
         return None
     servers = [event.server if isinstance(event, AddServers) else None for event in events]
     resources: list[Mapping[str, float]] = [_amounts_of(event) for event in events]
-    words = {AddServers: "add", RemoveServers: "remove", ResizeServer: "resize"}
+    kinds = {AddServers: "add", RemoveServers: "remove", ResizeServer: "resize"}
     return pl.DataFrame(
         {
             "time": [event.time for event in events],
-            "event": [words[type(event)] for event in events],
+            "event": [kinds[type(event)] for event in events],
             "name": [e.server.name if isinstance(e, AddServers) else e.name for e in events],
             "count": pl.Series(
                 [None if server is None else server.count for server in servers], dtype=pl.Int64
