@@ -261,14 +261,25 @@ def format_clock(seconds: float, *, long: bool = False) -> str:
     return " ".join(parts) or ("0 seconds" if long else "0 s")
 
 
-def format_elapsed(seconds: float) -> str:
+def format_elapsed(seconds: float, *, in_milliseconds: bool = False) -> str:
     """Return how long a computation took.
+
+    Parameters
+    ----------
+    seconds
+        Its wall-clock time.
+    in_milliseconds
+        Always in milliseconds, with one decimal.
 
     Examples
     --------
     >>> format_elapsed(0.00042), format_elapsed(0.171), format_elapsed(2.53)
     ('0.4 ms', '171 ms', '2.5 s')
+    >>> format_elapsed(2.53, in_milliseconds=True)
+    '2,530.0 ms'
     """
+    if in_milliseconds:
+        return f"{1000 * seconds:,.1f} ms"
     if seconds < 1:
         return f"{seconds * 1000:.{1 if seconds < 0.01 else 0}f} ms"
     return f"{seconds:,.1f} s"

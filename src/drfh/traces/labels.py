@@ -152,7 +152,7 @@ def headline(facts: Mapping[str, Any]) -> str:
     """
     ask = "asks" if facts["users"] == 1 else "ask"
     loads = [
-        f"{format_percent(load['mean'], trim=True)} of the {name}"
+        f"{format_number(100 * load['mean'], 3)} % of the {name}"
         for name, load in facts["load"].items()
         if load["mean"] is not None
     ]

@@ -121,7 +121,7 @@ def _used_cells(used: list[float | None], bars: bool) -> list[str]:
 
 
 def _print_proof(out: Any, allocation: Allocation) -> None:
-    time = format_elapsed(allocation.seconds)
+    time = format_elapsed(allocation.seconds, in_milliseconds=True)
     head = f"{allocation.mechanism}, {allocation.method}, {time}"
     certificate = allocation.certificate
     if certificate is not None:
