@@ -21,7 +21,7 @@ from benchmarks.instances import Instance, google, hard
 from benchmarks.rivals import cvxpy_clarabel
 from drfh.auditor import case_of
 from drfh.auditor.comparison import compare
-from drfh.auditor.lies import Lie, told, utility
+from drfh.auditor.lies import Lie, claimed_problem, utility
 from drfh.warm import warm_up
 
 RIVAL_TRIES = 3
@@ -63,7 +63,7 @@ def tries(console: Console) -> None:
     lie = Lie(0, "half as much again", claim)
     started = time.perf_counter()
     for _ in range(100):
-        utility(case, case.ask(told(case, [lie])), 0)
+        utility(case, case.ask(claimed_problem(case, [lie])), 0)
     ours = (time.perf_counter() - started) / 100
     started = time.perf_counter()
     for _ in range(RIVAL_TRIES):

@@ -31,7 +31,7 @@ from drfh.auditor import PROPERTIES, Finding, Report
 from drfh.auditor.bundles import Bundles
 from drfh.auditor.case import Case
 from drfh.auditor.families import little_used, skewed
-from drfh.auditor.lies import Lie, told, utility
+from drfh.auditor.lies import Lie, claimed_problem, utility
 from drfh.mechanisms import MECHANISMS, find_mechanism
 from drfh.mechanisms.shared.card import card_of
 from drfh.mechanisms.shared.leximin import choose_oracle
@@ -351,9 +351,9 @@ def test_lies_about_servers_are_valued_where_the_user_may_run() -> None:
     problem = Problem.build(scenario.cluster, scenario.users)
     answer = MECHANISMS["drfh"](problem)
     honest = Case(scenario, Bundles.of(answer.placement), MECHANISMS["drfh"], answer.certificate)
-    told_problem = told(honest, [Lie(0, "both", record=claim)])
+    problem = claimed_problem(honest, [Lie(0, "both", record=claim)])
     spread = Placement.fitted(
-        told_problem, np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([1.0, 3.0, 1.0]),
+        problem, np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([1.0, 3.0, 1.0]),
         Pools.single(2),
     )  # fmt: skip
     assert utility(honest, Solution(spread), 0) == pytest.approx(1.0)
@@ -664,15 +664,15 @@ def test_bad_questions_are_refused() -> None:
 
 
 def test_progress_is_told() -> None:
-    told: list[tuple[str, float]] = []
+    reports: list[tuple[str, float]] = []
     audit(
         load_scenario("paper-two-servers"),
         properties=["envy-free", "truthful"],
-        progress=lambda name, part: told.append((name, part)),
+        progress=lambda name, part: reports.append((name, part)),
     )
-    assert told[0] == ("envy-free", 0.0)
-    assert told[-1] == ("truthful", 1.0)
-    assert any(0 < part < 1 for _, part in told)
+    assert reports[0] == ("envy-free", 0.0)
+    assert reports[-1] == ("truthful", 1.0)
+    assert any(0 < part < 1 for _, part in reports)
 
 
 def test_a_refuted_proof_would_be_seen() -> None:

@@ -50,7 +50,7 @@ class Property:
     Attributes
     ----------
     title : str
-        What it asks, in a few words.
+        What it asks.
     check : callable
         From a case to a finding.
     of_mechanism : bool
@@ -165,27 +165,27 @@ def audit(
             raise UnknownNameError("property", str(name), PROPERTIES)
     findings = []
     for name in chosen:
-        tell = partial(progress, name) if progress is not None else case.progress
-        tell(0.0)
-        findings.append(_checked(replace(case, progress=tell), name))
-        tell(1.0)
+        report = partial(progress, name) if progress is not None else case.progress
+        report(0.0)
+        findings.append(_checked(replace(case, progress=report), name))
+        report(1.0)
     tasks = dict(zip(case.problem.names(), case.tasks.tolist(), strict=True))
     warnings = (case.unproven,) if case.unproven else ()
     took = time.perf_counter() - started
-    return Report.of(case.scenario, _words(case), findings, tasks, took, warnings)
+    return Report.of(case.scenario, _subject(case), findings, tasks, took, warnings)
 
 
 def _checked(case: Case, name: str) -> Finding:
     """Measure one property; add what is proven about it."""
     started = time.perf_counter()
-    wanted = PROPERTIES[name]
-    if wanted.of_mechanism and case.mechanism is None:
+    asked = PROPERTIES[name]
+    if asked.of_mechanism and case.mechanism is None:
         finding = case.skipped(name, "needs a mechanism: one allocation cannot show it")
-    elif wanted.of_mechanism and case.unproven:
+    elif asked.of_mechanism and case.unproven:
         finding = case.skipped(name, case.unproven)
     else:
         try:
-            finding = wanted.check(case)
+            finding = asked.check(case)
         except InputError as error:
             finding = case.skipped(name, f"the mechanism refuses a case of this check: {error}")
     claim = None
@@ -208,7 +208,7 @@ def _proven_if_divisible(name: str) -> bool:
     return claim is not None and claim.holds
 
 
-def _words(case: Case) -> str:
+def _subject(case: Case) -> str:
     if case.mechanism is None:
         return OBSERVED
     return f"{case.scenario.mechanism}{', whole tasks' if case.filled else ''}"

@@ -110,7 +110,7 @@ class Case:
         """The exact DRFH optimum beside it."""
         return lexicographic(self.problem)
 
-    #: A relative difference that says nothing.
+    #: Relative differences below this are round-off.
     tolerance: ClassVar[float] = ROUND_OFF
 
     @property
@@ -122,7 +122,7 @@ class Case:
         return f"the answer is NOT proven {proof.what}: relative gap {proof.gap:.1e}"
 
     def noise(self, answer: Solution) -> float:
-        """Return the relative difference to another answer that says nothing; inf if unproven."""
+        """Return the relative round-off of two answers; inf if one is unproven."""
         worst = ROUND_OFF
         for proof in (self.certificate, answer.certificate):
             if proof is None:
@@ -208,11 +208,11 @@ class Case:
         )
 
     def skipped(self, name: str, why: str) -> Finding:
-        """Return a finding for a property that says nothing here."""
+        """Return a finding for a property that cannot be measured here."""
         return Finding(name, "not applicable", 0.0, why)
 
     def timed(self, steps: Sequence[Step]) -> Iterator[Step]:
-        """Yield steps and tell progress, until they or the time are used up."""
+        """Yield steps and report progress, until they or the time are used up."""
         started = time.perf_counter()
         for done, step in enumerate(steps):
             if time.perf_counter() - started > self.seconds:

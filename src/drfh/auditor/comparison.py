@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "Row", "compare", "default_mechanisms"]
 
-#: What is compared unless one says otherwise; names with a colon are filled in from the cluster.
+#: What is compared by default; names with a colon are filled in from the cluster.
 MECHANISMS_COMPARED = (
     "drfh", "drf", "per-server-drf", "drfh-one-shot", "tsf", "cdrf", "ps-dsf", "nash",
     "asset-fairness", "norm:2", "max-min:RESOURCE", "cmmf", "egalitarian", "fds", "gfj",
@@ -318,8 +318,8 @@ def compare(
             if asked_for:
                 if isinstance(error, DrfhError):
                     raise
-                raise SolverError(f"{name}: {_words(error)}") from error
-            rows.append(Row(name, None, _words(error), seconds=time.perf_counter() - started))
+                raise SolverError(f"{name}: {_error_text(error)}") from error
+            rows.append(Row(name, None, _error_text(error), seconds=time.perf_counter() - started))
             continue
         seconds = time.perf_counter() - started
         rows.append(_row(name, answer, fair.assignment.user_tasks, tuple(properties), seconds))
@@ -376,12 +376,12 @@ def _marks(answer: Allocation, properties: tuple[str, ...]) -> dict[str, Finding
         return {finding.name: finding for finding in audit(answer, properties=properties)}
     except Exception as error:
         if len(properties) == 1:
-            text = f"could not be measured: {_words(error)}"
+            text = f"could not be measured: {_error_text(error)}"
             return {properties[0]: Finding(properties[0], "not applicable", 0.0, text)}
     return {name: finding for one in properties for name, finding in _marks(answer, (one,)).items()}
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Return an error as one line."""
     text = " ".join(str(error).split())
     if isinstance(error, DrfhError):

@@ -22,9 +22,9 @@ __all__ = [
     "Search",
     "asked",
     "candidates",
+    "claimed_problem",
     "demand_lie",
     "lying",
-    "told",
     "utility",
     "verified",
     "who_pays",
@@ -45,8 +45,8 @@ class Lie:
     ----------
     user : int
         Who lies.
-    words : str
-        How, in words.
+    label : str
+        What is claimed; the same for the same kind of lie of another user.
     demand : array or None
         Claimed demand of one task; None for the true one.
     record : User or None
@@ -54,14 +54,14 @@ class Lie:
     """
 
     user: int
-    words: str
+    label: str
     demand: Floats | None = None
     record: User | None = None
 
 
-def demand_lie(case: Case, user: int, demand: Floats, words: str) -> Lie:
+def demand_lie(case: Case, user: int, demand: Floats, label: str) -> Lie:
     """Return a lie about the demand."""
-    return Lie(user, words, demand)
+    return Lie(user, label, demand)
 
 
 def candidates(case: Case, user: int, rng: np.random.Generator) -> Iterator[Lie]:
@@ -115,13 +115,13 @@ def _shapes(case: Case, user: int, rng: np.random.Generator) -> Iterator[Lie]:
         for g in _some(rng, len(capacity), _MOST_SHAPES)
     ]
     true = problem.demand[user]
-    for words, shape in shapes:
+    for label, shape in shapes:
         claim = shape * dominant * totals
         # What it needs it must claim, else what it gets is of no use.
         claim = np.where((true > 0) & (claim <= 0), 1e-3 * true, claim)
-        yield Lie(user, words, claim)
+        yield Lie(user, label, claim)
         covered = claim[true > 0] / true[true > 0]
-        yield Lie(user, f"{words}, all needs covered", claim / covered.min())
+        yield Lie(user, f"{label}, all needs covered", claim / covered.min())
 
 
 def _records(case: Case, user: int, rng: np.random.Generator) -> Iterator[Lie]:
@@ -138,20 +138,20 @@ def _records(case: Case, user: int, rng: np.random.Generator) -> Iterator[Lie]:
     others = np.setdiff1d(group, allowed)
     for g in _some(rng, len(others), _MOST_GROUPS):
         claim = [cluster.names[i] for i in (*allowed.tolist(), int(others[g]))]
-        words = f"that it may use {cluster.names[int(others[g])]}"
-        yield Lie(user, words, record=replace(record, servers=claim))
+        label = f"that it may use {cluster.names[int(others[g])]}"
+        yield Lie(user, label, record=replace(record, servers=claim))
     if 1 < len(allowed) <= 50:
         for g in _some(rng, len(allowed), _MOST_GROUPS):
             claim = [cluster.names[i] for i in allowed.tolist() if i != allowed[g]]
-            words = f"that it may not use {cluster.names[int(allowed[g])]}"
-            yield Lie(user, words, record=replace(record, servers=claim))
+            label = f"that it may not use {cluster.names[int(allowed[g])]}"
+            yield Lie(user, label, record=replace(record, servers=claim))
     if record.tasks is not None:
-        for words, tasks in (
+        for label, tasks in (
             ("half of its tasks", record.tasks / 2),
             ("twice its tasks", record.tasks * 2),
             ("endless tasks", None),
         ):
-            yield Lie(user, words, record=replace(record, tasks=tasks))
+            yield Lie(user, label, record=replace(record, tasks=tasks))
 
 
 def _some(rng: np.random.Generator, count: int, most: int) -> list[int]:
@@ -160,7 +160,7 @@ def _some(rng: np.random.Generator, count: int, most: int) -> list[int]:
     return sorted(int(i) for i in rng.choice(count, most, replace=False))
 
 
-def told(case: Case, lies: list[Lie]) -> Problem:
+def claimed_problem(case: Case, lies: list[Lie]) -> Problem:
     """Return the problem that the mechanism sees when users lie."""
     problem = case.problem
     records = {lie.user: lie.record for lie in lies if lie.record is not None}
@@ -198,7 +198,7 @@ def utility(case: Case, solution: Solution, user: int) -> float:
 
 
 def _truly_usable(case: Case, placement: Placement, user: int) -> Floats:
-    """Return the part of the servers of each block, as told, that the user can really use."""
+    """Return the part of the servers of each block, as claimed, that the user can really use."""
     problem = case.problem
     sizes = problem.cluster.counts
     start = np.concatenate(([0], np.cumsum(sizes)[:-1]))
@@ -206,10 +206,10 @@ def _truly_usable(case: Case, placement: Placement, user: int) -> Floats:
     can = problem.can_use(np.full(len(blocks), user), np.arange(len(blocks)))
     edges = np.append(start[blocks.group] + blocks.first, sizes.sum())
     usable = np.concatenate(([0.0], np.cumsum(can * blocks.count)))
-    seen = placement.problem.blocks
-    first = start[seen.group] + seen.first
-    inside = np.interp(first + seen.count, edges, usable) - np.interp(first, edges, usable)
-    part: Floats = inside / seen.count
+    blocks = placement.problem.blocks
+    first = start[blocks.group] + blocks.first
+    inside = np.interp(first + blocks.count, edges, usable) - np.interp(first, edges, usable)
+    part: Floats = inside / blocks.count
     return part
 
 
@@ -311,7 +311,7 @@ def _described(case: Case, user: int, claim: Floats) -> str:
 def asked(case: Case, lies: list[Lie]) -> Solution | None:
     """Return the mechanism's answer when users lie; None if such a claim is refused."""
     try:
-        return case.ask(told(case, lies))
+        return case.ask(claimed_problem(case, lies))
     except (InputError, SolverError):
         return None
 
@@ -322,7 +322,7 @@ def verified(case: Case, answer: Solution) -> str:
         return "counting in integers"
     first, second = case.certificate, answer.certificate
     if first is None or second is None:
-        # Nothing to prove it with: the answer was asked for twice, and the reader is told so.
+        # Nothing to prove it with: the answer was asked for twice, and the text has it.
         return "asking again only, there is no certificate" if first is second else ""
     return "certificates" if first.verify() and second.verify() else ""
 

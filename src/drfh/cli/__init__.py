@@ -88,11 +88,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     drfh 0.1.0
     0
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="replace")  # a terminal that cannot show ≥ shows ? instead of failing
-    code = _run(words)
+    code = _run(given)
     try:
         if sys.stdout is not None:  # it is, when the shell closed it
             sys.stdout.flush()
@@ -106,10 +106,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run(words: list[str]) -> int:
+def _run(arguments: list[str]) -> int:
     command = typer.main.get_command(app)
     try:
-        code = command.main(words or ["--help"], prog_name="drfh", standalone_mode=False)
+        code = command.main(arguments or ["--help"], prog_name="drfh", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         return print_error("interrupted", INTERRUPTED)
     except SystemExit as leaving:  # typer's own way out when a pipe is closed

@@ -245,7 +245,7 @@ def _solve(
             scenario.users,
             mechanism=name,
             whole_tasks=whole_tasks,
-            progress=shown and (lambda words: shown.update(f"solving: {words}")),
+            progress=shown and (lambda step: shown.update(f"solving: {step}")),
             **parameters,
         )
 

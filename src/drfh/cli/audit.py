@@ -130,11 +130,11 @@ def audit(
     snapshot = given.trace is not None and given.trace.running is not None
     if observed is not None or (snapshot and mechanism is None):
         asked.check_for_observed()
-    seen = _observed(given, observed, mechanism)
+    rows = _observed(given, observed, mechanism)
     audit_subject(
         given,
         asked,
-        observed=seen,
+        observed=rows,
         as_json=as_json,
         mechanism=mechanism,
         whole_tasks=whole_tasks,
@@ -179,8 +179,8 @@ class Request:
 def read_request(
     only: str | None, require: str | None, show: str | None, save: Path | None, html: Path | None
 ) -> Request:
-    """Check the words of an audit before anything is read, and before the long work."""
-    wanted = property_names(only, "--only") or None
+    """Check the options of an audit before anything is read."""
+    measured = property_names(only, "--only") or None
     required = property_names(require, "--require", exact=True)
     shown = property_names(show, "--show")
     if "price-of-fairness" in required:
@@ -189,14 +189,14 @@ def read_request(
         raise InputError("--show", "must name one property", show)
     if save is not None and not shown:
         raise InputError("--save", "must be used with --show", str(save))
-    if wanted is not None:
-        wanted = list(dict.fromkeys([*wanted, *required, *shown]))
+    if measured is not None:
+        measured = list(dict.fromkeys([*measured, *required, *shown]))
     elif shown:
-        wanted = [*shown, *required]
+        measured = [*shown, *required]
     check_page(html)
     if save is not None:
         check_writable(save, "--save")
-    return Request(wanted, required, shown[0] if shown else None, save, html)
+    return Request(measured, required, shown[0] if shown else None, save, html)
 
 
 def audit_subject(
@@ -276,14 +276,14 @@ def property_names(text: str | None, option: str, *, exact: bool = False) -> lis
 
     names = []
     for part in (text or "").split(","):
-        word = part.strip()
-        if not word:
+        name_part = part.strip()
+        if not name_part:
             continue
-        found = word if word in PROPERTIES else None
+        found = name_part if name_part in PROPERTIES else None
         if not exact:
-            found = found or next((name for name in PROPERTIES if name.startswith(word)), None)
+            found = found or next((name for name in PROPERTIES if name.startswith(name_part)), None)
         if found is None:
-            raise UnknownNameError(option, word, PROPERTIES)
+            raise UnknownNameError(option, name_part, PROPERTIES)
         names.append(found)
     if text is not None and not names:
         raise InputError(option, "must name at least one property", text)
@@ -321,13 +321,13 @@ def _show(report: Report, name: str, save: Path | None, *, as_json: bool) -> Non
 @contextmanager
 def _progress(total: int) -> Iterator[Any]:
     """Count whole properties and the part of the one at work."""
-    with progress_bar() as tell:
+    with progress_bar() as update:
         done: set[str] = set()
 
         def report(name: str, part: float) -> None:
             if part >= 1:
                 done.add(name)
-            if tell is not None:
-                tell(name, len(done) + (part if part < 1 else 0.0), total)
+            if update is not None:
+                update(name, len(done) + (part if part < 1 else 0.0), total)
 
-        yield report if tell is not None else None
+        yield report if update is not None else None

@@ -119,7 +119,7 @@ def reproduce(
     out.print(f"page: {page}")
 
 
-def _preset(word: str) -> str:
+def _preset(given: str) -> str:
     """Return the trace's own name of a preset.
 
     Examples
@@ -127,9 +127,9 @@ def _preset(word: str) -> str:
     >>> _preset("b")
     'each_drop'
     """
-    name = PRESETS.get(word.upper(), word)
+    name = PRESETS.get(given.upper(), given)
     if name not in PRESETS.values():
-        raise UnknownNameError("--preset", word, PRESETS)
+        raise UnknownNameError("--preset", given, PRESETS)
     return name
 
 
@@ -138,10 +138,10 @@ def _carry_out(setup: Setup, draft: Path, jobs: int | None) -> Reproduction:
     from drfh.experiments import reproduce as compute
     from drfh.report.pages.reproduction import save_reproduction
 
-    with progress_bar() as tell:
-        found = compute(setup, folder=draft, progress=tell, processes=jobs)
-        if tell is not None:
-            tell("writing the page", 1, 1)
+    with progress_bar() as update:
+        found = compute(setup, folder=draft, progress=update, processes=jobs)
+        if update is not None:
+            update("writing the page", 1, 1)
         found.write(draft)
         save_reproduction(found, draft)
     return found
@@ -157,16 +157,16 @@ def _print_scorecard(found: Reproduction) -> None:
         f"{source}: {numbers['users']:,} users, {numbers['jobs']:,} jobs, {numbers['tasks']:,} "
         f"tasks in {numbers['window'] / 3600:.1f} hours on {found.setup['servers']:,} servers"
     )
-    # On a narrow terminal without the paper's value, which most claims say in words.
+    # On a narrow terminal without the paper's value, which most claims contain.
     wide = out.width >= _WIDE
     grid: Any = table("figure", "claim", *(["paper"] if wide else []), "ours", "verdict")
     for claim in found.claims:
-        words: str = claim.verdict
+        verdict: str = claim.verdict
         if claim.condition:
-            words = f"{claim.verdict.removesuffix(' …')} {claim.condition}"
+            verdict = f"{claim.verdict.removesuffix(' …')} {claim.condition}"
         style = _STYLE.get(claim.verdict, "yellow")
         paper = [claim.paper] if wide else []
-        grid.add_row(claim.figure, claim.text, *paper, claim.ours_text, Text(words, style))
+        grid.add_row(claim.figure, claim.text, *paper, claim.ours_text, Text(verdict, style))
     out.print(grid)
     counted = Counter(claim.verdict for claim in found.claims)
     out.print(", ".join(f"{number} {verdict}" for verdict, number in counted.most_common()))

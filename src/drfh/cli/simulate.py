@@ -14,7 +14,7 @@ import typer
 
 from drfh.cli.errors import named_as_options
 from drfh.cli.input import read_input
-from drfh.cli.render.console import console, print_json
+from drfh.cli.render.console import console, print_json, print_line
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _OPTIONS = ("until", "interval", "cut")
 _TRACE = "Trace"
 _MOST_SEEDS = 1_000
 # About a second of work, as long as a process needs to start: a microsecond a task, and what a
-# policy without an index looks at.
+# policy without an index reads.
 _SMALL_WORK = 1_000_000
 _SERVERS_A_TASK = 200
 
@@ -215,10 +215,10 @@ def simulate(
     text.print_runs(given.title, cluster, workload, names, results, everyone=everyone)
     text.print_devices(names, devices)
     if seeds is not None and len(runs) < seeds * len({run.policy for run in runs}):
-        text.say("a policy that draws nothing is the same for all seeds: it ran once")
+        print_line("a policy that draws nothing is the same for all seeds: it ran once")
     for saved in (output, report):
         if saved is not None:
-            text.say(f"saved: {saved}")
+            print_line(f"saved: {saved}")
 
 
 def _devices(
@@ -237,16 +237,16 @@ def _runs(policies: str, seed: int, seeds: int | None) -> list[SimulationRun]:
     from drfh.policies import Policy
     from drfh.simulation.parallel import SimulationRun
 
-    words = [word.strip() for word in policies.split(",") if word.strip()]
-    if not words:
+    names = [name.strip() for name in policies.split(",") if name.strip()]
+    if not names:
         raise InputError("--policy", "must name at least one policy", policies)
     if not 0 <= seed < 2**62:
         raise InputError("--seed", f"must be a whole number from 0 to {2**62 - 1}", seed)
     runs: list[SimulationRun] = []
-    for word in words:
-        policy = Policy.parse(word)
+    for name in names:
+        policy = Policy.parse(name)
         if any(run.policy == policy.name for run in runs):
-            raise InputError("--policy", "must name each policy once", word)
+            raise InputError("--policy", "must name each policy once", name)
         count = seeds if seeds is not None and policy.choice == "random" else 1
         for own in range(seed, seed + count):
             name = policy.name if seeds is None else f"{policy.name}-{own}"
@@ -325,9 +325,9 @@ def simulate_runs(
         ]
         if drafts:
             runs = [replace(r, folder=d) for r, d in zip(runs, drafts, strict=True)]
-        with _progress(runs) as told:
+        with _progress(runs) as on_progress:
             return simulate_many(
-                cluster, workload, runs, processes=processes, progress=told, **options
+                cluster, workload, runs, processes=processes, progress=on_progress, **options
             )
 
 
@@ -344,22 +344,20 @@ def _progress(runs: list[SimulationRun]) -> Iterator[Told | None]:
 
     from drfh.formatting import format_duration
 
-    words = TextColumn("{task.description:20}"), BarColumn(), TextColumn("{task.fields[how]}")
-    with Progress(*words, TimeElapsedColumn(), console=out, transient=True) as shown:
+    columns = TextColumn("{task.description:20}"), BarColumn(), TextColumn("{task.fields[how]}")
+    with Progress(*columns, TimeElapsedColumn(), console=out, transient=True) as shown:
         rows: dict[int, tuple[Any, float]] = {}
 
-        def tell(position: int, news: Any) -> None:
+        def update(position: int, progress: Any) -> None:
             if position not in rows:
                 name = runs[position].name
                 rows[position] = shown.add_task(name, total=None, how=""), time.monotonic()
             row, started = rows[position]
             passed = max(time.monotonic() - started, 1e-3)
-            how = (
-                f"at {format_duration(news.time)}, {news.done:,} tasks, {news.done / passed:,.0f}/s"
-            )
-            done, total = (news.done, news.tasks)
-            if news.until is not None:
-                done, total = news.time, news.until
+            done, total = progress.done, progress.tasks
+            how = f"at {format_duration(progress.time)}, {done:,} tasks, {done / passed:,.0f}/s"
+            if progress.until is not None:
+                done, total = progress.time, progress.until
             shown.update(row, completed=done, total=total, how=how)
 
-        yield tell
+        yield update

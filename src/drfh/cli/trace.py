@@ -23,7 +23,7 @@ app = typer.Typer(
 )
 
 _READING, _OUTPUT = "Reading", "Output"
-_PICTURES = (".html", ".svg", ".png", ".pdf")
+_CHART_SUFFIXES = (".html", ".svg", ".png", ".pdf")
 _FLAGS = ("hours", "start", "users", "sample", "seed", "servers", "load")
 
 _Source = Annotated[
@@ -105,7 +105,7 @@ def info(
     """
     from drfh.cli.render import trace as text
 
-    _check_picture(plot)
+    _check_chart(plot)
     with named_as_options(*_FLAGS):
         trace = open_trace(
             source, strict=strict, settings=settings, hours=hours, start=start, users=users,
@@ -116,7 +116,7 @@ def info(
         print_json(text.trace_data(trace, everyone=everyone))
     else:
         text.print_trace(trace, everyone=everyone)
-        text.say_saved(plot)
+        text.print_saved(plot)
 
 
 @app.command()
@@ -141,7 +141,7 @@ def convert(
 
     Example: drfh trace convert google-2011:clusterdata-2011-2 day --parquet
     """
-    _check_picture(plot)
+    _check_chart(plot)
     _check_directory(directory, force, "DIR")
     with named_as_options(*_FLAGS):
         trace = open_trace(
@@ -176,10 +176,10 @@ def compare(
 
     Example: drfh trace compare real made --policy best-fit-drfh --plot both.html
     """
-    from drfh.cli.render.trace import print_comparison, say_saved
+    from drfh.cli.render.trace import print_comparison, print_saved
     from drfh.traces.compare import compare as measure
 
-    _check_picture(plot)
+    _check_chart(plot)
     if policy is not None:
         from drfh.policies import find_policy
 
@@ -197,7 +197,7 @@ def compare(
         print_json({**comparison.to_dict(), "simulated": simulated, "notes": notes})
     else:
         print_comparison(comparison, simulated, notes)
-        say_saved(plot)
+        print_saved(plot)
 
 
 @app.command()
@@ -238,7 +238,7 @@ def generate(
         raise UnknownNameError("NAME", name, GENERATORS)
     if output is None:
         raise InputError("--output", "must be given: the directory to write to (-o DIR)")
-    _check_picture(plot)
+    _check_chart(plot)
     _check_directory(output, force, "--output")
     given: dict[str, Any] = {
         "users": users, "hours": hours, "servers": servers, "load": load, "seed": seed,
@@ -269,20 +269,20 @@ def formats(
     known = {**FORMATS, **GENERATORS}
     if name is not None and name not in known:
         raise UnknownNameError("NAME", name, known)
-    wanted = [
+    chosen = [
         {key: value for key, value in registry.items() if name in (None, key)}
         for registry in (FORMATS, GENERATORS)
     ]
     if as_json:
-        print_json(text.formats_data(*wanted))
+        print_json(text.formats_data(*chosen))
     else:
-        text.print_formats(*wanted, whole=name is not None)
+        text.print_formats(*chosen, whole=name is not None)
 
 
 def _write(
     trace: Trace, directory: Path, parquet: bool, force: bool, plot: Path | None, as_json: bool
 ) -> None:
-    """Write tables and draw, then say what was written."""
+    """Write tables and a chart, and print what was written."""
     from drfh.cli.render import trace as text
     from drfh.traces.tables.writer import write
 
@@ -294,7 +294,7 @@ def _write(
         print_json({"directory": str(directory), "files": files, **text.trace_data(trace)})
     else:
         text.print_written(trace, directory, files)
-        text.say_saved(plot)
+        text.print_saved(plot)
 
 
 def _draw(trace: Trace, plot: Path | None) -> None:
@@ -318,7 +318,7 @@ def _open_both(
 
     def has(position: int, name: str) -> bool:
         if name in known[position] or name not in known[1 - position]:
-            return True  # or nobody has it: reading says so
+            return True  # or nobody has it: reading refuses it
         note = f"{name} does not hold for {sources[position]}: {formats_[position]} has no such"
         if f"{note} option" not in notes:
             notes.append(f"{note} option")
@@ -328,7 +328,7 @@ def _open_both(
         open_trace(
             source,
             strict=strict,
-            settings=[word for word in settings if has(i, word.partition("=")[0].strip())],
+            settings=[setting for setting in settings if has(i, setting.partition("=")[0].strip())],
             **{n: value for n, value in given.items() if value is None or has(i, n)},
         )
         for i, source in enumerate(sources)
@@ -342,14 +342,14 @@ def _simulate_both(traces: list[Trace], policy: str) -> dict[str, Any]:
 
     used = []
     for number, trace in enumerate(traces, start=1):
-        with progress_bar() as tell:
+        with progress_bar() as update:
 
-            def told(news: Any, number: int = number, tell: Any = tell) -> None:
-                if tell is not None:
-                    tell(f"simulating {number} of 2", float(news.done), news.tasks)
+            def on_progress(progress: Any, number: int = number, update: Any = update) -> None:
+                if update is not None:
+                    update(f"simulating {number} of 2", float(progress.done), progress.tasks)
 
             result = simulate(
-                trace.cluster, trace.workload, policy, until=trace.window, progress=told
+                trace.cluster, trace.workload, policy, until=trace.window, progress=on_progress
             )
         used.append(dict(result.summary()["utilisation"]))
     apart = {
@@ -358,14 +358,14 @@ def _simulate_both(traces: list[Trace], policy: str) -> dict[str, Any]:
     return {"policy": policy, "a": used[0], "b": used[1], "points": apart}
 
 
-def _check_picture(path: Path | None) -> None:
-    """Raise, before the long work, unless a picture has the right suffix and can be written."""
+def _check_chart(path: Path | None) -> None:
+    """Raise, before the long work, unless a chart has the right suffix and can be written."""
     from drfh.files.atomic import check_writable
 
     if path is None:
         return
-    if path.suffix not in _PICTURES:
-        raise InputError("--plot", f"must end in one of {', '.join(_PICTURES)}", str(path))
+    if path.suffix not in _CHART_SUFFIXES:
+        raise InputError("--plot", f"must end in one of {', '.join(_CHART_SUFFIXES)}", str(path))
     check_writable(path, "--plot")
 
 

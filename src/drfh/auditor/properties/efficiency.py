@@ -30,9 +30,10 @@ def feasible(case: Case) -> Finding:
     if amount > 0:
         server = _server(case, int(worst[0]))
         resource = problem.cluster.resources[int(worst[1])]
-        used, room = float(bundles.used[worst]), float(bundles.capacity[worst])
+        used, capacity = float(bundles.used[worst]), float(bundles.capacity[worst])
         text = (
-            f"{server} is over: {format_amount(used)} of {format_amount(room)} {resource} are taken"
+            f"{server} is over: {format_amount(used)} of {format_amount(capacity)} {resource} "
+            "are taken"
         )
         here = np.unique(bundles.user[bundles.block == worst[0]])
         hurt = tuple(case.name(i) for i in here[:10].tolist())

@@ -21,11 +21,11 @@ def envy_free(case: Case) -> Finding:
     """
     weight, limit = case.problem.weight, case.problem.limit
 
-    def wanted(i: int, worth: Floats) -> Floats:
+    def prefers(i: int, worth: Floats) -> Floats:
         best: Floats = np.minimum(worth * (weight[i] / weight), limit[i])
         return best
 
-    return _compare(case, "envy-free", wanted)
+    return _compare(case, "envy-free", prefers)
 
 
 def envy_free_literal(case: Case) -> Finding:
@@ -44,21 +44,21 @@ def envy_free_1(case: Case) -> Finding:
         return case.skipped("envy-free-1", "for whole tasks only")
     weight, limit = case.problem.weight, case.problem.limit
 
-    def wanted(i: int, worth: Floats) -> Floats:
+    def prefers(i: int, worth: Floats) -> Floats:
         # On a server that holds a task of i, taking one away leaves exactly one less.
         best: Floats = np.minimum(np.maximum(worth - 1, 0) * (weight[i] / weight), limit[i])
         return best
 
-    return _compare(case, "envy-free-1", wanted)
+    return _compare(case, "envy-free-1", prefers)
 
 
-def _compare(case: Case, name: str, wanted: Callable[[int, Floats], Floats]) -> Finding:
+def _compare(case: Case, name: str, prefers: Callable[[int, Floats], Floats]) -> Finding:
     n = len(case.problem.users)
     envy = np.zeros(n)
     whom = np.zeros(n, dtype=np.int64)
     value = np.zeros(n)
     for i in range(n):
-        worth = wanted(i, case.bundles.worth(i))
+        worth = prefers(i, case.bundles.worth(i))
         worth[i] = 0.0
         whom[i] = int(np.argmax(worth))
         value[i] = worth[whom[i]]

@@ -84,12 +84,12 @@ def resource_monotone(case: Case) -> Finding:
     grown: Cluster | None = None
     after: Floats = case.tasks
     tries = 0
-    for words, cluster in case.timed(list(_growth(case))):
+    for label, cluster in case.timed(list(_growth(case))):
         tries += 1
         answer = case.answer(cluster, case.scenario.users)
         fall = case.fall(answer, case.tasks, answer.placement.user_tasks)
         if fall.max() > worst.max() + 1e-12:
-            worst, what, grown = fall, words, cluster
+            worst, what, grown = fall, label, cluster
             after = answer.placement.user_tasks
     text = f"nobody has less after any of {format_count(tries, 'addition')} to the cluster"
     if grown is None:

@@ -25,7 +25,7 @@ _MOST_SERVERS = 8
 class _Part:
     """A simple case inside the case."""
 
-    words: str
+    label: str
     cluster: Cluster
     users: list[User]
 
@@ -146,11 +146,11 @@ def _compare(case: Case, name: str, parts: list[_Part], fine: str) -> Finding:
         if short[i] > worst:
             worst, hurt = float(short[i]), part.users[i].name
             text = (
-                f"{part.words}, {hurt} has {format_count(has[i], 'task', 4)} instead of "
+                f"{part.label}, {hurt} has {format_count(has[i], 'task', 4)} instead of "
                 f"{format_number(should[i])}"
             )
             example = case.changed(
-                part.words, text, cluster=part.cluster, users=part.users,
+                part.label, text, cluster=part.cluster, users=part.users,
                 before={hurt: float(should[i])}, after={hurt: float(has[i])},
             )  # fmt: skip
     if compared == 0:

@@ -43,19 +43,19 @@ def truthful(case: Case) -> Finding:
     control, fine = _control()
     search = Search(case)
     best = search.run()
-    said = f"no lie found in {search.tries:,} tries"
+    summary = f"no lie found in {search.tries:,} tries"
     if search.tries < search.planned:
-        said += f" of {search.planned:,}: time was up"
+        summary += f" of {search.planned:,}: time was up"
     if not fine:
-        said += "; the control failed, so the search says nothing"
+        summary += "; the control failed, so the search says nothing"
     else:
-        said += f" ({control})"
+        summary += f" ({control})"
     if best is None:
-        return case.found("truthful", 0.0, said, tries=search.tries, searched=True)
+        return case.found("truthful", 0.0, summary, tries=search.tries, searched=True)
     lie, truth, gained, how = best
     me = case.name(lie.user)
     text = f"{me} gains {format_percent(gained / truth - 1) if truth > 0 else 'all'} by claiming "
-    text += f"{lie.words}: {format_count(truth, 'task', 4)} become {format_number(gained)}"
+    text += f"{lie.label}: {format_count(truth, 'task', 4)} become {format_number(gained)}"
     example = lying(case, [lie], text, {me: truth}, {me: gained})
     finding = case.found(
         "truthful", float(lost(truth, gained)), text, hurt=who_pays(case, [lie]),
@@ -66,8 +66,8 @@ def truthful(case: Case) -> Finding:
 
 @cache
 def _control() -> tuple[str, bool]:
-    """Run the search where lies are known to pay; return words, and whether it found them."""
-    words = []
+    """Run the search where lies are known to pay; return the text, and whether it found them."""
+    label = []
     fine = True
     for name, mechanism, size, demands in (
         ("Nash welfare", nash, 100.0, ((16.0, 1.0), (1.0, 2.0))),
@@ -80,8 +80,8 @@ def _control() -> tuple[str, bool]:
         found = Search(_control_case(cluster, users, mechanism)).run()
         fine = fine and found is not None
         gain = 0.0 if found is None else found[2] / found[1] - 1
-        words.append(f"{format_percent(gain)} against {name}")
-    return f"the same search gains {' and '.join(words)}", fine
+        label.append(f"{format_percent(gain)} against {name}")
+    return f"the same search gains {' and '.join(label)}", fine
 
 
 def _control_case(cluster: Cluster, users: list[User], mechanism: Mechanism) -> Case:
@@ -135,15 +135,15 @@ def group_truthful(case: Case) -> Finding:
                     "group-truthful", gain, text, hurt=who_pays(case, lies),
                     counterexample=example, tries=tries,
                 )  # fmt: skip
-    said = f"no pair of lies found that pays for both, in {tries:,} tries with "
-    said += f"{format_count(looked_at, 'pair')} of users"
-    return case.found("group-truthful", 0.0, said, tries=tries, searched=True)
+    summary = f"no pair of lies found that pays for both, in {tries:,} tries with "
+    summary += f"{format_count(looked_at, 'pair')} of users"
+    return case.found("group-truthful", 0.0, summary, tries=tries, searched=True)
 
 
 def _together(menus: list[list[Lie]], most: int, rng: np.random.Generator) -> list[list[Lie]]:
-    """Return pairs of lies: half of them the same in words, the others drawn at random."""
-    second = {lie.words: lie for lie in menus[1]}
-    same = [[lie, second[lie.words]] for lie in menus[0] if lie.words in second]
+    """Return pairs of lies: half of them the same kind, the others drawn at random."""
+    second = {lie.label: lie for lie in menus[1]}
+    same = [[lie, second[lie.label]] for lie in menus[0] if lie.label in second]
     rng.shuffle(same)
     pairs = same[: max(1, most // 2)]
     while len(pairs) < most:

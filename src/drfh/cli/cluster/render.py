@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from drfh.cli.render.console import Column, bar, console, print_columns
-from drfh.cli.render.simulation import say, spans
+from drfh.cli.render.console import Column, bar, console, print_columns, print_line
+from drfh.cli.render.simulation import spans
 from drfh.files.atomic import shown_path
 from drfh.formatting import (
     format_amounts,
@@ -33,7 +33,6 @@ __all__ = [
     "print_nodes",
     "print_replay",
     "print_status",
-    "say",
     "write_status",
 ]
 
@@ -402,24 +401,23 @@ def print_replay(
     out.print(
         f"{shown_path(journal.path)}: {facts} in {format_duration(journal.horizon)}", style="bold"
     )
-    say(str(replayed), None if replayed.same else "red")
-    say(workload.cluster.summary)
-    say(f"{format_count(len(workload.workload.users), 'user')}, {workload.workload.summary}")
+    print_line(str(replayed), None if replayed.same else "red")
+    print_line(workload.cluster.summary)
+    print_line(f"{format_count(len(workload.workload.users), 'user')}, {workload.workload.summary}")
     out.print()
     runs: Sequence[Mapping[str, Any]] = table["runs"]
     _print_runs(out, runs)
     _print_users(out, table["users"], [row["run"] for row in runs], everyone=everyone)
     if any(row["done"] < row["tasks"] for row in runs):
         whom = "the tasks that started (waiting) and that ended (turnaround): not all did"
-        say(f"means are of {whom}", "yellow")
+        print_line(f"means are of {whom}", "yellow")
     for row in runs:
         if row["evictions"]:
             were = "was" if row["evictions"] == 1 else "were"
-            say(f"{row['run']}: {format_count(row['evictions'], 'task')} {were} put back when "
-                "servers left "
-                "or shrank, and had to start again")  # fmt: skip
+            print_line(f"{row['run']}: {format_count(row['evictions'], 'task')} {were} put back "
+                "when servers left or shrank, and had to start again")  # fmt: skip
     for remark in workload.remarks:
-        say(remark, "yellow")
+        print_line(remark, "yellow")
 
 
 def _print_runs(out: Any, runs: Sequence[Mapping[str, Any]]) -> None:
@@ -455,13 +453,13 @@ def _print_users(
         "mean_share": ("Mean dominant share of users", format_percent),
     }
     for measure, (title, words) in measures.items():
-        say(title)
+        print_line(title)
         columns = [
             Column(run, [words(cells[user, run][measure]) for user in shown]) for run in runs
         ]
         print_columns(out, Column("user", shown, right=False), [columns])
     if len(shown) < len(users):
-        say(
+        print_line(
             f"… and {format_count(len(users) - len(shown), 'user')} more with less (--all shows "
             "them)"
         )

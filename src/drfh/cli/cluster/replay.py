@@ -87,11 +87,12 @@ def replay_journal(
         remarks = list(workload.remarks)
         print_json({"journal": about, "replay": replayed.to_dict(), **table, "remarks": remarks})
     else:
-        from drfh.cli.cluster.render import print_replay, say
+        from drfh.cli.cluster.render import print_replay
+        from drfh.cli.render.console import print_line
 
         print_replay(journal, replayed, workload, table, everyone=everyone)
         if output is not None:
-            say(f"saved: {output}")
+            print_line(f"saved: {output}")
     if not replayed.same:
         raise typer.Exit(_NOT_THE_SAME)
 

@@ -100,12 +100,12 @@ def _print_groups(out: Any, allocation: Allocation, everyone: bool) -> None:
         out.print(_rest(len(frame), len(shown), "group", "--json has"))
 
 
-def _parts(widths: list[int], room: int, together: bool) -> list[list[int]]:
+def _parts(widths: list[int], width: int, together: bool) -> list[list[int]]:
     """Return columns that fit side by side."""
     parts: list[list[int]] = [[]]
     used = 0
     for column, width in enumerate(widths):
-        if parts[-1] and used + width > room and not together:
+        if parts[-1] and used + width > width and not together:
             parts.append([])
             used = 0
         parts[-1].append(column)
@@ -142,7 +142,7 @@ def _print_proof(out: Any, allocation: Allocation) -> None:
 
 
 def unproven(allocation: Allocation) -> str | None:
-    """Return what to say of an answer whose certificate is open, or None."""
+    """Return the warning for an allocation whose certificate is open, or None."""
     certificate = allocation.certificate
     if certificate is None or certificate.closed:
         return None

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drfh.cli.render.audit import MARKS
-from drfh.cli.render.console import Column, bar, console, print_columns, print_json, table
+from drfh.cli.render.console import (
+    Column,
+    bar,
+    console,
+    print_columns,
+    print_json,
+    print_line,
+    table,
+)
 from drfh.formatting import format_count, format_number, format_percent
 
 if TYPE_CHECKING:
@@ -29,7 +37,7 @@ def print_comparison(comparison: Comparison, *, everyone: bool = False) -> None:
     out = console()
     if comparison.scenario.title:
         out.print(comparison.scenario.title, style="bold")
-    _say(out, comparison.scenario.cluster.summary)
+    print_line(comparison.scenario.cluster.summary)
     out.print()
     _print_promises(out, comparison, everyone)
     if comparison.answered:
@@ -37,18 +45,13 @@ def print_comparison(comparison: Comparison, *, everyone: bool = False) -> None:
         _print_quality(out, comparison)
     same = comparison.same_as_drfh()
     if same:
-        _say(out, f"same tasks as drfh: {', '.join(same)}")
+        print_line(f"same tasks as drfh: {', '.join(same)}")
     for row in comparison.rows:
         if row.allocation is None:
-            _say(out, f"{row.name}: no answer, {row.why_not}", style="yellow")
+            print_line(f"{row.name}: no answer, {row.why_not}", style="yellow")
         elif row.allocation.certificate is not None and not row.allocation.certificate.closed:
             gap = row.allocation.certificate.gap
-            _say(out, f"{row.name}: NOT proven, relative gap {gap:.1e}", style="bold red")
-
-
-def _say(out: Any, text: str, style: str | None = None) -> None:
-    """Print a line; a terminal gets it broken between words."""
-    out.print(text, style=style, soft_wrap=not out.is_terminal)
+            print_line(f"{row.name}: NOT proven, relative gap {gap:.1e}", style="bold red")
 
 
 def _print_promises(out: Any, comparison: Comparison, everyone: bool) -> None:
@@ -59,11 +62,10 @@ def _print_promises(out: Any, comparison: Comparison, everyone: bool) -> None:
     first, *others = promises
     name, worst, hit = first["mechanism"][0], *_worst(first)
     if not hit:
-        _say(out, f"{name} adds the servers up as if they were one: all that it promises can be "
+        print_line(f"{name} adds the servers up as if they were one: all that it promises can be "
              "placed here")  # fmt: skip
     else:
-        _say(
-            out,
+        print_line(
             f"{name} adds the servers up as if they were one: {worst['user']} is promised "
             f"{format_number(worst['promised'])} tasks and {format_number(worst['placed'])} can "
             "be placed "
@@ -72,10 +74,10 @@ def _print_promises(out: Any, comparison: Comparison, everyone: bool) -> None:
         _print_missing(out, first, everyone)
     for frame in others:
         worst, hit = _worst(frame)
-        words = "all that it promises can be placed"
+        text = "all that it promises can be placed"
         if hit:
-            words = f"{worst['user']} misses {format_percent(worst['gap'])}; {_count(hit, frame)}"
-        _say(out, f"{frame['mechanism'][0]}, pooled too: {words}")
+            text = f"{worst['user']} misses {format_percent(worst['gap'])}; {_count(hit, frame)}"
+        print_line(f"{frame['mechanism'][0]}, pooled too: {text}")
     if others or not hit:
         out.print()
 
@@ -106,14 +108,14 @@ def _print_missing(out: Any, promises: polars.DataFrame, everyone: bool) -> None
     ]
     print_columns(out, Column("user", [row["user"] for row in shown], right=False), [columns])
     if len(shown) < len(rows):
-        _say(out, f"… and {format_count(len(rows) - len(shown), 'user')} more (--all shows them)")
+        print_line(f"… and {format_count(len(rows) - len(shown), 'user')} more (--all shows them)")
         out.print()
 
 
 def _print_tasks(out: Any, comparison: Comparison, everyone: bool) -> None:
     answers = _answers(comparison)
     many = len(comparison.scenario.users) > _MOST_USERS and not everyone
-    _say(out, f"{'Share' if many else 'Tasks'} of each user, and how full the cluster is")
+    print_line(f"{'Share' if many else 'Tasks'} of each user, and how full the cluster is")
     pool = [
         Column("in all", [format_number(float(a.assignment.user_tasks.sum())) for a in answers])
     ]
@@ -126,13 +128,13 @@ def _print_tasks(out: Any, comparison: Comparison, everyone: bool) -> None:
     print_columns(out, _names(comparison), [users, pool])
     if many:
         count = format_count(len(comparison.scenario.users), "user")
-        _say(out, f"worst off: tasks, and how many drfh gives (--all shows all {count})")
+        print_line(f"worst off: tasks, and how many drfh gives (--all shows all {count})")
         out.print()
         return
     marks = {cell[0] for column in users for cell in column.cells if cell}
     if "▼" in marks:
         also = ", ▽ also below them by more than 1 %" if "▽" in marks else ""
-        _say(out, f"▼ furthest below its tasks with drfh{also}")
+        print_line(f"▼ furthest below its tasks with drfh{also}")
         out.print()
 
 
@@ -196,7 +198,7 @@ def _print_quality(out: Any, comparison: Comparison) -> None:
         ),
         Column("seconds", [f"{row.seconds:.3f}" for row in rows], spare=2),
     ]
-    _say(out, "How fair (distance from the DRFH optimum, and properties that were measured)")
+    print_line("How fair (distance from the DRFH optimum, and properties that were measured)")
     print_columns(out, _names(comparison), [columns])
 
 

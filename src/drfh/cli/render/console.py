@@ -16,6 +16,7 @@ __all__ = [
     "console",
     "print_columns",
     "print_json",
+    "print_line",
     "progress_bar",
     "table",
 ]
@@ -63,6 +64,12 @@ def bar(part: float, width: int = 10) -> str:
     return f"{'█' * whole}{rest.strip()}".ljust(width)
 
 
+def print_line(text: str, style: str | None = None) -> None:
+    """Print a line; a terminal gets it broken between words."""
+    out = console()
+    out.print(text, style=style, soft_wrap=not out.is_terminal)
+
+
 def print_json(data: Any) -> None:
     """Print data as JSON."""
     typer.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
@@ -84,10 +91,10 @@ def progress_bar() -> Iterator[Callable[[str, float, int], None] | None]:
     with Progress(*columns, console=out, transient=True) as shown:
         task = shown.add_task("", total=None)
 
-        def tell(next_: str, done: float, total: int) -> None:
+        def update(next_: str, done: float, total: int) -> None:
             shown.update(task, description=next_, completed=done, total=total)
 
-        yield tell
+        yield update
 
 
 _BETWEEN = 3
@@ -149,32 +156,32 @@ def print_columns(out: Any, names: Column, sections: Sequence[Sequence[Column]])
 
 
 def _parts(
-    room: int, names: Column, sections: Sequence[Sequence[Column]]
+    width: int, names: Column, sections: Sequence[Sequence[Column]]
 ) -> list[Sequence[Column]]:
     """Return columns that fit side by side."""
-    room -= _EDGES + names.width
+    width -= _EDGES + names.width
     every = [column for section in sections for column in section]
     plain = [column for column in every if column.spare != 1]
     wrapped = [column.wrapped() for column in plain]
     least = [column for column in wrapped if not column.spare]
     for attempt in (every, plain, wrapped, least):
-        if sum(column.width + _BETWEEN for column in attempt) <= room:
+        if sum(column.width + _BETWEEN for column in attempt) <= width:
             return [attempt]
     apart = [
         part
         for section in sections
-        for part in _split([column.wrapped() for column in section if not column.spare], room)
+        for part in _split([column.wrapped() for column in section if not column.spare], width)
     ]
-    together = _split(least, room)
+    together = _split(least, width)
     return together if len(together) < len(apart) else apart
 
 
-def _split(columns: Sequence[Column], room: int) -> list[Sequence[Column]]:
+def _split(columns: Sequence[Column], width: int) -> list[Sequence[Column]]:
     parts: list[Sequence[Column]] = []
     part: list[Column] = []
     used = 0
     for column in columns:
-        if part and used + column.width + _BETWEEN > room:
+        if part and used + column.width + _BETWEEN > width:
             parts.append(part)
             part, used = [], 0
         part.append(column)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drfh.cli.render.console import Column, console, print_columns, print_json, table
+from drfh.cli.render.console import Column, console, print_columns, print_json, print_line, table
 from drfh.formatting import format_count, format_duration, format_number, format_percent
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from drfh.model.jobs import Workload
     from drfh.simulation.result import Result
 
-__all__ = ["print_devices", "print_policies", "print_runs", "say", "spans", "spark"]
+__all__ = ["print_devices", "print_policies", "print_runs", "spans", "spark"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 24
@@ -49,12 +49,6 @@ def spans(values: Sequence[float | None]) -> list[str]:
     return [format_duration(value) for value in values]
 
 
-def say(text: str, style: str | None = None) -> None:
-    """Print a line; a terminal gets it broken between words."""
-    out = console()
-    out.print(text, style=style, soft_wrap=not out.is_terminal)
-
-
 def print_policies(*, as_json: bool) -> None:
     """Print the names of policies and of their parts."""
     from drfh.policies import POLICIES
@@ -66,8 +60,8 @@ def print_policies(*, as_json: bool) -> None:
         print_json({"policies": [*named, "slots:N"], "parts": parts})
         return
     out = console()
-    say("policies: " + ", ".join([*named, "slots:N"]))
-    say("or parts joined by +, such as drfh+cosine+strict+backfill:")
+    print_line("policies: " + ", ".join([*named, "slots:N"]))
+    print_line("or parts joined by +, such as drfh+cosine+strict+backfill:")
     grid = table("part", "name", "what it does")
     for part, known in KNOWN.items():
         for name, what in zip(shown_names(known), known.values(), strict=True):
@@ -88,8 +82,8 @@ def print_runs(
     out = console()
     if title:
         out.print(title, style="bold")
-    say(cluster.summary)
-    say(f"{format_count(len(workload.users), 'user')}, {workload.summary}")
+    print_line(cluster.summary)
+    print_line(f"{format_count(len(workload.users), 'user')}, {workload.summary}")
     out.print()
     _print_summaries(out, names, results)
     if len(results) == 1:
@@ -104,7 +98,7 @@ def print_devices(names: Sequence[str], found: Sequence[Mapping[str, Any]]) -> N
     for name, facts in rows:
         who = f"{name}: " if len(rows) > 1 else ""
         part = facts["fractional_no_room"] / facts["fractional"] if facts["fractional"] else None
-        say(
+        print_line(
             f"{who}{facts['fractional_no_room']:,} of {facts['fractional']:,} tasks with a part of "
             f"a GPU ({format_percent(part)}) were placed where no single device had room, and "
             f"{facts['whole_no_room']:,} of {facts['whole']:,} with whole GPUs where too few were "
@@ -151,7 +145,7 @@ def _print_users(out: Any, result: Result, *, everyone: bool) -> None:
     shown = rows
     if len(rows) > _MOST_USERS and not everyone:
         shown = sorted(rows, key=lambda row: -row["mean_share"])[:_MOST_USERS]
-    say("Users, with their dominant share over time")
+    print_line("Users, with their dominant share over time")
     names = [row["user"] for row in shown]
     top = max((float(result.samples[f"share.{name}"].max() or 0.0) for name in names), default=0.0)  # type: ignore[arg-type]
     columns = [
@@ -168,41 +162,42 @@ def _print_users(out: Any, result: Result, *, everyone: bool) -> None:
         columns.append(Column("below fair", below, wraps=True))
     print_columns(out, Column("user", names, right=False), [columns])
     if len(shown) < len(rows):
-        say(
+        print_line(
             f"… and {format_count(len(rows) - len(shown), 'user')} more with less (--all shows "
             "them)"
         )
 
 
-def _say_of_whom(head: str, tasks: Mapping[str, int], jobs: Mapping[str, int]) -> None:
-    """Say of which tasks and jobs the times are, if not of all."""
+def _print_scope(head: str, tasks: Mapping[str, int], jobs: Mapping[str, int]) -> None:
+    """Print of which tasks and jobs the times are, if not of all."""
     started, finished = tasks["started"], jobs["completed"]
     idle, open_ = tasks["submitted"] - started, jobs["submitted"] - finished
     if started and idle:
         which = f"{format_count(started, 'task')} that started"
-        say(f"{head}mean waiting is of the {which}; {idle:,} never did", "yellow")
+        print_line(f"{head}mean waiting is of the {which}; {idle:,} never did", "yellow")
     if finished and open_:
         which = f"{format_count(finished, 'job')} that finished"
-        say(f"{head}job times are of the {which}; {open_:,} did not", "yellow")
+        print_line(f"{head}job times are of the {which}; {open_:,} did not", "yellow")
 
 
 def _print_notes(name: str, result: Result) -> None:
-    """Print what the table does not say."""
+    """Print what the table does not have."""
     facts = result.numbers
     tasks = facts["tasks"]
     head = f"{name}: " if name else ""
     if tasks["never"]:
         lost = format_count(tasks["never"], "task")
-        say(f"{head}{lost} could run on no server, not even on an empty one", "yellow")
+        print_line(f"{head}{lost} could run on no server, not even on an empty one", "yellow")
     if tasks["evictions"]:
         were = "was" if tasks["evictions"] == 1 else "were"
-        say(f"{head}{format_count(tasks['evictions'], 'task')} {were} put back when servers left "
-            "or shrank,"
-            " and had to start again")  # fmt: skip
-    _say_of_whom(head, tasks, facts["jobs"])
+        print_line(f"{head}{format_count(tasks['evictions'], 'task')} {were} put back when "
+            "servers left or shrank, and had to start again")  # fmt: skip
+    _print_scope(head, tasks, facts["jobs"])
     left = tasks["running"] + tasks["queued"]
     if left:
-        say(f"{head}at the end {tasks['running']:,} tasks ran and {tasks['queued']:,} waited")
+        print_line(
+            f"{head}at the end {tasks['running']:,} tasks ran and {tasks['queued']:,} waited"
+        )
     if facts["fair"]:
         worst = result.samples.sort("fair.distance", descending=True, maintain_order=True)
         first = worst.row(0, named=True)
@@ -213,14 +208,13 @@ def _print_notes(name: str, result: Result) -> None:
         )
         if first["fair.distance"] > 0:
             who, when = first["fair.worst"], format_duration(first["time"])
-            say(f"{head}furthest from fair: {who} at {when}, "
+            print_line(f"{head}furthest from fair: {who} at {when}, "
                 f"{format_percent(first['fair.distance'])} "
                 f"below its fair level ({cost})")  # fmt: skip
         else:
-            say(f"{head}fair at all samples ({cost})")
+            print_line(f"{head}fair at all samples ({cost})")
         mixed = facts["fair"].get("mixed_users", 0)  # runs of old have no such number
         if mixed:
             had = "had tasks that differ: its" if mixed == 1 else "had tasks that differ: their"
-            say(f"{head}{format_count(mixed, 'user')} {had} fair level is that of the mean task, "
-                "which may"
-                " mislead", "yellow")  # fmt: skip
+            print_line(f"{head}{format_count(mixed, 'user')} {had} fair level is that of the mean "
+                "task, which may mislead", "yellow")  # fmt: skip

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drfh.cli.input import oddity_text, trace_facts
-from drfh.cli.render.console import Column, bar, console, print_columns, table
-from drfh.cli.render.simulation import say, spark
+from drfh.cli.render.console import Column, bar, console, print_columns, print_line, table
+from drfh.cli.render.simulation import spark
 from drfh.formatting import (
     format_amount,
     format_bytes,
@@ -29,9 +29,9 @@ __all__ = [
     "option_text",
     "print_comparison",
     "print_formats",
+    "print_saved",
     "print_trace",
     "print_written",
-    "say_saved",
     "trace_data",
 ]
 
@@ -84,8 +84,8 @@ def print_trace(trace: Trace, *, everyone: bool = False) -> None:
 def _print_head(trace: Trace, facts: Mapping[str, Any]) -> None:
     from drfh.traces.labels import headline
 
-    say(f"{trace.format}: {trace.source}", "bold")
-    say(headline(facts))
+    print_line(f"{trace.format}: {trace.source}", "bold")
+    print_line(headline(facts))
     parts = ["at one instant"]
     if facts["window"]:
         parts = [f"window {format_duration(facts['window'])}"]
@@ -100,14 +100,14 @@ def _print_head(trace: Trace, facts: Mapping[str, Any]) -> None:
     if idle:
         parts.append(f"{format_count(idle, 'user')} without a task")
     events = facts["server_events"]
-    words = (("add", "come"), ("remove", "leave"), ("resize", "change size"))
-    moves = [f"{events[key]:,} {word}" for key, word in words if events[key]]
+    verbs = (("add", "come"), ("remove", "leave"), ("resize", "change size"))
+    moves = [f"{events[key]:,} {verb}" for key, verb in verbs if events[key]]
     if moves:
         parts.append(f"servers: {', '.join(moves)}")
-    say("; ".join(parts))
+    print_line("; ".join(parts))
     chosen = [f"{k}={option_text(v)}" for k, v in trace.options.items() if v is not None]
     if chosen:
-        say(f"read with {', '.join(chosen)}", "dim")
+        print_line(f"read with {', '.join(chosen)}", "dim")
 
 
 def option_text(value: Any) -> str:
@@ -149,7 +149,9 @@ def _print_shapes(out: Any, trace: Trace, facts: Mapping[str, Any], everyone: bo
 
     shapes = server_shapes(trace.cluster)
     shown = (shapes if everyone else shapes.head(_MOST_SHAPES)).to_dicts()
-    say(f"{format_count(facts['servers'], 'server')} of {format_count(len(shapes), 'shape')}")
+    print_line(
+        f"{format_count(facts['servers'], 'server')} of {format_count(len(shapes), 'shape')}"
+    )
     columns = [
         Column(name, [format_quantity(row[f"capacity.{name}"]) for row in shown])
         for name in trace.cluster.resources
@@ -166,7 +168,7 @@ def _print_shapes(out: Any, trace: Trace, facts: Mapping[str, Any], everyone: bo
     if len(shown) < len(shapes):
         rest = format_count(len(shapes) - len(shown), "shape")
         left = int(shapes["servers"][len(shown) :].sum())
-        say(f"… and {rest} more, of {format_count(left, 'server')} (--all shows them)")
+        print_line(f"… and {rest} more, of {format_count(left, 'server')} (--all shows them)")
 
 
 def _labels(labels: Sequence[str]) -> str:
@@ -184,7 +186,7 @@ def _print_load(out: Any, facts: Mapping[str, Any], load: Any) -> None:
     top = max(1.0, peak) if peak >= _LITTLE else peak or 1.0
     height = "capacity" if top == 1 else format_percent(top)
     width = min(_SPARK, max(out.width - _BESIDE_SPARK, 16))
-    say(f"Demand against capacity, if every task started when it arrives (█ is {height})")
+    print_line(f"Demand against capacity, if every task started when it arrives (█ is {height})")
     columns = [
         Column("pool", [_pool(facts, name) for name in names]),
         Column("mean", [format_percent(facts["load"][name]["mean"]) for name in names]),
@@ -213,7 +215,7 @@ def _print_instant(out: Any, trace: Trace, facts: Mapping[str, Any]) -> None:
             Column("in use", [format_percent(part) for part in used]),
             Column("", [bar(part) for part in used], right=False, spare=1),
         ]
-    say("Demand against capacity")
+    print_line("Demand against capacity")
     print_columns(out, Column("resource", names, right=False), [columns])
 
 
@@ -243,7 +245,7 @@ def _print_spread(out: Any, facts: Mapping[str, Any]) -> None:
         for name in _SPREAD
     ]
     names = Column("", [measure_labels(measure).short for measure in found], right=False)
-    say("How it is spread")
+    print_line("How it is spread")
     print_columns(out, names, [columns])
 
 
@@ -254,7 +256,7 @@ def _print_users(out: Any, trace: Trace, everyone: bool) -> None:
     shown = (users if everyone else users.head(_MOST_USERS)).to_dicts()
     if not shown:
         return
-    say("The heaviest users, by their part of what all ask for (amount × time)")
+    print_line("The heaviest users, by their part of what all ask for (amount × time)")
     columns = [
         Column("jobs", [f"{row['jobs']:,}" for row in shown]),
         Column("tasks", [f"{row['tasks']:,}" for row in shown]),
@@ -268,21 +270,21 @@ def _print_users(out: Any, trace: Trace, everyone: bool) -> None:
     if len(shown) < len(users):
         rest = users[len(shown) :]
         tasks = format_count(int(rest["tasks"].sum()), "task")
-        say(f"… and {format_count(len(rest), 'user')} more, with {tasks} (--all shows them)")
+        print_line(f"… and {format_count(len(rest), 'user')} more, with {tasks} (--all shows them)")
 
 
 def _print_quirks(out: Any, trace: Trace) -> None:
     if trace.oddities:
-        say(_wrong_words(trace), "yellow")
+        print_line(_oddities_text(trace), "yellow")
         grid = table("how many", "the first of its kind", right=("how many",))
         for odd in trace.oddities:
             grid.add_row(f"{odd.count:,}", odd.first)
         out.print(grid)
     for remark in trace.remarks:
-        say(f"note: {remark}")
+        print_line(f"note: {remark}")
 
 
-def _wrong_words(trace: Trace) -> str:
+def _oddities_text(trace: Trace) -> str:
     """Return how much is wrong: rows that are left out, and what is wrong otherwise."""
     from drfh.files.reader import BROKEN_ROW
 
@@ -301,19 +303,21 @@ def print_written(trace: Trace, directory: Path, files: Mapping[str, int]) -> No
 
     _print_head(trace, describe(trace))
     for odd in trace.oddities:
-        say(oddity_text(odd), "yellow")
+        print_line(oddity_text(odd), "yellow")
     for remark in trace.remarks:
-        say(f"note: {remark}")
+        print_line(f"note: {remark}")
     if trace.running is not None:
-        say("note: where tasks run now is a mere note in the tables: to audit it keep the snapshot")
+        print_line(
+            "note: where tasks run now is a mere note in the tables: to audit it keep the snapshot"
+        )
     shown = ", ".join(f"{name} {format_bytes(size)}" for name, size in files.items())
-    say(f"saved: {directory} ({shown})")
+    print_line(f"saved: {directory} ({shown})")
 
 
-def say_saved(path: Path | None) -> None:
+def print_saved(path: Path | None) -> None:
     """Name a file that was written, if any."""
     if path is not None:
-        say(f"saved: {path}")
+        print_line(f"saved: {path}")
 
 
 def print_comparison(
@@ -326,7 +330,7 @@ def print_comparison(
     out = console()
     names = short_names(comparison.a, comparison.b)
     for name, trace in zip(names, (comparison.a, comparison.b), strict=True):
-        say(f"{name}: {headline(describe(trace))}", "bold")
+        print_line(f"{name}: {headline(describe(trace))}", "bold")
     out.print()
     found = comparison.differences
     columns = [
@@ -334,13 +338,13 @@ def print_comparison(
         Column("", [bar(d.distance or 0.0) for d in found], right=False, spare=1),
     ]
     columns += [
-        Column(word, [_pair(d, part) for d in found],
+        Column(name, [_pair(d, part) for d in found],
                spare=spare)
-        for word, part, spare in (("p10", 0.1, 1), ("median", 0.5, 0), ("p90", 0.9, 0),
+        for name, part, spare in (("p10", 0.1, 1), ("median", 0.5, 0), ("p90", 0.9, 0),
                                   ("p99", 0.99, 2))
     ]  # fmt: skip
     columns.append(Column("how many", [f"{d.a.size:,} | {d.b.size:,}" for d in found], spare=2))
-    say("Kolmogorov-Smirnov distance (0: the same), and quantiles of both")
+    print_line("Kolmogorov-Smirnov distance (0: the same), and quantiles of both")
     measures = Column("measure", [measure_labels(d.name).short for d in found], right=False)
     print_columns(out, measures, [columns])
     for what, pair in (
@@ -348,9 +352,9 @@ def print_comparison(
         ("that are there at the start, and are in no arrival", comparison.at_the_start),
     ):
         if any(pair):
-            say(f"tasks {what}: {format_percent(pair[0])} | {format_percent(pair[1])}")
+            print_line(f"tasks {what}: {format_percent(pair[0])} | {format_percent(pair[1])}")
     for remark in (*comparison.remarks, *notes):
-        say(f"note: {remark}", "yellow")
+        print_line(f"note: {remark}", "yellow")
     if simulated is not None:
         _print_simulated(out, simulated, names)
 
@@ -367,7 +371,7 @@ def _pair(found: Difference, part: float) -> str:
 
 def _print_simulated(out: Any, simulated: Mapping[str, Any], names: Sequence[str]) -> None:
     out.print()
-    say(f"How full the servers are under {simulated['policy']}")
+    print_line(f"How full the servers are under {simulated['policy']}")
     resources = list(dict.fromkeys([*simulated["a"], *simulated["b"]]))
     points = {name: value / 100 for name, value in simulated["points"].items()}
     columns = [
@@ -404,7 +408,7 @@ def formats_data(formats: Mapping[str, Any], generators: Mapping[str, Any]) -> d
 def print_formats(
     formats: Mapping[str, Any], generators: Mapping[str, Any], *, whole: bool = False
 ) -> None:
-    """Print formats and generators with their options; those that several share are said once.
+    """Print formats and generators with their options; shared ones once.
 
     Parameters
     ----------
@@ -432,10 +436,10 @@ def print_formats(
         sections.setdefault(", ".join(names), []).append(option)
     if whole:
         for name, one in every.items():
-            say(f"{name}: {_title(one)}", "bold")
+            print_line(f"{name}: {_title(one)}", "bold")
     for whose, options in sections.items():
         if not whole:
-            say(f"Options of {whose}", "bold")
+            print_line(f"Options of {whose}", "bold")
         grid = table("option", "default", "what it does")
         grid.columns[0].no_wrap = True
         for option in options:
@@ -445,7 +449,7 @@ def print_formats(
             grid.add_row(option.name, default, option.help + choices)
         out.print(grid)
     flags = "--hours, --start, --users, --sample and --seed are flags of their own"
-    say(f"{flags}; set any other with --set NAME=VALUE")
+    print_line(f"{flags}; set any other with --set NAME=VALUE")
 
 
 def _title(one: Any) -> str:
