@@ -136,7 +136,7 @@ TEXT_METHODS = {
     "rpartition", "rsplit", "rstrip", "split", "splitlines", "startswith",
 }  # fmt: skip
 # How the text of an error, a warning or an explanation is got.
-MESSAGES = {"rule", "message", "outcome", "reason"}
+MESSAGES = {"rule", "message", "outcome", "reason", "story", "verdict"}
 EXPLAINERS = {"explain"}
 # What the system or a library says, kept short: nothing is decided by it.
 SHORTENED = {"split", "splitlines"}
@@ -172,7 +172,7 @@ def _is_message(node: ast.AST, method: str = "") -> bool:
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr in TEXT_METHODS:
             return _is_message(node.func.value, method)
-        if _name(node.func) in EXPLAINERS:
+        if _name(node.func) in EXPLAINERS or _name(node.func).startswith("format_"):
             return True
         of_error = any(_name(a) in {"error", "exception"} for a in node.args)
         return _name(node.func) in {"str", "repr"} and of_error and method not in SHORTENED
@@ -197,6 +197,7 @@ def test_dependence_on_text_is_found() -> None:
         "'used up' in str(error)",
         "issue.message.removeprefix('warning: ')",
         "'left out' in finding.reason",
+        "format_percent(part).removesuffix(' %')",
     ):
         assert depends_on_text(ast.parse(line)), line
     for line in ("name.partition('@')[0]", "' '.join(str(error).split())", "f'{error.rule} now'"):

@@ -163,7 +163,7 @@ def _print_scorecard(found: Reproduction) -> None:
     for claim in found.claims:
         verdict: str = claim.verdict
         if claim.condition:
-            verdict = f"{claim.verdict.removesuffix(' …')} {claim.condition}"
+            verdict = f"holds if {claim.condition}"
         style = _STYLE.get(claim.verdict, "yellow")
         paper = [claim.paper] if wide else []
         grid.add_row(claim.figure, claim.text, *paper, claim.ours_text, Text(verdict, style))

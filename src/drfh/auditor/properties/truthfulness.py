@@ -55,13 +55,13 @@ def truthful(case: Case) -> Finding:
     lie, truth, gained, how = best
     me = case.name(lie.user)
     text = f"{me} gains {format_percent(gained / truth - 1) if truth > 0 else 'all'} by claiming "
-    text += f"{lie.label}: {format_count(truth, 'task', 4)} become {format_number(gained)}"
+    text += f"{lie.label}: {format_count(truth, 'task', 4)} become {format_number(gained)} "
+    text += f"(verified by {how}, {search.tries:,} tries)"
     example = lying(case, [lie], text, {me: truth}, {me: gained})
-    finding = case.found(
+    return case.found(
         "truthful", float(lost(truth, gained)), text, hurt=who_pays(case, [lie]),
         counterexample=example, tries=search.tries,
     )  # fmt: skip
-    return replace(finding, text=f"{text} (verified by {how}, {search.tries:,} tries)")
 
 
 @cache
