@@ -183,7 +183,7 @@ def test_bad_questions() -> None:
         compare(scenario, mechanisms=["nice"])
 
 
-@pytest.mark.parametrize("cases", [4, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", [6, pytest.param(12, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [FAMILIES.get(name, name) for name in MECHANISMS])
 def test_every_mechanism_conforms(name: str, cases: int) -> None:
     conformance = check_mechanism(name, cases=cases, seed=7)
