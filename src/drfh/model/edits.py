@@ -1,4 +1,4 @@
-"""What-if edits of a scenario: servers and users added, changed and removed.
+"""What-if edits of a scenario: add, change and remove servers and users.
 
 Names follow: what names a server or a user in restrictions, jobs, events and parameters gets the
 new name, or goes with it.
@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ReportedScenario:
-    """A scenario as its users report it, and the true values of those who lie.
+    """A scenario as its users report it, and the true values.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ def set_group(state: S, name: str, server: Server) -> S:
 
 
 def add_group(state: S, server: Server) -> S:
-    """Add a group of servers; without a name it becomes ``added-1`` and so on.
+    """Add a group of servers; an unnamed one is called ``added-1``.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def add_group(state: S, server: Server) -> S:
 
 
 def remove_servers(state: S, name: str, count: int | None = None) -> S:
-    """Remove the last `count` servers of a group, by default the whole group.
+    """Remove the last `count` servers of a group, by default all.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def remove_user(state: S, name: str) -> S:
 
 
 def claim(state: S, name: str, **claims: Any) -> S:
-    """Let a user report another `demand`, `tasks` or `servers`; the true values are kept.
+    """Let a user report another `demand`, `tasks` or `servers`.
 
     Examples
     --------
@@ -251,7 +251,7 @@ _TermMap = Callable[[Any], Any]
 
 
 def _follow(cluster: Cluster, old: Server, new: Server | None) -> _TermMap:
-    """Return what maps names in the group `old` of `cluster` to names in the group `new`."""
+    """Return the function that maps names in `old` to names in `new`."""
     group = str(old.name)
 
     def follow(term: Any) -> Any:

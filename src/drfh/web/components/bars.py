@@ -1,4 +1,4 @@
-"""Bars as options for ECharts: no script inside them, and names only as text."""
+"""Bar charts of usage and shares, as options for ECharts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OTHERS, FREE = "#8a8f98", "#8a8f98"
 
 
 def colours_of(names: tuple[str, ...], before: dict[str, str]) -> dict[str, str]:
-    """Return a colour for each name; who had one before keeps it.
+    """Return a colour for each name; those that had one keep it.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def colours_of(names: tuple[str, ...], before: dict[str, str]) -> dict[str, str]
 
 
 def ink_on(colour: str) -> str:
-    """Return the colour of text on a colour: black or white, whichever is easier to read.
+    """Return the colour of text on a colour: black or white.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def ink_on(colour: str) -> str:
 
 #: Users with a colour of their own.
 MOST_USERS = 8
-# Bars in the picture, and server groups however many resources there are.
+# Most bars in the chart; and fewest server groups, however many resources there are.
 _MOST_BARS, _FEWEST_GROUPS = 36, 4
 
 
@@ -126,13 +126,13 @@ class StackedBars:
 
     @property
     def bars(self) -> list[tuple[int, int]]:
-        """Group and resource of each bar, from the top; a group has no bar of what it lacks."""
+        """Group and resource of each bar, from the top."""
         rows, columns = np.nonzero(self.capacity > 0)
         return list(zip(rows.tolist(), columns.tolist(), strict=True))
 
 
 def select_largest(names: Sequence[str], size: Floats, find: str, most: int) -> list[int]:
-    """Return the positions of the largest of those whose names have a text in them, in order.
+    """Return the positions of the largest whose names contain a text.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def stacked_bars(answer: Answer, find_users: str = "", find_groups: str = "") ->
 
 
 def _sizes(cluster: Cluster, most: int) -> tuple[list[str], Ints] | None:
-    """Return the sizes of servers in order of listing, and the place of every group.
+    """Return the sizes of servers, and the size of every group.
 
     None if all groups have room, or if there are too many sizes as well.
     """
@@ -242,7 +242,7 @@ def _sizes(cluster: Cluster, most: int) -> tuple[list[str], Ints] | None:
 
 
 def _places(size: int, chosen: list[int]) -> tuple[Ints, int]:
-    """Return the place of everything, what is not chosen last, and how much that is."""
+    """Return the row of everything, the rest last, and the rest's count."""
     place = np.full(size, len(chosen), dtype=np.int64)
     place[chosen] = np.arange(len(chosen))
     return place, size - len(chosen)
@@ -271,7 +271,7 @@ def shares_height(rows: Sequence[UserRow]) -> int:
 
 
 def stack_options(seen: StackedBars, colours: Mapping[str, str]) -> dict[str, Any]:
-    """Return stacked bars: under the name of each server group a bar for each resource.
+    """Return stacked bars: for each server group a bar a resource.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def stack_options(seen: StackedBars, colours: Mapping[str, str]) -> dict[str, An
     (100.0, {'formatter': 'ann holds 2 of 2 cpu on high-memory: 100 %'})
     """
     labels: list[str] = []
-    # For every line of the picture: a bar, or None for the name of a group.
+    # For every line of the chart: a bar, or None for the name of a group.
     lines: list[tuple[int, int] | None] = []
     heads: list[dict[str, Any]] = []
     last = -1
@@ -347,7 +347,7 @@ def stack_options(seen: StackedBars, colours: Mapping[str, str]) -> dict[str, An
 
 
 def _head(line: int, group: str, note: str) -> dict[str, Any]:
-    """Return the name of a group, inside the picture: there it has the whole width."""
+    """Return the label of a group, which has the whole width."""
     room = _LONGEST_HEAD - len(note) - 4
     name = group if len(group) <= room else f"{group[: room - 1]}…"
     label = {
@@ -387,7 +387,7 @@ def _piece(
 
 
 def share_options(rows: Sequence[UserRow], colours: Mapping[str, str]) -> dict[str, Any]:
-    """Return a bar a user, how much of its dominant resource it has, and a line at its ideal.
+    """Return a bar a user: its dominant share, and its ideal.
 
     Examples
     --------
@@ -454,7 +454,7 @@ _PLAIN: dict[str, Any] = {
 
 
 def _percent_axis(most: float) -> dict[str, Any]:
-    """Return an axis from 0 up to a number of percent, with four steps or fewer."""
+    """Return an axis in percent, with at most four steps."""
     step = _step(most)
     return {
         "type": "value",
@@ -504,17 +504,17 @@ def _names_axis(labels: list[str], width: int) -> dict[str, Any]:
 
 
 def _as_text(words: str) -> str:
-    """Return text for a tooltip, which is HTML and has places for values in braces."""
+    """Return text for a tooltip: escaped HTML, without braces."""
     return html.escape(words).replace("{", "&#123;").replace("}", "&#125;")
 
 
 def _as_label(words: str) -> str:
-    """Return text for a label: braces would be a place for a value, and a bar a style."""
+    """Return text for a label, without braces: they would be placeholders."""
     return words.replace("{", "(").replace("}", ")")
 
 
 def _summary(seen: StackedBars) -> str:
-    """Return the picture in words, for those who do not see it: the tables have the rest."""
+    """Return the chart as text, for screen readers."""
     parts = []
     for line in seen.bars[:12]:
         part = 1 - float(seen.free[line]) / float(seen.capacity[line])

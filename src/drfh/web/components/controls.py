@@ -20,7 +20,7 @@ def flat_button(
 
 
 def icon_button(icon: str, label: str, testid: str, on_click: Any = None) -> ui.button:
-    """Return a round button with an icon, and its label as a tooltip."""
+    """Return a round button with an icon and a tooltip."""
     button = ui.button(icon=icon, on_click=on_click).classes("bare").tooltip(label)
     return button.props(f'flat dense round data-testid={testid} aria-label="{label}"')
 
@@ -38,7 +38,7 @@ def section(label: str, classes: str = "") -> ui.element:
 
 
 def error_label(testid: str = "") -> ui.label:
-    """Return a label for what was refused; screen readers read it when it changes."""
+    """Return a label for errors, which screen readers announce."""
     label = ui.label().classes("refused").props("role=alert")
     return label.props(f"data-testid={testid}") if testid else label
 

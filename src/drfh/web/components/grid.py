@@ -1,4 +1,4 @@
-"""A table on the page whose cells can be edited, and that says in the cell what is wrong."""
+"""A table with cells that can be edited and marked as wrong."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["Grid"]
 _ROW, _HEAD, _REST = 34, 36, 20  # pixels
 _NARROW_NAME, _NARROW = 125, 92
 
-# Names of users and servers are values here, never markup: the cell's text is set as text. The
-# rule that a cell breaks is said to screen readers too.
+# Names of users and servers are set as text, never as markup. The rule that a cell breaks is also
+# its description for screen readers.
 _CELL = """p => {
   const rule = p.data?.bad?.[p.colDef.field];
   if (rule) {
@@ -75,7 +75,7 @@ _PART = "p => ({'--part': Math.min(100, Math.max(0, 100 * (p.value ?? 0))) + '%'
 
 
 class Grid:
-    """A table; rows are known by their name.
+    """A table; a row is identified by its name.
 
     Parameters
     ----------
@@ -107,10 +107,8 @@ class Grid:
         self._sent = 0
         self.box = ui.element("div").classes("grid-box").props(f"data-testid={testid}")
 
-    # What is shown
-
     def show(self, columns: Sequence[TableColumn], rows: Sequence[dict[str, Any]]) -> None:
-        """Show rows: only what is new goes to the browser.
+        """Show rows; only differences are sent to the browser.
 
         Parameters
         ----------
@@ -141,7 +139,7 @@ class Grid:
             self._grid.run_grid_method("setGridOption", "rowData", made)
 
     def _patch(self, before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> None:
-        """Send what is different between two lists of the same rows."""
+        """Send the differences between two lists of the same rows."""
         changes = []
         for old, new in zip(before, after, strict=True):
             if old != new:
@@ -152,7 +150,7 @@ class Grid:
             ui.run_javascript(_PATCH % (self._grid.id, json.dumps(changes)))
 
     def mark(self, name: str, column: TableColumn, text: str, rule: str) -> None:
-        """Mark a cell that was refused: what was typed stays, with the rule that it breaks."""
+        """Mark a cell whose text was refused, with the rule it breaks."""
         self._bad[name, column.field] = text, rule
         self._renew(name)
 
@@ -162,24 +160,24 @@ class Grid:
         return bool(self._bad)
 
     def unmark(self, name: str, column: TableColumn) -> None:
-        """Take the mark of a cell away."""
+        """Remove the mark of a cell."""
         self._bad.pop((name, column.field), None)
 
     def forget_marks(self) -> None:
-        """Take all marks away, with what was typed there."""
+        """Remove all marks, and the text that was typed."""
         names = {name for name, _ in self._bad}
         self._bad = {}
         for name in names:
             self._renew(name)
 
     def rename(self, old: str, new: str) -> None:
-        """Let a row keep its place and its marks under a new name."""
+        """Give a row a new name; it keeps its place and marks."""
         if old in self._keys and new not in self._keys:
             self._keys[new] = self._keys.pop(old)
             self._bad = {(new if n == old else n, f): v for (n, f), v in self._bad.items()}
 
     def edit(self, name: str, field: str) -> None:
-        """Put the cursor into a cell."""
+        """Start editing a cell."""
         if self._grid is None or name not in self._keys:
             return
         row = next(i for i, r in enumerate(self._rows) if r["name"] == name)
@@ -193,10 +191,8 @@ class Grid:
         ids = {row["id"] for row in await self._grid.get_selected_rows()}
         return [row["name"] for row in self._rows if row["id"] in ids]
 
-    # How
-
     def _renew(self, name: str) -> None:
-        """Show the marks of a row as they are now."""
+        """Send the marks of a row."""
         key = self._keys.get(name)
         for i, row in enumerate(self._rows):
             if row["id"] == key:
@@ -206,7 +202,7 @@ class Grid:
                 self._patch([row], [self._rows[i]])
 
     def _marked(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row with what was typed into its bad cells, and what should be there."""
+        """Return a row with the text and rules of its marked cells."""
         bad = {field: typed for (name, field), typed in self._bad.items() if name == row["name"]}
         if not bad:
             return row
@@ -290,7 +286,7 @@ class Grid:
             self._grid.on("cellValueChanged", self._changed, ["rowId", "colId", "newValue"])
 
     def _ready(self) -> None:
-        """Send again what came while the browser was still making the table."""
+        """Send again what was sent before the browser was ready."""
         if self._sent and self._grid is not None:
             self._grid.run_grid_method("setGridOption", "columnDefs", self._definitions())
             self._grid.run_grid_method("setGridOption", "rowData", self._rows)

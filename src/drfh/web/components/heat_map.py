@@ -1,4 +1,4 @@
-"""A heat map of servers in the browser: one cell a server, drawn on a canvas.
+"""A heat map in the browser: one cell a server.
 
 All cells go over once, as bytes; after that only those that change. What one cell stands for is
 asked of the server when somebody points at it, or comes to it with the arrow keys.
@@ -19,7 +19,7 @@ __all__ = ["HeatMap"]
 
 
 class HeatMap(Element, component="../assets/heat_map.js"):
-    """The heat map.
+    """A heat map of servers, drawn on a canvas.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class HeatMap(Element, component="../assets/heat_map.js"):
     ) -> None:
         super().__init__()
         self._cells = cells
-        self._number = 0  # of the picture: what was missed is sent again
+        self._number = 0  # of the version: what was missed is sent again
         self._words, self._picked = words, picked
         self._props["height"] = height
         self._props["colours"] = list(PALETTE)
@@ -55,22 +55,22 @@ class HeatMap(Element, component="../assets/heat_map.js"):
 
     @property
     def cells(self) -> Cells | None:
-        """What is shown."""
+        """The cells that are shown."""
         return self._cells
 
     def set(self, cells: Cells) -> None:
-        """Show another picture as a whole."""
+        """Send all cells."""
         self._cells = cells
         self._number += 1
         self._send()
 
     def patch(self, cells: Cells) -> int:
-        """Show another picture, and send only what is new; return how many cells are.
+        """Send the cells that changed; return how many.
 
         Parameters
         ----------
         cells
-            The whole new picture.
+            All cells, changed or not.
         """
         change = None if self._cells is None else change_between(self._cells, cells)
         if change is None:
@@ -88,7 +88,7 @@ class HeatMap(Element, component="../assets/heat_map.js"):
             self.run_method("set", self._cells.to_dict(), self._number)
 
     def _ready(self, event: GenericEventArguments) -> None:
-        """Send the picture to one who has none, or an old one: shown again, or some was missed."""
+        """Send all cells to a browser that has other ones."""
         if event.args != self._number:
             self._send()
 

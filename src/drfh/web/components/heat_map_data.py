@@ -1,4 +1,4 @@
-"""What a heat map shows: servers in groups, how full each is of each resource, and its state.
+"""The data of a heat map: levels and states of servers in groups.
 
 Numbers go to the browser as one byte each. Only what is empty is 0, and only what is full is 255,
 so that neither looks like the other kind of almost.
@@ -42,7 +42,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class CellWords:
-    """What is said of a cell.
+    """The text of a cell's tooltip.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class CellWords:
 
 
 def levels_of(used: ArrayLike, size: ArrayLike) -> NDArray[np.uint8]:
-    """Return how full servers are of a resource: 0 is empty, 255 full, between them the parts.
+    """Return how full servers are of a resource, from 0 to 255.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def levels_of(used: ArrayLike, size: ArrayLike) -> NDArray[np.uint8]:
 
 
 class Cells:
-    """All cells of a heat map; not to be changed.
+    """All cells of a heat map, immutable.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class Cells:
 
     @property
     def summary(self) -> str:
-        """The map in words, for who does not see it."""
+        """The map as text, for screen readers."""
         if not len(self):
             return f"no {self.thing}s"
         up = self.states != STATES.index("down")
@@ -214,7 +214,7 @@ class CellChange:
 
 
 def change_between(before: Cells, after: Cells) -> CellChange | None:
-    """Return what must be sent to turn one map into another; None if the blocks differ.
+    """Return the cells that differ; None if the layout does.
 
     Examples
     --------
@@ -236,7 +236,7 @@ def change_between(before: Cells, after: Cells) -> CellChange | None:
 def levels_by_resource(
     sizes: Sequence[Mapping[str, float]], used: Sequence[Mapping[str, float]]
 ) -> tuple[tuple[str, ...], NDArray[np.uint8]]:
-    """Return the resources of servers, and how full each server is of each.
+    """Return the resources of servers, and each server's levels.
 
     Parameters
     ----------

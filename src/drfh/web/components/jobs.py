@@ -1,4 +1,4 @@
-"""Background jobs of a page: a thread each, shown with a stop button.
+"""Background jobs of a page: threads with a stop button.
 
 What `nicegui.run.io_bound` lacks for solvers that take minutes: threads that do not keep the
 server alive when it ends, a bound on the jobs of one page, and a way to stop a job.
@@ -75,7 +75,7 @@ class BackgroundJobs:
         label: str,
         on_cancel: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
-        """Run work in a thread, hand its result to `then`, and return what cancels it.
+        """Run work in a thread, then `then`; return what cancels it.
 
         `on_cancel` is called when it is cancelled or the page is closed: work may end early.
 
@@ -188,9 +188,10 @@ class _StoppedError(Exception):
 
 
 class PanelJob:
-    """The one background job of a panel, with a progress line; new work replaces old.
+    """The background job of a panel, with a progress line.
 
-    What is stopped ends the next time that it reports progress, and only then does the next begin.
+    New work replaces old: that ends the next time it reports progress, and only then does the next
+    begin.
 
     Parameters
     ----------
@@ -230,7 +231,7 @@ class PanelJob:
     def start(
         self, work: Callable[[ReportProgress], T], then: Callable[[T | None, str], Any], label: str
     ) -> None:
-        """Run work, then call `then` with its result, or with None and why it failed."""
+        """Run work; call `then` with its result, or None and the error."""
         self.stop()
         turn = self._turn
         self._progress = (label, 0.0)

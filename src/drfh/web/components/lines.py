@@ -1,4 +1,4 @@
-"""A line chart over time in the browser; new points are appended."""
+"""A line chart over time, to which points are appended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Line", "LineChart"]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """How a line looks.
+    """Name and style of a line.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class LineChart(Element, component="../assets/lines.js"):
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """What is drawn."""
+        """The lines that are drawn."""
         return self._lines
 
     @property
@@ -78,7 +78,7 @@ class LineChart(Element, component="../assets/lines.js"):
         span: float,
         words: str,
     ) -> None:
-        """Draw other lines.
+        """Replace all lines.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class LineChart(Element, component="../assets/lines.js"):
     def add(
         self, times: NDArray[np.float64], rows: Sequence[NDArray[np.float64]], words: str
     ) -> None:
-        """Draw some points more, at the end of all lines."""
+        """Append points to all lines."""
         more = [_plain(row) for row in rows]
         self._times += times.tolist()
         for row, new in zip(self._rows, more, strict=True):
@@ -129,5 +129,5 @@ class LineChart(Element, component="../assets/lines.js"):
 
 
 def _plain(row: NDArray[np.float64]) -> list[float | None]:
-    """Return numbers for JSON, as exact as one can see."""
+    """Return numbers for JSON, rounded to five digits."""
     return [None if np.isnan(value) else float(f"{value:.5g}") for value in row]

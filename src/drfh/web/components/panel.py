@@ -1,4 +1,4 @@
-"""Protocols of the explorer: the page that panels use, and the panels.
+"""Protocols of the explorer's page and its panels.
 
 There is no Tailwind on the page: classes are Quasar's, those of ``assets/explorer.css`` and
 ``assets/panel.css``, or a panel's own (``ui.add_css`` in `build`). Colours are the variables
@@ -60,7 +60,7 @@ class Page(Protocol):
         """The last answer."""
 
     def do(self, *steps: Step) -> None:
-        """Apply steps, all or none; raise an InputError if one is refused."""
+        """Apply steps, all or none."""
 
     def undo(self, count: int = 1) -> None:
         """Undo the last steps."""
@@ -72,13 +72,13 @@ class Page(Protocol):
         """Undo all steps."""
 
     def load(self, book: Workbook, mechanism: str = "") -> None:
-        """Open another workbook, by default with the mechanism that it asks for."""
+        """Open another workbook, by default with its own mechanism."""
 
     def open(self, panel: str) -> None:
         """Open another panel, by its name."""
 
     def notify(self, text: str, kind: str = "info") -> None:
-        """Show a line for a moment; kind is info, positive, warning or negative."""
+        """Show a line: info, positive, warning or negative."""
 
     def background(
         self,
@@ -87,14 +87,14 @@ class Page(Protocol):
         label: str,
         on_cancel: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
-        """Run work in a thread, hand over its result, and return what cancels it.
+        """Run work in a thread, then `then`; return what cancels it.
 
         The page shows the label with a button that stops it. `on_cancel` is called when it is
         cancelled or stopped, or the page is closed: its result is dropped. Errors are notified.
         """
 
     def attempt(self, action: Callable[[], Any]) -> bool:
-        """Return whether an action was not refused; notify why if it was."""
+        """Run an action, notify its error; return whether there was none."""
 
     def share(self) -> None:
         """Show the link to what is on the page."""
@@ -114,7 +114,7 @@ class Panel(Protocol):
     icon: str
 
     def build(self, page: Page) -> None:
-        """Make its elements in the open container; once, when it is first opened."""
+        """Make its elements, when it is first opened."""
 
     def show(self, answer: Answer) -> None:
         """Show an answer; called while the panel is visible."""

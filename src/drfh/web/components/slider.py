@@ -11,7 +11,7 @@ __all__ = ["Slider"]
 
 
 class Slider(Element, component="../assets/slider.js"):
-    """A slider in the browser: the mouse, arrow keys, Home and End move it.
+    """A slider with keyboard control: arrows, Home and End.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Slider(Element, component="../assets/slider.js"):
         self.on("move", self._moved)
 
     def set(self, at: int, last: int, words: str) -> None:
-        """Show a step, of how many, and what it is in words."""
+        """Set the step, the last step, and the step's text."""
         self._at, self._last, self._words = at, last, words
         self._send()
 

@@ -132,7 +132,7 @@ class Files:
 
 
 def open_share_dialog(page: Explorer) -> None:
-    """Show the link to what is on the page; if that is too long, offer a file."""
+    """Show a dialog with a link to the page, or to save a file."""
     link = page.link()
     with open_dialog("Share", "share", "share-card") as dialog:
         if link is None:

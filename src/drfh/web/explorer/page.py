@@ -1,4 +1,4 @@
-"""The what-if explorer: a page with a scenario, its answer, and panels."""
+"""The what-if explorer: its page, header and panels."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def explorer_page(start: Start) -> Callable[..., None]:
 
 
 class Explorer(Session):
-    """The page of one browser tab: a session with a header and panels.
+    """A session with its page, for one browser tab.
 
     See :class:`drfh.web.components.panel.Page` for what panels use.
 
@@ -221,7 +221,7 @@ class Explorer(Session):
         self._schedule_address()
 
     def notify(self, text: str, kind: str = "info") -> None:
-        """Show a line for a moment; kind is info, positive, warning or negative."""
+        """Show a line: info, positive, warning or negative."""
         with self._client:
             ui.notify(text, type=kind, position="bottom", multi_line=True)  # type: ignore[arg-type]
 
@@ -232,13 +232,13 @@ class Explorer(Session):
         label: str,
         on_cancel: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
-        """Run work in a thread, hand over its result, and return what cancels it."""
+        """Run work in a thread, then `then`; return what cancels it."""
         return self._jobs.start(work, then, label, on_cancel)
 
     # Clicks
 
     def undo_clicked(self) -> None:
-        """Undo what was refused and still stands in a cell, else the last step."""
+        """Undo refused input of a cell, else the last step."""
         panel = self._panels[self._visible]
         if isinstance(panel, TablesPanel) and panel.forget_refused():
             return
@@ -280,7 +280,7 @@ class Explorer(Session):
         self._error_box.set_visibility(True)
 
     def toggle_dark(self, *, dark: bool) -> None:
-        """Change between light and dark; `dark` is how the page is now."""
+        """Change between light and dark; `dark` says how it is now."""
         name = "light" if dark else "dark"
         self._scheme.value = name == "dark"
         cookie = f"{_SCHEME}={name}; path=/; max-age=31536000; samesite=lax"
@@ -303,7 +303,7 @@ class Explorer(Session):
             self._schedule_address()
 
     def _show_panel(self) -> None:
-        """Show the answer in the visible panel; the others follow when they are opened."""
+        """Show the answer in the visible panel."""
         name = self._visible
         self._show_title()
         if not self.has_answer or self._shown.get(name) == (self.answer, self.dark):
@@ -318,7 +318,7 @@ class Explorer(Session):
                 self._failed(error)
 
     def _show_title(self) -> None:
-        """Show the title of the scenario; runs have nothing to do with it."""
+        """Show the title of the scenario, or that of the runs."""
         title, about = self.book.title or "A scenario without a title", self.book.base.description
         if self._visible == "runs":
             title, about = "Runs", ""
@@ -336,7 +336,7 @@ class Explorer(Session):
     # The address
 
     def link(self) -> str | None:
-        """Return a link to what is on the page; None if it would be too long."""
+        """Return a link to the page; None if it is too long."""
         text = book_to_link(self.book)
         if text is None:
             return None

@@ -103,7 +103,7 @@ def answer_of(book: Workbook, mechanism: str = "drfh") -> Answer:
 
 
 def solve(state: WorkbookState, mechanism: str) -> Answer:
-    """Return the answer of a mechanism to a state of a workbook, from any thread."""
+    """Return the answer of a mechanism to a workbook's state."""
     allocation = _allocation(state, mechanism)
     fair = allocation if mechanism == "drfh" else allocation.divisible
     proof = allocation.certificate
@@ -339,7 +339,7 @@ class UserChange:
 
     @property
     def difference(self) -> float | None:
-        """How many tasks more it can run, round-off left out; None if it came or left."""
+        """How many tasks more it can run; None if it came or left."""
         was, now = self.tasks_before, self.tasks_after
         if was is None or now is None:
             return None
@@ -347,7 +347,7 @@ class UserChange:
 
 
 def changes(before: Answer, after: Answer) -> list[UserChange]:
-    """Return every user before and after: in the order of `after`, then those who left.
+    """Return every user before and after; those who left come last.
 
     Examples
     --------
@@ -370,7 +370,7 @@ def changes(before: Answer, after: Answer) -> list[UserChange]:
 
 
 def change_text(before: Answer, after: Answer, rows: Sequence[UserChange]) -> str:
-    """Return how many users can run more and less, in a line.
+    """Return how many users can run more or less, as text.
 
     Examples
     --------
@@ -404,7 +404,7 @@ def change_text(before: Answer, after: Answer, rows: Sequence[UserChange]) -> st
 
 
 def _unusable(answer: Answer) -> list[str]:
-    """Return the groups on which nobody may run, or has all that it needs."""
+    """Return the groups on which no user can run."""
     problem = answer.allocation.problem
     usable = problem.usable_on(np.arange(len(problem.blocks)))
     if usable is None:
@@ -414,7 +414,7 @@ def _unusable(answer: Answer) -> list[str]:
 
 
 def _held(answer: Answer) -> dict[str, tuple[float, float]]:
-    """Return the tasks that each user can really run, and its share."""
+    """Return the tasks that each user can run, and its share."""
     allocation = answer.allocation
     tasks = {**allocation.tasks, **real_tasks(allocation, answer.truths)}
     return {user: (tasks[user], share) for user, share in allocation.shares.items()}

@@ -1,4 +1,4 @@
-"""What people type into a cell, read: amounts, whole numbers, labels, restrictions."""
+"""Values of cells: read from text, and shown as text."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LABELS_RULE = "must be labels such as 'zone=a, disk=ssd'"
 
 
 def frozen(value: Any, field: str, depth: int = _DEEPEST) -> Typed:
-    """Return a plain value that cannot change; refuse what no cell holds.
+    """Return a value of a cell as an immutable one.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def read_count(value: Typed, field: str) -> int:
 
 
 def read_tasks(value: Typed, field: str) -> float | None:
-    """Read a number of tasks; an empty cell or ∞ is no end.
+    """Read a number of tasks; None for no end.
 
     Examples
     --------
@@ -205,7 +205,7 @@ def read_labels(value: Typed, field: str) -> dict[str, str]:
 def read_servers(
     value: Typed, field: str, known: Callable[[str], bool] = lambda name: False
 ) -> tuple[Term, ...] | None:
-    """Read where tasks may run: names joined by ``or`` or commas, labels as ``zone=a|b``.
+    """Read a restriction such as ``big or small/0`` or ``zone=a|b``.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def read_servers(
 
 
 def _terms(text: str, field: str, value: Typed) -> list[Term]:
-    """Read names with commas between them, or labels that must all hold."""
+    """Read names, or labels that must all hold."""
     words = [word.strip() for word in text.split(",")]
     if all(words) and not any("=" in word for word in words):
         return list(words)
@@ -260,7 +260,7 @@ def _empty(value: Typed) -> bool:
 
 
 def shown_servers(restriction: Any) -> str:
-    """Return a restriction as :func:`read_servers` reads it; empty for everywhere.
+    """Return a restriction as :func:`read_servers` reads it.
 
     Examples
     --------
@@ -271,7 +271,7 @@ def shown_servers(restriction: Any) -> str:
 
 
 def shown_value(value: Typed) -> str:
-    """Return what somebody typed, as a word.
+    """Return a typed value as text.
 
     Examples
     --------
@@ -284,7 +284,7 @@ def shown_value(value: Typed) -> str:
 
 
 def amounts_text(amounts: Any) -> str:
-    """Return amounts by resource in words.
+    """Return amounts by resource as text.
 
     Examples
     --------
@@ -297,7 +297,7 @@ def amounts_text(amounts: Any) -> str:
 
 
 def tasks_text(value: Typed) -> str:
-    """Return a number of tasks in words.
+    """Return a number of tasks as text.
 
     Examples
     --------
@@ -312,7 +312,7 @@ def tasks_text(value: Typed) -> str:
 
 
 def servers_text(value: Typed) -> str:
-    """Return where tasks may run in words.
+    """Return a restriction as text.
 
     Examples
     --------
@@ -326,7 +326,7 @@ def servers_text(value: Typed) -> str:
 
 
 def labels_text(labels: Typed) -> str:
-    """Return labels in words.
+    """Return labels as text.
 
     Examples
     --------

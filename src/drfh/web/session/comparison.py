@@ -78,7 +78,7 @@ def compare_rows(
     *,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[CompareRow]:
-    """Return a row for each mechanism; one that fails says why, and the others go on.
+    """Return a row for each mechanism, also for one that fails.
 
     Parameters
     ----------

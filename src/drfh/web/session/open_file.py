@@ -1,4 +1,4 @@
-"""Workbooks from files that somebody sends or that lie in the folder that was given."""
+"""Workbooks from uploaded files and from files of the page's folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _QUICK = 200_000
 
 
 def book_from_file(data: bytes | str, name: str) -> Workbook:
-    r"""Return the workbook of a file: one that a page saved, or a scenario.
+    r"""Return the workbook of a saved workbook or a scenario file.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def _is_workbook(text: str) -> bool:
 
 
 def open_named(name: str, folder: Path | None) -> Workbook:
-    """Return the workbook of a shipped scenario, or of a file in the folder.
+    """Return the workbook of a shipped scenario or a file.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def is_quick_to_open(name: str, folder: Path | None) -> bool:
 
 
 def _read(root: Path, path: Path, name: str) -> bytes:
-    """Return what a file holds, up to what is too much.
+    """Return the content of a file, up to the largest allowed.
 
     Its path was resolved: a link in it was put there since, and may lead anywhere.
     """
@@ -133,7 +133,7 @@ def _read(root: Path, path: Path, name: str) -> bytes:
 
 
 def path_inside(folder: Path, name: str) -> Path:
-    """Return a path in a folder, and refuse one that leads out of it, by whatever way.
+    """Return a path in a folder; refuse one that leads out.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def path_inside(folder: Path, name: str) -> Path:
 
 
 def scenario_files(folder: Path | None) -> list[str]:
-    """Return the names of the files in a folder that may be scenarios, in order.
+    """Return the names of the scenario files in a folder, sorted.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The auditor's report card, with the steps that show each failing property."""
+"""The auditor's report card, and the steps to its counterexamples."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def audit_answer(
     seconds: float = 5.0,
     progress: Callable[[str, float], None] | None = None,
 ) -> Report:
-    """Return the report card of the answer's mechanism on its scenario: `drfh.audit`.
+    """Audit the mechanism of an answer on its scenario.
 
     Parameters
     ----------
@@ -77,14 +77,14 @@ def audit_answer(
 
 
 def case_book(finding: Finding) -> Workbook | None:
-    """Return a workbook that starts with the counterexample; None if there is none."""
+    """Return a workbook of a finding's counterexample, if it has one."""
     if finding.counterexample is None:
         return None
     return Workbook(finding.counterexample.scenario)
 
 
 def case_steps(finding: Finding, scenario: Scenario) -> list[Step]:
-    """Return the steps from a scenario to the counterexample of a finding.
+    """Return the steps from a scenario to a finding's counterexample.
 
     Empty if there is none, if it is the scenario itself (envy is seen in what is there), or if
     no few steps lead there: then :func:`case_book` opens it by itself.
@@ -118,15 +118,15 @@ def case_steps(finding: Finding, scenario: Scenario) -> list[Step]:
             state = step.apply(state)
     except InputError:
         return []
-    return steps if _picture(state.scenario) == _picture(target) else []
+    return steps if _allocated_part(state.scenario) == _allocated_part(target) else []
 
 
 def _between(old: Scenario, new: Scenario, *, lying: bool) -> Iterator[Step]:
-    """Yield what leads from one scenario to another, in an order in which all is good midway."""
+    """Yield steps between two scenarios, in an order that stays valid."""
     groups = {str(server.name): server for server in old.cluster.servers}
-    wanted = {str(server.name): server for server in new.cluster.servers}
+    target = {str(server.name): server for server in new.cluster.servers}
     users = {user.name: user for user in old.users}
-    for name, server in wanted.items():
+    for name, server in target.items():
         if name not in groups:
             yield AddServer(name, dict(server.resources), server.count, dict(server.labels))
     there = {user.name for user in new.users}
@@ -142,7 +142,7 @@ def _between(old: Scenario, new: Scenario, *, lying: bool) -> Iterator[Step]:
     for name in users:
         if name not in there:
             yield RemoveUser(name)
-    for name, server in wanted.items():
+    for name, server in target.items():
         before = groups.get(name, server)
         if before.count != server.count:
             yield SetServer(name, "count", server.count)
@@ -151,7 +151,7 @@ def _between(old: Scenario, new: Scenario, *, lying: bool) -> Iterator[Step]:
         if before.labels != server.labels:
             yield SetServer(name, "labels", dict(server.labels))
     for name in groups:
-        if name not in wanted:
+        if name not in target:
             yield RemoveServer(name)
 
 
@@ -181,14 +181,14 @@ def _saved(user: User) -> Any:
 
 
 def _changed(old: Mapping[str, float], new: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """Yield the amounts that differ; those that grow first, so that none is left at nothing."""
+    """Yield the amounts that differ, those that grow first."""
     names = {**old, **new}
     pairs = [(r, new.get(r, 0.0)) for r in names if old.get(r, 0.0) != new.get(r, 0.0)]
     yield from sorted(pairs, key=lambda pair: pair[1] <= old.get(pair[0], 0.0))
 
 
-def _picture(scenario: Scenario) -> tuple[Any, ...]:
-    """Return what matters for an allocation; for whole tasks also the order, which breaks ties."""
+def _allocated_part(scenario: Scenario) -> tuple[Any, ...]:
+    """Return what an allocation depends on; order breaks ties of whole tasks."""
     groups = [(s.name, _amounts(s.resources), s.count, s.labels) for s in scenario.cluster.servers]
     users = [
         (u.name, _amounts(u.demand), u.weight, u.tasks, u.servers, u.parent) for u in scenario.users

@@ -1,4 +1,4 @@
-"""A session: the workbook on a page, its mechanism, and the answer to it."""
+"""A session of the explorer: workbook, mechanism and answer."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _NOT_SOLVED = "not solved: these are the numbers before the last step"
 
 
 class Session(ABC):
-    """A workbook, a mechanism and its answer: solved at once, or in the background if slow.
+    """A workbook, a mechanism and its answer.
 
-    Subclasses are pages: they show what changed and run background work.
+    It is solved at once, or in the background if that is slow. Subclasses are pages: they show what
+    changed and run background work.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ class Session(ABC):
 
     @abstractmethod
     def notify(self, text: str, kind: str = "info") -> None:
-        """Show a line for a moment; kind is info, positive, warning or negative."""
+        """Show a line: info, positive, warning or negative."""
 
     @abstractmethod
     def background(
@@ -70,7 +71,7 @@ class Session(ABC):
         label: str,
         on_cancel: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
-        """Run work in a thread, hand over its result, and return what cancels it."""
+        """Run work in a thread, then `then`; return what cancels it."""
 
     # The workbook
 
@@ -86,7 +87,7 @@ class Session(ABC):
         return self._answer is not None
 
     def do(self, *steps: Step) -> None:
-        """Apply steps, all or none; raise an InputError if one is refused."""
+        """Apply steps, all or none."""
         states = self.book.after(*steps)
         # Solved before it is kept: where there is no answer, all stays as it was.
         quick = states and is_quick(states[-1].scenario, self.mechanism)
@@ -111,7 +112,7 @@ class Session(ABC):
         self.solve()
 
     def load(self, book: Workbook, mechanism: str = "") -> None:
-        """Open another workbook, by default with the mechanism that it asks for."""
+        """Open another workbook, by default with its own mechanism."""
         self._change_to(book, mechanism or own_mechanism(book.scenario))
 
     def choose_mechanism(self, mechanism: str) -> None:
@@ -120,7 +121,7 @@ class Session(ABC):
             self._change_to(self.book, mechanism)
 
     def attempt(self, action: Callable[[], Any]) -> bool:
-        """Return whether an action was not refused; notify why if it was."""
+        """Run an action, notify its error; return whether there was none."""
         try:
             action()
         except DrfhError as error:
@@ -131,7 +132,7 @@ class Session(ABC):
     # The answer
 
     def solve(self, answer: Answer | None = None) -> None:
-        """Answer the book as it is: at once if that is quick, else in the background."""
+        """Answer the book, in the background unless that is quick."""
         self._cancel_solving()
         state, mechanism = self.book.state, self.mechanism
         answer = answer or self._at_once(state, mechanism)
@@ -149,7 +150,7 @@ class Session(ABC):
         self.refresh()
 
     def _change_to(self, book: Workbook, mechanism: str) -> None:
-        """Change the book or the mechanism as soon as there is an answer."""
+        """Change the book or mechanism once there is an answer."""
 
         def change(answer: Answer) -> None:
             self.book, self.mechanism = book, mechanism
@@ -193,7 +194,7 @@ class Session(ABC):
         self._cancel_solving = self.background(work, done, f"solving with {mechanism}")
 
     def _keep(self, answer: Answer) -> None:
-        """Take an answer to the book as it is, and show it."""
+        """Keep an answer to the book, and show it."""
         self._answer, self._solving, self.stale = answer, False, ""
         self._cache.keep(self.book.state, answer)
         if self._named is not self.book.base:  # slow for a large one

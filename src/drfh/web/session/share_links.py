@@ -1,4 +1,4 @@
-"""A workbook as a link: compressed JSON in letters that a URL may hold; and as a file."""
+"""A workbook as a link, compressed and URL-safe, and as a file."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ _AT = {"user": 3, "+user": 5, "lie": 4}
 
 
 def check_link(data: Any) -> None:
-    """Raise if plain data of a link would take long to build or to solve.
-
-    What is wrong with it otherwise is for others to say.
+    """Raise if a link's data would take long to build or solve.
 
     Examples
     --------
@@ -89,7 +87,7 @@ def _size(value: Any) -> int:
 
 
 def _texts(value: Any) -> Iterator[tuple[str, int]]:
-    """Yield every text and how long it may be."""
+    """Yield every text and its largest length."""
     waiting = [(value, LONGEST_TEXT)]
     while waiting:
         here, longest = waiting.pop()
@@ -114,7 +112,7 @@ _DAMAGED = "must be whole, as it was copied"
 
 
 def book_to_link(book: Workbook) -> str | None:
-    """Return the text of a link to a workbook; None if it would be too long.
+    """Return the text of a link; None if it is too long.
 
     Raises
     ------
@@ -181,7 +179,7 @@ def book_from_link(link: str) -> Workbook:
 
 
 def book_to_text(book: Workbook) -> str:
-    r"""Return the text of a file that holds a workbook, its steps included.
+    r"""Return the text of a workbook file, with its steps.
 
     Examples
     --------
@@ -193,12 +191,12 @@ def book_to_text(book: Workbook) -> str:
 
 
 def book_from_text(text: str | bytes, place: str = "the file") -> Workbook:
-    """Return the workbook that a file holds, with the checks of :func:`book_of`.
+    """Return the workbook of a file's text.
 
     Parameters
     ----------
     text
-        What the file holds; how much that may be is for the caller to say.
+        The content; the caller checks its size.
     place
         What to call it in errors.
 

@@ -1,4 +1,4 @@
-"""Edit steps of a workbook: typed values, read and applied to a scenario."""
+"""Edit steps of a workbook, as typed; their application to a scenario."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class WorkbookState(edits.ReportedScenario):
 
     @cached_property
     def unrestricted_problem(self) -> Problem:
-        """The scenario as arrays, without restrictions: to resolve many takes long."""
+        """The scenario as arrays, without restrictions, which take long to resolve."""
         return Problem.build(self.scenario.cluster, self.scenario.users, restrictions=False)
 
     @cached_property
@@ -85,7 +85,7 @@ class WorkbookState(edits.ReportedScenario):
 
 
 class CellRef(NamedTuple):
-    """A cell of a table: ``servers`` or ``users``, its row, its column (empty: the row).
+    """A cell: table (``servers`` or ``users``), row, column (may be empty).
 
     Examples
     --------
@@ -103,7 +103,7 @@ class CellRef(NamedTuple):
 
 @dataclass(frozen=True)
 class Step:
-    """An edit step: one change of a scenario, as somebody typed it.
+    """One edit of a scenario, as somebody typed it.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class Step:
 
     @property
     def cell(self) -> CellRef:
-        """What it is about; errors of :meth:`apply` name it."""
+        """The cell that it is about, named in its errors."""
         raise NotImplementedError
 
     @property
@@ -136,11 +136,11 @@ class Step:
         raise NotImplementedError
 
     def describe(self, before: WorkbookState) -> str:
-        """Return the step in one line, with what was there before it."""
+        """Return the step in one line, with the value before it."""
         return self.text
 
     def change(self, state: WorkbookState) -> WorkbookState:
-        """Return the state after the step, not yet checked as a whole."""
+        """Return the state after the step, not checked yet."""
         raise NotImplementedError
 
     def apply(self, state: WorkbookState) -> WorkbookState:
@@ -169,7 +169,7 @@ class Step:
         return after
 
     def _check(self, after: WorkbookState) -> None:
-        """Raise what every mechanism would refuse; before the step all was valid."""
+        """Raise what every mechanism would refuse after the step."""
         scenario = after.scenario
         cluster = scenario.cluster
         _ = after.unrestricted_problem
@@ -181,11 +181,11 @@ class Step:
                 raise problem
 
     def may_break(self, user: User) -> bool:
-        """Return whether the restriction of a user may match nothing after the step."""
+        """Return whether a user's restriction may match nothing afterwards."""
         return False
 
     def _about(self, error: InputError) -> InputError:
-        """Return the error as one of this cell; steps with many columns say which one."""
+        """Return the error with the step's cell as its field."""
         if isinstance(error, UnknownNameError):  # of a row that is not there
             return error
         cell = self.cell
@@ -198,7 +198,7 @@ class Step:
         return error
 
     def to_list(self) -> list[Any]:
-        """Return the step as plain data: its kind, then its values; defaults at the end go."""
+        """Return the step as a list: its kind, then its values."""
         values = [(plain(getattr(self, entry.name)), entry) for entry in fields(self)]
         while values and _is_default(*values[-1]):
             values.pop()
@@ -213,7 +213,7 @@ def _is_default(value: Any, entry: Field[Any]) -> bool:
 
 @dataclass(frozen=True)
 class SetServer(Step):
-    """One cell of a server group.
+    """A new value of one cell of a server group.
 
     Attributes
     ----------
@@ -290,7 +290,7 @@ class SetServer(Step):
 
 @dataclass(frozen=True)
 class AddServer(Step):
-    """A new group of servers, at the end.
+    """A new group of servers, after the others.
 
     Attributes
     ----------
@@ -337,7 +337,7 @@ class AddServer(Step):
 
 @dataclass(frozen=True)
 class RemoveServer(Step):
-    """A group of servers that goes; restrictions no longer name it.
+    """The removal of a group of servers.
 
     Examples
     --------
@@ -376,7 +376,7 @@ SAME = "="
 
 @dataclass(frozen=True)
 class SetUser(Step):
-    """One cell of a user. Of one who lies, the demand, tasks and servers are what it claims.
+    """A new value of one cell of a user, as reported.
 
     Attributes
     ----------
@@ -466,7 +466,7 @@ class SetUser(Step):
 
 @dataclass(frozen=True)
 class AddUser(Step):
-    """A user that joins, at the end.
+    """A new user, after the others.
 
     Attributes
     ----------
@@ -525,7 +525,7 @@ class AddUser(Step):
 
 @dataclass(frozen=True)
 class RemoveUser(Step):
-    """A user that leaves.
+    """The removal of a user.
 
     Examples
     --------
@@ -554,7 +554,7 @@ class RemoveUser(Step):
 
 @dataclass(frozen=True)
 class LieStep(Step):
-    """A user claims something else than the truth, which is kept.
+    """A false claim of a user; the true values are kept.
 
     Attributes
     ----------
@@ -620,7 +620,7 @@ class LieStep(Step):
 
 @dataclass(frozen=True)
 class TruthStep(Step):
-    """A user that lies tells the truth again.
+    """The return of a lying user to its true values.
 
     Examples
     --------
@@ -669,7 +669,7 @@ STEPS: dict[str, type[Step]] = {
 
 
 def step_from_list(data: Any) -> Step:
-    """Return the step that a list stands for; the other way is :meth:`Step.to_list`.
+    """Return the step of a list made by :meth:`Step.to_list`.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""What the tables of the explorer hold: columns and rows, cell by cell, as text and numbers.
+"""Columns and rows of the explorer's tables.
 
-Columns are known by short names of ours: names of resources and users come from files and links,
-and go into values only.
+Fields of rows are short names of our own: names of resources and users come from files and links,
+and are values only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column.
+    """A column of a table.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ def user_columns(answer: Answer) -> list[TableColumn]:
 
 
 class Rows:
-    """Rows of one table, each made again only when its record changes.
+    """A cache of one table's rows, by record.
 
     Records do not change: a step makes a new one for the row that it is about, and all others are
     the same objects as before.
@@ -153,7 +153,7 @@ class Rows:
         self._known: dict[int, tuple[Any, tuple[str, ...], dict[str, Any]]] = {}
 
     def cells(self, records: Sequence[Any], resources: tuple[str, ...]) -> list[dict[str, Any]]:
-        """Return what can be edited, a new dict for each record."""
+        """Return the cells that can be edited, for each record."""
         known: dict[int, tuple[Any, tuple[str, ...], dict[str, Any]]] = {}
         rows = []
         for record in records:
@@ -190,7 +190,7 @@ def _user(user: User) -> dict[str, Any]:
 
 
 def server_rows(answer: Answer, rows: Rows) -> list[dict[str, Any]]:
-    """Return a row for each group: what it is, and which part of it is in use.
+    """Return a row for each group, with its usage.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def server_rows(answer: Answer, rows: Rows) -> list[dict[str, Any]]:
 
 
 def user_rows(answer: Answer, rows: Rows) -> list[dict[str, Any]]:
-    """Return a row for each user: what it is, and what it gets.
+    """Return a row for each user, with what it gets.
 
     Examples
     --------
@@ -247,6 +247,6 @@ def user_rows(answer: Answer, rows: Rows) -> list[dict[str, Any]]:
 
 
 def _numbers(table: Any) -> list[list[float | None]]:
-    """Return plain numbers, rounded so that the last digits make no change; None for none."""
+    """Return rounded numbers; None for NaN."""
     rounded = np.round(table, _DIGITS)
     return [[None if x != x else x for x in column] for column in rounded.tolist()]

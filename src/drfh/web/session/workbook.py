@@ -1,4 +1,4 @@
-"""A workbook: a scenario and its edit steps, with undo and redo."""
+"""A scenario and its edit steps, with undo and redo."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["MOST_STEPS", "Workbook", "base_from_data", "base_to_data", "complete
 
 
 def completed(scenario: Scenario) -> Scenario:
-    """Return the scenario with a demand for each user: the mean of its jobs' tasks.
+    """Return the scenario with a demand for each user.
 
-    A user that gets one so has as many tasks as its jobs, too.
+    A user without one gets the mean over its jobs' tasks, and as many tasks as they have.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def _titles() -> dict[str, str]:
 
 
 def base_to_data(scenario: Scenario) -> dict[str, Any] | str:
-    """Return a scenario as plain data; a shipped one is its name.
+    """Return a scenario as plain data; a shipped one is a name.
 
     Examples
     --------
@@ -189,17 +189,17 @@ class Workbook:
 
     @property
     def undone(self) -> tuple[Step, ...]:
-        """The steps that were undone; the last one is done again first."""
+        """The undone steps; the last is done again first."""
         return tuple(self._undone)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The steps as lines of text, each with the value before it."""
+        """The steps as text, each with the value before it."""
         return tuple(self._texts)
 
     @property
     def state(self) -> WorkbookState:
-        """The scenario after all steps, and the true values of users that lie."""
+        """The scenario after all steps, and the true values."""
         return self._states[-1]
 
     @property
@@ -213,7 +213,7 @@ class Workbook:
         return self.state.true_users
 
     def after(self, *steps: Step) -> list[WorkbookState]:
-        """Return the state after each of some steps; the workbook stays as it is.
+        """Return the state after each step; the workbook stays as it is.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The panel "Compare": mechanisms side by side, and where they differ from DRFH."""
+"""The panel "Compare": mechanisms side by side."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SIGNS = {"more": ("+", "▲"), "less": ("−", "▼")}
 
 
 def difference(value: float, fair: float) -> tuple[str, str, float]:
-    """Return a difference from DRFH as text, its kind (more, less, same) and part.
+    """Return a difference from DRFH: text, kind and part.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def difference(value: float, fair: float) -> tuple[str, str, float]:
 def side_by_side(
     rows: Sequence[CompareRow], *, find: str = "", shares: bool = False
 ) -> tuple[Markup, int, int]:
-    """Return the table, how many users it lists, and how many there are.
+    """Return the table, and how many users of how many it lists.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def side_by_side(
 
 
 def _apart(rows: Sequence[CompareRow], fair: CompareRow | None, users: list[str]) -> Floats:
-    """Return the largest difference of each user's tasks from DRFH's, as a part."""
+    """Return each user's largest difference from DRFH, as a part."""
     if fair is None or not users:
         return np.zeros(len(users))
     right = np.array([fair.tasks[user] for user in users])
@@ -156,7 +156,7 @@ def _user_line(
 def _value(
     row: CompareRow, value: float, fair: float | None, note: str = "", *, percent: bool = False
 ) -> Cell:
-    """Return a number, and below it how far it is from that of DRFH."""
+    """Return a number and its difference from that of DRFH."""
     if row.why_not:
         return Cell("–", "number")
     parts = [tag("span", format_percent(value, trim=True) if percent else format_number(value))]
@@ -217,7 +217,7 @@ class ComparePanel:
         self._find.set_visibility(False)
 
     def show(self, answer: Answer) -> None:
-        """Compare mechanisms on a scenario; a large one waits for a click."""
+        """Compare mechanisms, at once if the scenario is small."""
         if self._answer is answer:
             return
         self._answer = answer

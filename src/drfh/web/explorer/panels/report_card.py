@@ -1,4 +1,4 @@
-"""The panel "Report card": the auditor's findings, and a dialog for each case."""
+"""The panel "Report card": the auditor's findings and cases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_STEPS = 8
 
 
 class CaseDialog:
-    """A dialog that explains a finding, and applies its case to the page."""
+    """A dialog that explains a finding and applies its case."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -97,7 +97,7 @@ class CaseDialog:
 
 
 def _same(finding: Finding, scenario: Scenario) -> bool:
-    """Return whether the case of a finding is the scenario as it is."""
+    """Return whether a finding's case is the scenario itself."""
     if finding.counterexample is None:
         return True
     case = finding.counterexample.scenario
@@ -105,7 +105,7 @@ def _same(finding: Finding, scenario: Scenario) -> bool:
 
 
 def case_markup(finding: Finding, scenario: Scenario, steps: list[Step]) -> Markup:
-    """Return a counterexample: what it shows, its numbers, the steps to it.
+    """Return a counterexample: its story, numbers and steps.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The panel "What if": the steps, who gains and loses by them, forms for new steps."""
+"""The panel "What if": steps, forms, before and after."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["ServersForm", "UserForm", "WhatIfPanel"]
 
 
 class _Form:
-    """A form: a choice of one row, a number, an amount of each resource, buttons."""
+    """A form about one row: a number, amounts, buttons."""
 
     heading: str
     what: str  # a row, in one word, also for tests
@@ -56,7 +56,7 @@ class _Form:
         raise NotImplementedError
 
     def actions(self) -> list[tuple[str, str, Any]]:
-        """Return label, test id and what makes the step, for each button."""
+        """Return label, test id and step of each button."""
         raise NotImplementedError
 
     def remark(self) -> str:
@@ -163,7 +163,7 @@ class ServersForm(_Form):
 
 
 class UserForm(_Form):
-    """A form for a user's claims and weight, and for its leaving."""
+    """A form for a user's claims, weight and leaving."""
 
     heading = "Let a user lie, weigh more, or leave"
     what = "user"
@@ -298,7 +298,7 @@ class WhatIfPanel:
             self._compare()
 
     def _compare(self) -> None:
-        """Show what users have now and had before, once that is solved."""
+        """Show users now and before, once that is solved."""
         book, mechanism = self.page.book, self.page.mechanism
         self._cancel()
         changed = bool(book.steps)
