@@ -227,7 +227,7 @@ def test_mechanisms_side_by_side() -> None:
     assert per_server.total == pytest.approx(sum(per_server.tasks.values()))
     assert per_server.utilisation.keys() == {"cpu", "memory"}
     assert by_name["slots:14"].tasks == {"ann": 1.0, "bob": 1.0}
-    assert all(row.words and not row.why_not for row in rows)
+    assert all(row.summary and not row.why_not for row in rows)
 
 
 def test_a_mechanism_that_fails_says_why_and_the_others_go_on() -> None:

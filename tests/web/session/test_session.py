@@ -1,4 +1,4 @@
-"""The explorer without a browser: its desk, its rows, files that come in."""
+"""The explorer without a browser: its session, its rows, files that come in."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from drfh.web.session.workbook import Workbook
 from tests.test_layout import imports, package, sources
 
 
-class QuietDesk(Session):
-    """A desk whose background work waits until it is asked for."""
+class PagelessSession(Session):
+    """A session without a page, whose background work runs when it is asked to."""
 
     def __init__(self, book: Workbook, mechanism: str = "") -> None:
         super().__init__(book, mechanism)
@@ -72,22 +72,22 @@ def paper(**changes: Any) -> Workbook:
 
 
 def test_steps_are_made_whole_or_not_at_all() -> None:
-    desk = QuietDesk(paper())
-    before = desk.answer
+    session = PagelessSession(paper())
+    before = session.answer
     bad = SetUser("bob", "weight", "-1")
     with pytest.raises(InputError, match="weight of bob must be a number > 0"):
-        desk.do(SetUser("ann", "weight", "2"), bad)
-    assert desk.book.steps == ()
-    assert desk.answer is before
-    desk.do(SetUser("ann", "weight", "2"), SetUser("bob", "weight", "3"))
-    assert len(desk.book.steps) == 2
-    expected = drfh.allocate(desk.book.scenario.cluster, desk.book.scenario.users)
-    assert desk.answer.allocation.tasks == expected.tasks
-    desk.undo(2)
-    assert desk.answer.allocation.tasks == before.allocation.tasks
-    desk.redo()
-    desk.reset()
-    assert desk.book.steps == ()
+        session.do(SetUser("ann", "weight", "2"), bad)
+    assert session.book.steps == ()
+    assert session.answer is before
+    session.do(SetUser("ann", "weight", "2"), SetUser("bob", "weight", "3"))
+    assert len(session.book.steps) == 2
+    expected = drfh.allocate(session.book.scenario.cluster, session.book.scenario.users)
+    assert session.answer.allocation.tasks == expected.tasks
+    session.undo(2)
+    assert session.answer.allocation.tasks == before.allocation.tasks
+    session.redo()
+    session.reset()
+    assert session.book.steps == ()
 
 
 @pytest.mark.parametrize("mechanism", ["drfh", "per-server-drf"])
@@ -96,8 +96,8 @@ def test_an_edit_applies_each_step_once_and_builds_the_problem_once(
 ) -> None:
     base = drfh.load_scenario("paper-two-servers")
     users = tuple(replace(user, servers=["high-memory", "high-cpu"]) for user in base.users)
-    desk = QuietDesk(Workbook(replace(base, users=users)), mechanism)
-    desk.finish()
+    session = PagelessSession(Workbook(replace(base, users=users)), mechanism)
+    session.finish()
     counts: Counter[str] = Counter()
     build, change = Problem.build, SetServer.change
 
@@ -111,101 +111,101 @@ def test_an_edit_applies_each_step_once_and_builds_the_problem_once(
 
     monkeypatch.setattr(Problem, "build", counted_build)
     monkeypatch.setattr(SetServer, "change", counted_change)
-    desk.do(SetServer("high-cpu", "count", "3"))
-    desk.finish()
-    assert desk.answer.allocation.problem.cluster.size == 4
+    session.do(SetServer("high-cpu", "count", "3"))
+    session.finish()
+    assert session.answer.allocation.problem.cluster.size == 4
     assert counts == {"steps": 1, "problems": 1}
-    desk.do(SetServer("high-cpu", "count", "2"), SetServer("high-memory", "count", "2"))
-    desk.finish()
+    session.do(SetServer("high-cpu", "count", "2"), SetServer("high-memory", "count", "2"))
+    session.finish()
     assert counts == {"steps": 3, "problems": 3}
-    desk.undo()
-    desk.redo()
-    desk.finish()
+    session.undo()
+    session.redo()
+    session.finish()
     assert counts["steps"] == 4
 
 
 def test_an_answer_that_was_there_is_there_again() -> None:
-    desk = QuietDesk(paper())
-    first = desk.answer
-    desk.do(SetUser("ann", "weight", "2"))
-    desk.undo()
-    assert desk.answer is first
+    session = PagelessSession(paper())
+    first = session.answer
+    session.do(SetUser("ann", "weight", "2"))
+    session.undo()
+    assert session.answer is first
 
 
 def test_slow_mechanisms_answer_in_the_background_and_the_last_good_answer_stays() -> None:
-    desk = QuietDesk(paper())
-    first = desk.answer
-    desk.choose_mechanism("per-server-drf")
-    assert (desk.mechanism, desk.answer) == ("drfh", first)
-    desk.finish()
-    assert desk.mechanism == "per-server-drf"
-    assert desk.answer.allocation.tasks == {"ann": 6.0, "bob": 6.0}
+    session = PagelessSession(paper())
+    first = session.answer
+    session.choose_mechanism("per-server-drf")
+    assert (session.mechanism, session.answer) == ("drfh", first)
+    session.finish()
+    assert session.mechanism == "per-server-drf"
+    assert session.answer.allocation.tasks == {"ann": 6.0, "bob": 6.0}
     # Two edits in a row: only the last one counts.
-    second = desk.answer
-    desk.do(SetServer("high-cpu", "count", "2"))
-    assert desk.stale == "solving …"
-    assert desk.answer is second
-    desk.do(SetServer("high-cpu", "count", "3"))
-    assert len(desk.waiting) == 1
-    desk.finish()
-    assert desk.stale == ""
+    second = session.answer
+    session.do(SetServer("high-cpu", "count", "2"))
+    assert session.stale == "solving …"
+    assert session.answer is second
+    session.do(SetServer("high-cpu", "count", "3"))
+    assert len(session.waiting) == 1
+    session.finish()
+    assert session.stale == ""
     expected = drfh.allocate(
-        desk.book.scenario.cluster, desk.book.scenario.users, mechanism="per-server-drf"
+        session.book.scenario.cluster, session.book.scenario.users, mechanism="per-server-drf"
     )
-    assert desk.answer.allocation.tasks == expected.tasks
-    desk.do(SetServer("high-cpu", "count", "4"))
-    desk.on_stop()
-    assert desk.stale.startswith("not solved")
+    assert session.answer.allocation.tasks == expected.tasks
+    session.do(SetServer("high-cpu", "count", "4"))
+    session.on_stop()
+    assert session.stale.startswith("not solved")
 
 
 def test_a_mechanism_without_an_answer_is_said_and_changes_nothing() -> None:
-    desk = QuietDesk(paper())
-    desk.choose_mechanism("no-such-mechanism")
-    desk.finish()
-    assert desk.mechanism == "drfh"
-    assert "no-such-mechanism" in desk.said[0]
+    session = PagelessSession(paper())
+    session.choose_mechanism("no-such-mechanism")
+    session.finish()
+    assert session.mechanism == "drfh"
+    assert "no-such-mechanism" in session.said[0]
     # From the start: DRFH instead.
-    desk = QuietDesk(paper(), "no-such-mechanism")
-    assert not desk.has_answer
-    desk.finish()
-    assert desk.mechanism == "drfh"
-    assert desk.has_answer
+    session = PagelessSession(paper(), "no-such-mechanism")
+    assert not session.has_answer
+    session.finish()
+    assert session.mechanism == "drfh"
+    assert session.has_answer
 
 
 def test_a_scenario_brings_its_mechanism() -> None:
-    desk = QuietDesk(paper())
-    assert desk.shipped_name == "paper-two-servers"
-    desk.load(Workbook(drfh.load_scenario("claim-h-whole-tasks")))
-    desk.finish()
-    assert desk.mechanism == "whole-tasks"
-    desk.load(Workbook(drfh.Scenario(drfh.Cluster([drfh.Server({"cpu": 1})]),
+    session = PagelessSession(paper())
+    assert session.shipped_name == "paper-two-servers"
+    session.load(Workbook(drfh.load_scenario("claim-h-whole-tasks")))
+    session.finish()
+    assert session.mechanism == "whole-tasks"
+    session.load(Workbook(drfh.Scenario(drfh.Cluster([drfh.Server({"cpu": 1})]),
                                      (drfh.User("a", {"cpu": 1}),))))  # fmt: skip
-    assert (desk.mechanism, desk.shipped_name) == ("drfh", "")
+    assert (session.mechanism, session.shipped_name) == ("drfh", "")
 
 
 def test_rows_hold_what_is_asked_and_what_is_given() -> None:
-    desk = QuietDesk(paper())
+    session = PagelessSession(paper())
     rows = Rows()
-    first = user_rows(desk.answer, rows)
+    first = user_rows(session.answer, rows)
     assert [row["name"] for row in first] == ["ann", "bob"]
-    desk.do(
+    session.do(
         LieStep("ann", {"cpu": "1", "memory": "0.5"}), AddServer("new", {"cpu": "500m", "gpu": "2"})
     )
-    second = user_rows(desk.answer, rows)
+    second = user_rows(session.answer, rows)
     assert second[0]["lies"]
     assert not second[1]["lies"]
     # In truth a task needs twice the memory that it claims.
     assert second[0]["real"] == pytest.approx(second[0]["gets"] / 2)
     assert second[1]["real"] == second[1]["gets"] > 0
-    assert [c.title for c in user_columns(desk.answer)][1:4] == ["cpu", "memory", "gpu"]
+    assert [c.title for c in user_columns(session.answer)][1:4] == ["cpu", "memory", "gpu"]
     assert (second[0]["r0"], second[0]["r2"]) == ("1", "")
-    servers = server_rows(desk.answer, Rows())
+    servers = server_rows(session.answer, Rows())
     assert (servers[2]["name"], servers[2]["r0"], servers[2]["r2"]) == ("new", "0.5", "2")
     assert servers[2]["u1"] is None  # it has no memory
-    allocation = desk.answer.allocation
+    allocation = session.answer.allocation
     assert servers[0]["u0"] == pytest.approx(allocation.group_table()["cpu"][0])
-    desk.do(RemoveUser("ann"))
-    assert [row["name"] for row in user_rows(desk.answer, rows)] == ["bob"]
+    session.do(RemoveUser("ann"))
+    assert [row["name"] for row in user_rows(session.answer, rows)] == ["bob"]
 
 
 def test_files_that_come_in() -> None:

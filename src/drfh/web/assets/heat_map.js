@@ -125,7 +125,7 @@ export default {
       <div class="unseen" aria-live="polite" ref="said" data-testid="heat-said"></div>
       <div class="tip" ref="tip" role="tooltip" data-testid="heat-tip"></div>
     </div>`,
-  props: { picture: Object, number: Number, height: Number, colours: Array },
+  props: { first: Object, number: Number, height: Number, colours: Array },
   data() {
     return { shown: "all", names: [], summary: "", bars: false, help: `heat-help-${this.$.uid}` };
   },
@@ -145,7 +145,7 @@ export default {
     this.sizes.observe(this.$refs.view);
     this.classes = new MutationObserver(() => { this.theme(); this.repaint(); });
     this.classes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    if (this.picture) this.set(this.picture, this.number);
+    if (this.first) this.set(this.first, this.number);
     this.$emit("ready", this.seen);
   },
   unmounted() {
@@ -158,16 +158,16 @@ export default {
   methods: {
     // What the server sends
 
-    set(picture, number) {
+    set(data, number) {
       const before = JSON.stringify(this.cells?.groups);
-      const same = before === JSON.stringify(picture.groups);
+      const same = before === JSON.stringify(data.groups);
       this.cells = {
-        groups: picture.groups,
-        levels: picture.levels.map(bytes),
-        states: bytes(picture.states),
-        thing: picture.thing,
+        groups: data.groups,
+        levels: data.levels.map(bytes),
+        states: bytes(data.states),
+        thing: data.thing,
       };
-      [this.seen, this.names, this.summary] = [number, picture.resources, picture.summary];
+      [this.seen, this.names, this.summary] = [number, data.resources, data.summary];
       if (this.shown[0] === "r" && +this.shown.slice(1) >= this.names.length) this.shown = "all";
       this.known.clear();
       if (!same) { this.at = -1; this.hide(); }
@@ -191,9 +191,9 @@ export default {
       this.repaint();
       this.again();
     },
-    tell(cell, told) {
-      this.known.set(cell, told);
-      if (cell === this.at) { this.tip(told); this.say(told); }
+    describe(cell, text) {
+      this.known.set(cell, text);
+      if (cell === this.at) { this.tip(text); this.say(text); }
     },
 
     // Where cells are
@@ -536,7 +536,7 @@ export default {
       this.mark();
       this.again();
     },
-    again() {  // the words of the cell that is pointed at, afresh
+    again() {  // the text of the cell that is pointed at, afresh
       if (this.at < 0 || !this.cells || this.at >= this.cells.states.length) return;
       const known = this.known.get(this.at);
       this.tip(known ?? this.brief());

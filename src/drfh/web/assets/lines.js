@@ -14,10 +14,10 @@ function clock(at, long) {
 }
 
 export default {
-  template: `<div role="img" :aria-label="words" :style="{ width: '100%', height: height + 'px' }">
+  template: `<div role="img" :aria-label="text" :style="{ width: '100%', height: height + 'px' }">
     </div>`,
-  props: { picture: Object, number: Number, height: Number, unit: String, ends: Boolean },
-  data() { return { words: "" }; },
+  props: { first: Object, number: Number, height: Number, unit: String, ends: Boolean },
+  data() { return { text: "" }; },
   created() {
     this.seen = -1;
     this.series = [];
@@ -34,19 +34,19 @@ export default {
     this.sizes.observe(this.$el);
     this.classes = new MutationObserver(() => { this.theme(); this.show(); });
     this.classes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    if (this.picture && this.seen < 0) this.set(this.picture, this.number);
+    if (this.first && this.seen < 0) this.set(this.first, this.number);
     else this.show();
     this.$emit("ready", this.seen);
   },
   beforeUnmount() { this.chart?.dispose(); },
   unmounted() { this.sizes?.disconnect(); this.classes?.disconnect(); },
   methods: {
-    set(picture, number) {
-      this.series = picture.series;
-      this.times = picture.times;
-      this.rows = picture.rows;
-      this.span = picture.span * 1000;
-      this.words = picture.words;
+    set(data, number) {
+      this.series = data.series;
+      this.times = data.times;
+      this.rows = data.rows;
+      this.span = data.span * 1000;
+      this.text = data.text;
       this.seen = number;
       this.fresh = true;
       this.show();
@@ -65,7 +65,7 @@ export default {
         this.times.splice(0, old);
         this.rows.forEach((row) => row.splice(0, old));
       }
-      this.words = more.words;
+      this.text = more.text;
       this.seen = number;
       this.show();
     },

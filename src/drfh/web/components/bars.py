@@ -94,8 +94,8 @@ class StackedBars:
         Names of the resources.
     users : tuple of str
         Whose tasks have a colour of their own, in the order of listing.
-    others : str
-        All other users, in words; empty if there are none.
+    other_users : int
+        How many users have no colour of their own.
     joined : int
         How many groups have no bars of their own.
     capacity : array, groups × resources
@@ -108,10 +108,15 @@ class StackedBars:
     notes: tuple[str, ...]
     resources: tuple[str, ...]
     users: tuple[str, ...]
-    others: str
+    other_users: int
     joined: int
     capacity: Floats
     used: Floats
+
+    @property
+    def others(self) -> str:
+        """All other users, as text; empty if there are none."""
+        return "".join(_rest(self.other_users, "user"))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -150,12 +155,12 @@ def select_largest(names: Sequence[str], size: Floats, find: str, most: int) -> 
     >>> select_largest(["ann", "bob", "Anton"], np.array([1.0, 3.0, 2.0]), "an", 2)
     [0, 2]
     """
-    wanted = [part.strip().casefold() for part in find.split(",") if part.strip()]
+    terms = [part.strip().casefold() for part in find.split(",") if part.strip()]
     matching = np.arange(len(names))
-    if wanted:
+    if terms:
         plain = [name.casefold() for name in names]
         matching = np.array(
-            [i for i, name in enumerate(plain) if any(part in name for part in wanted)],
+            [i for i, name in enumerate(plain) if any(part in name for part in terms)],
             dtype=np.int64,
         )
     largest = np.argsort(-size[matching], kind="stable")[:most]
@@ -212,7 +217,7 @@ def stacked_bars(answer: Answer, find_users: str = "", find_groups: str = "") ->
         tuple(format_count(count, "server") for count in counts.tolist()),
         tuple(cluster.resources),
         tuple(problem.users[i].name for i in users),
-        "".join(_rest(others, "user")),
+        others,
         joined,
         capacity,
         used,
@@ -317,8 +322,8 @@ def stack_options(seen: StackedBars, colours: Mapping[str, str]) -> dict[str, An
                 data.append(None)
                 continue
             amount, there = float(seen.used[line][position]), float(seen.capacity[line])
-            told = f"{user} hold{'' if is_rest and not user.startswith('1 ') else 's'}"
-            data.append(_piece(amount, there, told, seen, line, user, ink_on(colour)))
+            holder = f"{user} hold{'' if is_rest and seen.other_users > 1 else 's'}"
+            data.append(_piece(amount, there, holder, seen, line, user, ink_on(colour)))
         style = {"color": colour}
         series.append({**_STACKED, "name": user, "itemStyle": style, "data": data})
     free: list[Any] = []
@@ -365,7 +370,7 @@ def _head(line: int, group: str, note: str) -> dict[str, Any]:
 def _piece(
     amount: float,
     there: float,
-    told: str,
+    holder: str,
     seen: StackedBars,
     line: tuple[int, int],
     name: str,
@@ -373,13 +378,13 @@ def _piece(
 ) -> dict[str, Any]:
     part = amount / there
     resource, group = seen.resources[line[1]], seen.groups[line[0]]
-    words = (
-        f"{told} {format_amount(amount)} of {format_amount(there)} {resource} on {group}: "
+    text = (
+        f"{holder} {format_amount(amount)} of {format_amount(there)} {resource} on {group}: "
         f"{format_percent(part, trim=True)}"
     )
     piece: dict[str, Any] = {
         "value": 100 * part if amount > 0 else None,
-        "tooltip": {"formatter": _as_text(words)},
+        "tooltip": {"formatter": _as_text(text)},
     }
     if part * _NARROW > _LETTER * len(name) + 8:
         piece["label"] = {"show": True, "formatter": _as_label(name), "color": ink}
@@ -400,7 +405,7 @@ def share_options(rows: Sequence[UserRow], colours: Mapping[str, str]) -> dict[s
     """
     bars = []
     for row in rows:
-        words = (
+        text = (
             f"{row.user} has {format_percent(row.share, trim=True)} of all {row.dominant}; "
             f"the ideal is {format_percent(row.ideal, trim=True)}"
         )
@@ -408,7 +413,7 @@ def share_options(rows: Sequence[UserRow], colours: Mapping[str, str]) -> dict[s
             {
                 "value": 100 * row.share,
                 "itemStyle": {"color": colours.get(row.user, OTHERS)},
-                "tooltip": {"formatter": _as_text(words)},
+                "tooltip": {"formatter": _as_text(text)},
             }
         )
     ideal = [[100 * row.ideal, position] for position, row in enumerate(rows)]
@@ -503,14 +508,14 @@ def _names_axis(labels: list[str], width: int) -> dict[str, Any]:
     }
 
 
-def _as_text(words: str) -> str:
+def _as_text(text: str) -> str:
     """Return text for a tooltip: escaped HTML, without braces."""
-    return html.escape(words).replace("{", "&#123;").replace("}", "&#125;")
+    return html.escape(text).replace("{", "&#123;").replace("}", "&#125;")
 
 
-def _as_label(words: str) -> str:
+def _as_label(text: str) -> str:
     """Return text for a label, without braces: they would be placeholders."""
-    return words.replace("{", "(").replace("}", ")")
+    return text.replace("{", "(").replace("}", ")")
 
 
 def _summary(seen: StackedBars) -> str:

@@ -13,7 +13,7 @@ from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
 from drfh.report.style import PALETTE
-from drfh.web.components.heat_map_data import Cells, CellWords, change_between
+from drfh.web.components.heat_map_data import Cells, CellText, change_between
 
 __all__ = ["HeatMap"]
 
@@ -25,10 +25,10 @@ class HeatMap(Element, component="../assets/heat_map.js"):
     ----------
     cells
         What it shows first.
-    words
-        Asked for what is said of a cell, by its position.
+    describe
+        Called with the position of a cell; returns the text of its tooltip.
     picked
-        Told when somebody clicks on a cell, or presses Enter on it.
+        Called when somebody clicks on a cell, or presses Enter on it.
     height
         Pixels at most: what is higher is scrolled.
     """
@@ -37,18 +37,18 @@ class HeatMap(Element, component="../assets/heat_map.js"):
         self,
         cells: Cells | None = None,
         *,
-        words: Callable[[int], CellWords] | None = None,
+        describe: Callable[[int], CellText] | None = None,
         picked: Callable[[int], None] | None = None,
         height: int = 420,
     ) -> None:
         super().__init__()
         self._cells = cells
         self._number = 0  # of the version: what was missed is sent again
-        self._words, self._picked = words, picked
+        self._describe, self._picked = describe, picked
         self._props["height"] = height
         self._props["colours"] = list(PALETTE)
         self._props["number"] = self._number
-        self._props["picture"] = None if cells is None else cells.to_dict()
+        self._props["first"] = None if cells is None else cells.to_dict()
         self.on("ready", self._ready)
         self.on("ask", self._asked)
         self.on("pick", self._pick)
@@ -99,8 +99,8 @@ class HeatMap(Element, component="../assets/heat_map.js"):
 
     def _asked(self, event: GenericEventArguments) -> None:
         at = self._position(event)
-        if at is not None and self._words is not None:
-            self.run_method("tell", at, self._words(at).to_dict())
+        if at is not None and self._describe is not None:
+            self.run_method("describe", at, self._describe(at).to_dict())
 
     def _pick(self, event: GenericEventArguments) -> None:
         at = self._position(event)

@@ -22,7 +22,7 @@ __all__ = [
     "FULL",
     "STATES",
     "CellChange",
-    "CellWords",
+    "CellText",
     "Cells",
     "change_between",
     "levels_by_resource",
@@ -41,7 +41,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class CellWords:
+class CellText:
     """The text of a cell's tooltip.
 
     Parameters
@@ -55,7 +55,7 @@ class CellWords:
 
     Examples
     --------
-    >>> CellWords("n0", ["cpu 3 of 4"]).to_dict()
+    >>> CellText("n0", ["cpu 3 of 4"]).to_dict()
     {'title': 'n0', 'lines': ['cpu 3 of 4'], 'tasks': []}
     """
 

@@ -52,11 +52,11 @@ class LineChart(Element, component="../assets/lines.js"):
 
     def __init__(self, *, unit: str = "percent", height: int = 260, ends: bool = False) -> None:
         super().__init__()
-        self._props.update(unit=unit, height=height, ends=ends, picture=None, number=0)
+        self._props.update(unit=unit, height=height, ends=ends, first=None, number=0)
         self._lines: tuple[Line, ...] = ()
         self._times: list[float] = []
         self._rows: list[list[float | None]] = []
-        self._span, self._words, self._number = 60.0, "", 0
+        self._span, self._text, self._number = 60.0, "", 0
         self.on("ready", self._ready)
 
     @property
@@ -76,28 +76,28 @@ class LineChart(Element, component="../assets/lines.js"):
         rows: Sequence[NDArray[np.float64]],
         *,
         span: float,
-        words: str,
+        text: str,
     ) -> None:
         """Replace all lines.
 
         Parameters
         ----------
         lines
-            How they look.
+            Their names and styles.
         times, rows
             Seconds since 1970, and a row of values for each line; NaN where it has none.
         span
             Seconds that are shown.
-        words
-            What one should know who does not see it.
+        text
+            The chart as text, for screen readers.
         """
-        self._lines, self._span, self._words = tuple(lines), span, words
+        self._lines, self._span, self._text = tuple(lines), span, text
         self._times, self._rows = times.tolist(), [_plain(row) for row in rows]
         self._number += 1
         self._send()
 
     def add(
-        self, times: NDArray[np.float64], rows: Sequence[NDArray[np.float64]], words: str
+        self, times: NDArray[np.float64], rows: Sequence[NDArray[np.float64]], text: str
     ) -> None:
         """Append points to all lines."""
         more = [_plain(row) for row in rows]
@@ -108,9 +108,9 @@ class LineChart(Element, component="../assets/lines.js"):
         del self._times[:old]
         for row in self._rows:
             del row[:old]
-        before, self._words = self._number, words
+        before, self._text = self._number, text
         self._number += 1
-        data = {"times": times.tolist(), "rows": more, "words": words}
+        data = {"times": times.tolist(), "rows": more, "text": text}
         self.run_method("add", data, before, self._number)
 
     def _send(self) -> None:
@@ -119,7 +119,7 @@ class LineChart(Element, component="../assets/lines.js"):
             "times": self._times,
             "rows": self._rows,
             "span": self._span,
-            "words": self._words,
+            "text": self._text,
         }
         self.run_method("set", data, self._number)
 

@@ -22,17 +22,17 @@ class Slider(Element, component="../assets/slider.js"):
     def __init__(self, moved: Callable[[int], None]) -> None:
         super().__init__()
         self._moved_to = moved
-        self._at, self._last, self._words, self._turn = 0, 1, "", 0
+        self._at, self._last, self._text, self._turn = 0, 1, "", 0
         self.on("ready", self._send)
         self.on("move", self._moved)
 
-    def set(self, at: int, last: int, words: str) -> None:
+    def set(self, at: int, last: int, text: str) -> None:
         """Set the step, the last step, and the step's text."""
-        self._at, self._last, self._words = at, last, words
+        self._at, self._last, self._text = at, last, text
         self._send()
 
     def _send(self) -> None:
-        self.run_method("set", self._at, self._last, self._words, self._turn)
+        self.run_method("set", self._at, self._last, self._text, self._turn)
 
     def _moved(self, event: GenericEventArguments) -> None:
         news = event.args if isinstance(event.args, dict) else {}

@@ -14,7 +14,7 @@ from drfh.formatting import (
     format_quantity,
     short_resource,
 )
-from drfh.web.components.heat_map_data import STATES, Cells, CellWords, levels_by_resource
+from drfh.web.components.heat_map_data import STATES, Cells, CellText, levels_by_resource
 
 if TYPE_CHECKING:
     from drfh.engines.snapshot import TaskSnapshot
@@ -42,7 +42,7 @@ class NodeMap:
     cells: Cells
     nodes: Sequence[NodeStatus]
 
-    def words(self, position: int, tasks: Sequence[tuple[str, TaskSnapshot]] = ()) -> CellWords:
+    def words(self, position: int, tasks: Sequence[tuple[str, TaskSnapshot]] = ()) -> CellText:
         """Return what is said of a node.
 
         Parameters
@@ -67,7 +67,7 @@ class NodeMap:
         if len(tasks) > _MOST_TASKS:
             listed.append(f"… and {format_count(len(tasks) - _MOST_TASKS, 'job')} more")
         state = _STATE_WORDS.get(node.state, node.state)
-        return CellWords(f"{node.name}, {state}, {format_count(node.jobs, 'job')}", lines, listed)
+        return CellText(f"{node.name}, {state}, {format_count(node.jobs, 'job')}", lines, listed)
 
 
 def node_map(nodes: Sequence[NodeStatus]) -> NodeMap:

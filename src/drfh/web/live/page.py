@@ -118,7 +118,7 @@ class LivePage:
                 self._build_why()
                 self.waits = _Html("live-waits")
             with _section("nodes", "Nodes"):
-                self.heat = HeatMap(words=self._node_words, height=520).props(
+                self.heat = HeatMap(describe=self._node_words, height=520).props(
                     "data-testid=live-heat"
                 )
             with _section("events", "What happened"):
@@ -296,7 +296,7 @@ class LivePage:
             found = self.feed.columns(self.span, users, since)
             if whole:
                 length = SPANS[self.span] * _POINTS
-                chart.set(lines, found.time, rows(found), span=length, words=told)
+                chart.set(lines, found.time, rows(found), span=length, text=told)
             elif found.time.size:
                 chart.add(found.time, rows(found), told)
         self.drawn, self.another_span = list(users), False

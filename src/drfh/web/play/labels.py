@@ -17,7 +17,7 @@ from drfh.formatting import (
 )
 from drfh.report.html import Cell, Content, Markup, table, tag
 from drfh.scheduler.units import Units
-from drfh.web.components.heat_map_data import CellWords
+from drfh.web.components.heat_map_data import CellText
 from drfh.web.play.film import Film, Frame
 
 __all__ = [
@@ -161,7 +161,7 @@ def _mean(spread: dict[str, float] | None, text: Callable[[float], str]) -> str:
     return "–" if spread is None else text(spread["mean"])
 
 
-def cell_words(film: Film, frame: Frame, server: int) -> CellWords:
+def cell_words(film: Film, frame: Frame, server: int) -> CellText:
     """Return what is said of a server at a time.
 
     Examples
@@ -189,4 +189,4 @@ def cell_words(film: Film, frame: Frame, server: int) -> CellWords:
     if len(owners) > _MOST_OWNERS:
         tasks.append(f"… and of {format_count(len(owners) - _MOST_OWNERS, 'user')} more")
     name = film.servers[server]
-    return CellWords(name if lines else f"{name}, down", lines, tasks)
+    return CellText(name if lines else f"{name}, down", lines, tasks)

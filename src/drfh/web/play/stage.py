@@ -80,7 +80,7 @@ class _Column:
                 ui.label(film.policy)
             self._now = ui.html("", sanitize=False).classes("now")
             self._now.props(f"data-testid=play-now-{number}")
-            self._heat = HeatMap(film.cells(frame), words=self._words, height=380)
+            self._heat = HeatMap(film.cells(frame), describe=self._words, height=380)
             used = used_of(film)
             self._chart("How full everything is", used, 1.0)
             self._chart("Dominant shares", shares, most)

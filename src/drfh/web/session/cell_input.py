@@ -242,12 +242,12 @@ def read_servers(
 
 def _terms(text: str, field: str, value: Typed) -> list[Term]:
     """Read names, or labels that must all hold."""
-    words = [word.strip() for word in text.split(",")]
-    if all(words) and not any("=" in word for word in words):
-        return list(words)
+    parts = [part.strip() for part in text.split(",")]
+    if all(parts) and not any("=" in part for part in parts):
+        return list(parts)
     labels: dict[str, list[str]] = {}
-    for word in words:
-        key, equals, choices = (part.strip() for part in word.partition("="))
+    for part in parts:
+        key, equals, choices = (side.strip() for side in part.partition("="))
         listed = [choice.strip() for choice in choices.split("|")]
         if not (equals and key and all(listed)) or key in labels:
             raise InputError(field, _SERVERS_RULE, value)

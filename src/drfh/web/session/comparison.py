@@ -16,7 +16,7 @@ from drfh.web.session.answers import Answer, mechanism_of
 
 __all__ = ["COMPARED", "CompareRow", "compare_rows"]
 
-#: What the page compares: name → what it does, in a few words.
+#: The mechanisms that are compared: name → summary.
 COMPARED: dict[str, str] = {
     "drfh": "equal dominant shares, server by server",
     "drf": "equal dominant shares, as if all were one server",
@@ -30,13 +30,13 @@ COMPARED: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class CompareRow:
-    """One mechanism.
+    """What one mechanism gives.
 
     Attributes
     ----------
     mechanism : str
         Its name.
-    words : str
+    summary : str
         What it does, in a few words.
     tasks, shares : dict
         User → tasks and dominant share; empty if it has no answer.
@@ -59,7 +59,7 @@ class CompareRow:
     """
 
     mechanism: str
-    words: str
+    summary: str
     tasks: Mapping[str, float] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
     promised: Mapping[str, float] | None = None
@@ -110,7 +110,7 @@ def compare_rows(
 
 
 def _row(answer: Answer, name: str) -> CompareRow:
-    words = COMPARED.get(name, "")
+    summary = COMPARED.get(name, "")
     started = time.perf_counter()
     try:
         if name == WHOLE_TASKS:
@@ -118,15 +118,15 @@ def _row(answer: Answer, name: str) -> CompareRow:
         row = compare(answer.scenario, mechanisms=[mechanism_of(name)], properties=()).rows[0]
     except DrfhError as error:
         seconds = time.perf_counter() - started
-        return CompareRow(name, words, why_not=str(error), seconds=seconds)
+        return CompareRow(name, summary, why_not=str(error), seconds=seconds)
     found = row.allocation
     if found is None:
-        return CompareRow(name, words, why_not=row.why_not, seconds=row.seconds)
+        return CompareRow(name, summary, why_not=row.why_not, seconds=row.seconds)
     tasks, fair = found.assignment.user_tasks, answer.fair.assignment.user_tasks
     apart = np.maximum(lost(tasks, fair), lost(fair, tasks)) > ROUND_OFF
     return CompareRow(
         name,
-        words,
+        summary,
         found.tasks,
         found.shares,
         found.promised,

@@ -64,7 +64,7 @@ def side_by_side(
     Parameters
     ----------
     rows
-        A mechanism each; what differs is told against the first one with an answer: DRFH.
+        A mechanism each; differences are from DRFH, if that has an answer.
     find
         Users to list, by parts of their names; empty: those that differ most.
     shares
@@ -105,7 +105,7 @@ def _summary_lines(rows: Sequence[CompareRow], fair: CompareRow | None) -> list[
     resources = list(fair.utilisation) if fair is not None else []
     total = None if fair is None else fair.total
     lines: list[list[Content]] = [
-        ["what it does", *(_words(row) for row in rows)],
+        ["what it does", *(_summary(row) for row in rows)],
         ["all tasks", *(_value(row, row.total, total) for row in rows)],
         ["below fair, at worst", *(_distance(row) for row in rows)],
     ]
@@ -118,11 +118,11 @@ def _summary_lines(rows: Sequence[CompareRow], fair: CompareRow | None) -> list[
     return lines
 
 
-def _words(row: CompareRow) -> Cell:
+def _summary(row: CompareRow) -> Cell:
     if not row.why_not:
-        return Cell(tag("span", row.words, "soft"), "wrap")
-    words = join([tag("span", "✘ no answer", "mark fails"), tag("span", row.why_not, "soft")])
-    return Cell(words, "no-answer")
+        return Cell(tag("span", row.summary, "soft"), "wrap")
+    text = join([tag("span", "✘ no answer", "mark fails"), tag("span", row.why_not, "soft")])
+    return Cell(text, "no-answer")
 
 
 def _distance(row: CompareRow) -> Cell:
@@ -163,12 +163,12 @@ def _value(
     if note:
         parts.append(tag("span", note, "soft"))
     if fair is not None and row.mechanism != "drfh":
-        words, kind, part = difference(value, fair)
+        text, kind, part = difference(value, fair)
         if percent and kind != "same":
             sign, arrow = _SIGNS[kind]
-            words = f"{arrow} {sign}{format_points(abs(value - fair), trim=True)}"
+            text = f"{arrow} {sign}{format_points(abs(value - fair), trim=True)}"
         size = "" if kind == "same" else f'<b style="--size: {part:.3f}"></b>'
-        parts.append(Markup(f'<span class="diff {kind}">{size}{words}</span>'))
+        parts.append(Markup(f'<span class="diff {kind}">{size}{text}</span>'))
     return Cell(join(parts), "number")
 
 
@@ -194,11 +194,11 @@ class ComparePanel:
     def build(self, page: Page) -> None:
         """Make its elements."""
         with section("Compare mechanisms", "drfh-panel"):
-            words = (
+            text = (
                 "The same servers and users, shared by other rules. ▲ more and ▼ less than DRFH "
                 "gives, = the same; the bars are as long as the difference is large."
             )
-            ui.html(tag("p", words, "note"), sanitize=False)
+            ui.html(tag("p", text, "note"), sanitize=False)
             with ui.element("div").classes("tools"):
                 units = {"tasks": "Tasks", "shares": "Dominant shares"}
                 self._unit = ui.toggle(units, value="tasks", on_change=self._draw)
@@ -233,12 +233,12 @@ class ComparePanel:
         self._start.set_visibility(True)
         if self._answer is not None:
             cluster, users = self._answer.scenario.cluster, self._answer.scenario.users
-            words = (
+            text = (
                 f"{format_count(len(users), 'user')}, "
                 f"{format_count(len(cluster), 'server group')}: "
             )
-            words += "this may take a while, and can be stopped."
-            self._note.set_content(tag("p", words, "note"))
+            text += "this may take a while, and can be stopped."
+            self._note.set_content(tag("p", text, "note"))
 
     def _compare(self) -> None:
         if self._answer is None:
@@ -283,8 +283,8 @@ class ComparePanel:
         self._table.set_content(markup)
         if self._rows_of is self._answer:
             self._table.classes(remove="stale")
-        words = ""
+        text = ""
         if listed < everybody:
             which = "those with this in their names" if find else "those that differ most"
-            words = f"{listed:,} of {everybody:,} users: {which}."
-        self._note.set_content(tag("p", words, "note") if words else "")
+            text = f"{listed:,} of {everybody:,} users: {which}."
+        self._note.set_content(tag("p", text, "note") if text else "")

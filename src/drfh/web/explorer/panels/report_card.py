@@ -76,7 +76,7 @@ class CaseDialog:
         if answer.mechanism == before.mechanism:
             self._show(applied_markup(finding, before, answer), steps)
 
-    def _show(self, words: Markup, steps: int) -> None:
+    def _show(self, text: Markup, steps: int) -> None:
         def back() -> None:
             self._pending = None
             self._dialog.close()
@@ -84,7 +84,7 @@ class CaseDialog:
 
         self._card.clear()
         with self._card, ui.element("div").classes("drfh-panel"):
-            ui.html(words, sanitize=False)
+            ui.html(text, sanitize=False)
             with ui.element("div").classes("tools end"):
                 self._button("Take it back", "case-undo", back, quiet=True)
                 self._button("Keep it", "case-keep", self._dialog.close)
@@ -143,14 +143,14 @@ def case_markup(finding: Finding, scenario: Scenario, steps: list[Step]) -> Mark
             listed.append(tag("li", f"and {len(steps) - _MOST_STEPS} more"))
         parts += [tag("p", "To see it, from the scenario as it is:"), tag("ul", join(listed))]
         if any(isinstance(step, LieStep) for step in steps):
-            words = "Nothing else changes: what the user really needs stays what it was."
-            parts.append(tag("p", words, "note"))
+            text = "Nothing else changes: what the user really needs stays what it was."
+            parts.append(tag("p", text, "note"))
     elif _same(finding, scenario):
-        words = "Nothing needs to change: this is the scenario as it is, and its numbers as shown."
-        parts.append(tag("p", words, "note"))
+        text = "Nothing needs to change: this is the scenario as it is, and its numbers as shown."
+        parts.append(tag("p", text, "note"))
     else:
-        words = "It is a scenario of its own. Opening it leaves yours: save or share that first."
-        parts.append(tag("p", words, "note"))
+        text = "It is a scenario of its own. Opening it leaves yours: save or share that first."
+        parts.append(tag("p", text, "note"))
     return join(parts, "\n")
 
 
@@ -179,22 +179,22 @@ def applied_markup(finding: Finding, before: Answer, after: Answer) -> Markup:
     True
     """
     example = finding.counterexample
-    said = {} if example is None else example.after
+    predicted = {} if example is None else example.after
     rows: list[list[Content]] = []
-    right = bool(said)
+    right = bool(predicted)
     moved = changes(before, after)
     now = {row.user: row.tasks_after for row in moved if row.tasks_after is not None}
     owner: dict[str, str] = {}
     if finding.name == "split-proof":  # the tasks of both users are those of the one that they are
         new = [user for user in now if user not in before.allocation.tasks]
-        owner = {", ".join([user, *new]): user for user in said}
+        owner = {", ".join([user, *new]): user for user in predicted}
         for pair, user in owner.items():
             now[pair] = sum(now.pop(name) for name in [user, *new])
-        said = {pair: said[user] for pair, user in owner.items()}
+        predicted = {pair: predicted[user] for pair, user in owner.items()}
     old = {row.user: row.tasks_before for row in moved}
-    for user in sorted(now, key=lambda name: name not in said)[:_MOST_ROWS]:
+    for user in sorted(now, key=lambda name: name not in predicted)[:_MOST_ROWS]:
         was = old.get(owner.get(user, user))
-        expected = said.get(user)
+        expected = predicted.get(user)
         if expected is not None:
             right = right and abs(expected - now[user]) <= 1e-3 * max(abs(expected), 1e-9)
         rows.append([user, was, expected, now[user], _change(was, now[user])])
@@ -204,8 +204,8 @@ def applied_markup(finding: Finding, before: Answer, after: Answer) -> Markup:
     head = ["tasks of", "before", "the auditor said", "now", "change"]
     parts.append(table(head, rows, "cards labelled"))
     if after.truths:
-        words = f"Tasks of {', '.join(after.truths)}: those that it can really run."
-        parts.append(tag("p", words, "note"))
+        text = f"Tasks of {', '.join(after.truths)}: those that it can really run."
+        parts.append(tag("p", text, "note"))
     more = len(now) - _MOST_ROWS
     if more > 0:
         parts.append(tag("p", f"… and {more:,} more users", "note"))
@@ -271,12 +271,12 @@ class CardPanel:
         self._start.set_visibility(True)
         if self._answer is not None:
             users, cluster = self._answer.scenario.users, self._answer.scenario.cluster
-            words = (
+            text = (
                 f"{format_count(len(users), 'user')}, "
                 f"{format_count(len(cluster), 'server group')}: an audit "
             )
-            words += "searches for lies and other cases, which takes a while and can be stopped."
-            self._headline.set_content(tag("p", words, "note"))
+            text += "searches for lies and other cases, which takes a while and can be stopped."
+            self._headline.set_content(tag("p", text, "note"))
 
     def _audit(self) -> None:
         if self._answer is None:

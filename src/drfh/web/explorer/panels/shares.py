@@ -28,7 +28,7 @@ from drfh.web.session.answers import Answer, UserRow, user_rows
 
 __all__ = ["SharesPanel", "keys", "server_table", "user_table"]
 
-# Users in the picture of shares, and with a sentence each.
+# Users in the chart of shares, with an explanation each.
 _MOST_LISTED = 16
 
 
@@ -131,8 +131,8 @@ def _headline(answer: Answer) -> Markup:
         f"{format_percent(part, trim=True)} of all {name}" for name, part in used.items()
     )
     total = float(answer.allocation.assignment.user_tasks.sum())
-    words = f"{answer.mechanism} runs {format_number(total, 5)} tasks and uses {parts}."
-    return tag("p", words, "headline")
+    text = f"{answer.mechanism} runs {format_number(total, 5)} tasks and uses {parts}."
+    return tag("p", text, "headline")
 
 
 def keys(seen: StackedBars, colours: dict[str, str]) -> Markup:
@@ -142,7 +142,7 @@ def keys(seen: StackedBars, colours: dict[str, str]) -> Markup:
     --------
     >>> import numpy as np
     >>> empty = np.zeros((0, 0, 1))
-    >>> seen = StackedBars((), (), (), ("<ann>",), "", 0, np.zeros((0, 0)), empty)
+    >>> seen = StackedBars((), (), (), ("<ann>",), 0, 0, np.zeros((0, 0)), empty)
     >>> print(keys(seen, {"<ann>": "#2d7dc4"}))
     <p class="keys"><span><i style="background: #2d7dc4"></i>&lt;ann&gt;</span>\
 <span><i class="free"></i>free</span></p>
@@ -184,7 +184,7 @@ def server_table(seen: StackedBars) -> Markup:
 
 
 def user_table(rows: list[UserRow], everybody: int) -> Markup:
-    """Return what users have, and what limits each, in words.
+    """Return what users have, and what limits each.
 
     Parameters
     ----------
@@ -225,8 +225,8 @@ def user_table(rows: list[UserRow], everybody: int) -> Markup:
     shown = table(head, lines, "cards labelled")
     if len(rows) == everybody:
         return shown
-    words = f"{len(rows):,} of {everybody:,} users: find the others by name."
-    return Markup(shown + tag("p", words, "note"))
+    text = f"{len(rows):,} of {everybody:,} users: find the others by name."
+    return Markup(shown + tag("p", text, "note"))
 
 
 def _reason(row: UserRow) -> str:
