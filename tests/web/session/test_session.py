@@ -28,7 +28,7 @@ from drfh.web.session.open_file import (
 from drfh.web.session.session import Session
 from drfh.web.session.share_links import book_to_text
 from drfh.web.session.steps import AddServer, LieStep, RemoveUser, SetServer, SetUser
-from drfh.web.session.table_rows import Rows, server_rows, user_columns, user_rows
+from drfh.web.session.table_rows import RowCache, server_table_rows, user_columns, user_table_rows
 from drfh.web.session.workbook import Workbook
 from tests.test_layout import imports, package, sources
 
@@ -185,13 +185,13 @@ def test_a_scenario_brings_its_mechanism() -> None:
 
 def test_rows_hold_what_is_asked_and_what_is_given() -> None:
     session = PagelessSession(paper())
-    rows = Rows()
-    first = user_rows(session.answer, rows)
+    rows = RowCache()
+    first = user_table_rows(session.answer, rows)
     assert [row["name"] for row in first] == ["ann", "bob"]
     session.do(
         LieStep("ann", {"cpu": "1", "memory": "0.5"}), AddServer("new", {"cpu": "500m", "gpu": "2"})
     )
-    second = user_rows(session.answer, rows)
+    second = user_table_rows(session.answer, rows)
     assert second[0]["lies"]
     assert not second[1]["lies"]
     # In truth a task needs twice the memory that it claims.
@@ -199,13 +199,13 @@ def test_rows_hold_what_is_asked_and_what_is_given() -> None:
     assert second[1]["real"] == second[1]["gets"] > 0
     assert [c.title for c in user_columns(session.answer)][1:4] == ["cpu", "memory", "gpu"]
     assert (second[0]["r0"], second[0]["r2"]) == ("1", "")
-    servers = server_rows(session.answer, Rows())
+    servers = server_table_rows(session.answer, RowCache())
     assert (servers[2]["name"], servers[2]["r0"], servers[2]["r2"]) == ("new", "0.5", "2")
     assert servers[2]["u1"] is None  # it has no memory
     allocation = session.answer.allocation
     assert servers[0]["u0"] == pytest.approx(allocation.group_table()["cpu"][0])
     session.do(RemoveUser("ann"))
-    assert [row["name"] for row in user_rows(session.answer, rows)] == ["bob"]
+    assert [row["name"] for row in user_table_rows(session.answer, rows)] == ["bob"]
 
 
 def test_files_that_come_in() -> None:

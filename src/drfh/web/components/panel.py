@@ -1,4 +1,4 @@
-"""Protocols of the explorer's page and its panels.
+"""Base classes of the explorer's page and of its panels.
 
 There is no Tailwind on the page: classes are Quasar's, those of ``assets/explorer.css`` and
 ``assets/panel.css``, or a panel's own (``ui.add_css`` in `build`). Colours are the variables
@@ -10,31 +10,25 @@ runs the value of a key that begins with a colon).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
+
+from drfh.web.session.answers import Answer
+from drfh.web.session.session import Session
 
 if TYPE_CHECKING:
     from drfh.traces import Trace
     from drfh.web.explorer.files import Files
-    from drfh.web.session.answers import Answer
-    from drfh.web.session.steps import Step
-    from drfh.web.session.workbook import Workbook
 
 __all__ = ["Page", "Panel"]
 
-T = TypeVar("T")
 
-
-class Page(Protocol):
-    """The page of a panel; each browser tab has its own.
+class Page(Session):
+    """The page of a panel: a session, for one browser tab.
 
     Attributes
     ----------
-    book : Workbook
-        The scenario and the steps.
-    mechanism : str
-        Whose answer it is.
     folder : Path or None
         The only place whose files may be opened.
     run : Path or None
@@ -47,55 +41,17 @@ class Page(Protocol):
         Uploads and downloads.
     """
 
-    book: Workbook
-    mechanism: str
     folder: Path | None
     run: Path | None
     trace: Trace | None
     dark: bool
     files: Files
 
-    @property
-    def answer(self) -> Answer:
-        """The last answer."""
-
-    def do(self, *steps: Step) -> None:
-        """Apply steps, all or none."""
-
-    def undo(self, count: int = 1) -> None:
-        """Undo the last steps."""
-
-    def redo(self) -> None:
-        """Apply the step that was undone last."""
-
-    def reset(self) -> None:
-        """Undo all steps."""
-
-    def load(self, book: Workbook, mechanism: str = "") -> None:
-        """Open another workbook, by default with its own mechanism."""
-
+    @abstractmethod
     def open(self, panel: str) -> None:
         """Open another panel, by its name."""
 
-    def notify(self, text: str, kind: str = "info") -> None:
-        """Show a line: info, positive, warning or negative."""
-
-    def background(
-        self,
-        work: Callable[[], T],
-        then: Callable[[T], Any],
-        label: str,
-        on_cancel: Callable[[], None] = lambda: None,
-    ) -> Callable[[], None]:
-        """Run work in a thread, then `then`; return what cancels it.
-
-        The page shows the label with a button that stops it. `on_cancel` is called when it is
-        cancelled or stopped, or the page is closed: its result is dropped. Errors are notified.
-        """
-
-    def attempt(self, action: Callable[[], Any]) -> bool:
-        """Run an action, notify its error; return whether there was none."""
-
+    @abstractmethod
     def share(self) -> None:
         """Show the link to what is on the page."""
 

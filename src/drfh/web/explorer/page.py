@@ -17,7 +17,7 @@ from drfh.errors import DrfhError
 from drfh.model.scenario import Scenario
 from drfh.report.style import stylesheet
 from drfh.web.components.jobs import BackgroundJobs
-from drfh.web.components.panel import Panel
+from drfh.web.components.panel import Page, Panel
 from drfh.web.explorer.files import Files, open_share_dialog
 from drfh.web.explorer.header import FIRST, Examples, HeaderBar
 from drfh.web.explorer.panels.compare import ComparePanel
@@ -29,7 +29,6 @@ from drfh.web.play.panel import PlayPanel
 from drfh.web.runs.panel import RunsPanel
 from drfh.web.session.answers import Answer, answer_of, own_mechanism
 from drfh.web.session.open_file import is_quick_to_open, open_named
-from drfh.web.session.session import Session
 from drfh.web.session.share_links import book_from_link, book_to_link
 from drfh.web.session.workbook import Workbook, base_from_data
 
@@ -98,10 +97,8 @@ def explorer_page(start: Start) -> Callable[..., None]:
     return page
 
 
-class Explorer(Session):
-    """A session with its page, for one browser tab.
-
-    See :class:`drfh.web.components.panel.Page` for what panels use.
+class Explorer(Page):
+    """The page of the explorer, for one browser tab.
 
     Parameters
     ----------

@@ -71,7 +71,11 @@ class Session(ABC):
         label: str,
         on_cancel: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
-        """Run work in a thread, then `then`; return what cancels it."""
+        """Run work in a thread, then `then`; return what cancels it.
+
+        The page shows the label with a button that stops it. `on_cancel` is called when it is
+        cancelled or stopped, or the page is closed: its result is dropped. Errors are notified.
+        """
 
     # The workbook
 

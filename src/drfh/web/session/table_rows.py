@@ -18,7 +18,14 @@ from drfh.model.users import User
 from drfh.web.session.answers import Answer, real_tasks
 from drfh.web.session.cell_input import labels_text, shown_servers
 
-__all__ = ["Rows", "TableColumn", "server_columns", "server_rows", "user_columns", "user_rows"]
+__all__ = [
+    "RowCache",
+    "TableColumn",
+    "server_columns",
+    "server_table_rows",
+    "user_columns",
+    "user_table_rows",
+]
 
 _MOST_USED = 6  # resources that get a column of how full they are
 _DIGITS = 9
@@ -142,7 +149,7 @@ def user_columns(answer: Answer) -> list[TableColumn]:
     return [*columns, *(TableColumn(f, t, h, kind=k, pinned=True) for f, t, h, k in gets)]
 
 
-class Rows:
+class RowCache:
     """A cache of one table's rows, by record.
 
     Records do not change: a step makes a new one for the row that it is about, and all others are
@@ -189,7 +196,7 @@ def _user(user: User) -> dict[str, Any]:
     }
 
 
-def server_rows(answer: Answer, rows: Rows) -> list[dict[str, Any]]:
+def server_table_rows(answer: Answer, rows: RowCache) -> list[dict[str, Any]]:
     """Return a row for each group, with its usage.
 
     Examples
@@ -198,7 +205,7 @@ def server_rows(answer: Answer, rows: Rows) -> list[dict[str, Any]]:
     >>> from drfh.web.session.answers import answer_of
     >>> from drfh.web.session.workbook import Workbook
     >>> answer = answer_of(Workbook(load_scenario("paper-two-servers")))
-    >>> row = server_rows(answer, Rows())[0]
+    >>> row = server_table_rows(answer, RowCache())[0]
     >>> row["name"], row["count"], row["r0"], row["u0"]
     ('high-memory', '1', '2', 1.0)
     """
@@ -215,7 +222,7 @@ def server_rows(answer: Answer, rows: Rows) -> list[dict[str, Any]]:
     return made
 
 
-def user_rows(answer: Answer, rows: Rows) -> list[dict[str, Any]]:
+def user_table_rows(answer: Answer, rows: RowCache) -> list[dict[str, Any]]:
     """Return a row for each user, with what it gets.
 
     Examples
@@ -224,7 +231,7 @@ def user_rows(answer: Answer, rows: Rows) -> list[dict[str, Any]]:
     >>> from drfh.web.session.answers import answer_of
     >>> from drfh.web.session.workbook import Workbook
     >>> answer = answer_of(Workbook(load_scenario("paper-two-servers")))
-    >>> row = user_rows(answer, Rows())[0]
+    >>> row = user_table_rows(answer, RowCache())[0]
     >>> row["name"], row["tasks"], row["gets"], row["share"]
     ('ann', '', 10.0, 0.714285714)
     """

@@ -24,12 +24,12 @@ from drfh.web.session.steps import (
     Step,
 )
 from drfh.web.session.table_rows import (
-    Rows,
+    RowCache,
     TableColumn,
     server_columns,
-    server_rows,
+    server_table_rows,
     user_columns,
-    user_rows,
+    user_table_rows,
 )
 
 __all__ = ["TablesPanel"]
@@ -45,7 +45,7 @@ class TablesPanel:
     def build(self, page: Page) -> None:
         """Make both tables."""
         self.page = page
-        self._rows = Rows(), Rows()
+        self._rows = RowCache(), RowCache()
         self._state: Any = None
         self.users = _Table(
             page,
@@ -78,9 +78,9 @@ class TablesPanel:
             self.forget_refused()
         self._state = steps
         title = format_count(len(scenario.users), "user")
-        self.users.show(title, user_columns(answer), user_rows(answer, self._rows[0]))
+        self.users.show(title, user_columns(answer), user_table_rows(answer, self._rows[0]))
         title = format_count(sum(server.count for server in scenario.cluster.servers), "server")
-        self.servers.show(title, server_columns(answer), server_rows(answer, self._rows[1]))
+        self.servers.show(title, server_columns(answer), server_table_rows(answer, self._rows[1]))
 
     def forget_refused(self) -> bool:
         """Remove what was typed and refused; return whether there was any."""

@@ -1,0 +1,81 @@
+"""What-if edits: the command line's options and the explorer's steps make the same scenario."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from drfh import AddServers, Cluster, InputError, Job, RemoveServers, Scenario, Server, User
+from drfh.model.edits import ReportedScenario, add_user, changed, claim, remove_servers, set_user
+from drfh.web.session.steps import (
+    AddServer,
+    RemoveServer,
+    SetServer,
+    SetUser,
+    Step,
+    WorkbookState,
+)
+
+TEAM = Scenario(
+    Cluster(
+        [
+            Server({"cpu": 8, "memory": 64}, name="big", count=4, labels={"zone": "a"}),
+            Server({"cpu": 2, "memory": 4}, name="small", count=2),
+        ]
+    ),
+    (
+        User("ann", {"cpu": 1, "memory": 2}, servers=["small", "big"]),
+        User("bob", {"cpu": 0.5}, weight=2, tasks=10, servers=["small/1", "big/3", {"zone": "a"}]),
+    ),
+    jobs=(Job("ann", duration=60, servers=["big", "small/0"]),),
+    events=(RemoveServers(30, "small/1"),),
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "step"),
+    [
+        ({"remove": ["small"]}, RemoveServer("small")),
+        ({"remove": ["small:2"]}, RemoveServer("small")),
+        ({"remove": ["small:1"]}, SetServer("small", "count", "1")),
+        ({"remove": ["big:2"]}, SetServer("big", "count", "2")),
+        ({"add": ["3x big"]}, SetServer("big", "count", "7")),
+        (
+            {"add": ["2x cpu=8,memory=8,zone:b"]},
+            AddServer(None, {"cpu": "8", "memory": "8"}, "2", "zone=b"),
+        ),
+        ({"weight": ["ann=3"]}, SetUser("ann", "weight", "3")),
+        ({"tasks": ["bob="]}, SetUser("bob", "tasks", "")),
+        ({"tasks": ["ann=7"]}, SetUser("ann", "tasks", "7")),
+        ({"demand": ["bob:memory=2"]}, SetUser("bob", "memory", "2")),
+    ],
+)
+def test_options_and_steps_make_the_same_scenario(options: Any, step: Step) -> None:
+    assert changed(TEAM, **options) == step.apply(WorkbookState(TEAM)).scenario
+
+
+def test_what_names_a_removed_server_no_longer_does() -> None:
+    after = remove_servers(ReportedScenario(TEAM), "small").scenario
+    assert [user.servers for user in after.users] == [("big",), ("big/3", {"zone": ("a",)})]
+    assert after.jobs[0].servers == ("big",)
+    assert after.events == ()
+    fewer = remove_servers(ReportedScenario(TEAM), "small", 1).scenario
+    assert fewer.users[1].servers == ("big/3", {"zone": ("a",)})
+    assert fewer.users[0].servers == ("small", "big")
+
+
+def test_servers_that_come_later_keep_their_name() -> None:
+    later = AddServers(60, Server({"cpu": 1, "memory": 1}, name="late"))
+    state = ReportedScenario(replace(TEAM, events=(later,)))
+    assert remove_servers(state, "small").scenario.events == (later,)
+
+
+def test_a_renamed_user_keeps_its_jobs_and_its_true_values() -> None:
+    state = claim(ReportedScenario(TEAM), "ann", demand={"cpu": 2})
+    state = set_user(state, "ann", replace(state.user("ann"), name="eve"))
+    assert state.scenario.jobs[0].user == "eve"
+    assert state.true_user("eve").demand == {"cpu": 1.0, "memory": 2.0}
+    with pytest.raises(InputError, match="name must be unique"):
+        add_user(state, User("bob", {"cpu": 1}))
