@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import drfh
 from drfh import Cluster, Job, Scenario, Server, User, Workload
 from drfh.errors import DrfhError, InputError
-from drfh.formatting import format_percent
+from drfh.formatting import format_duration, format_percent
 from drfh.model.jobs import AddServers, RemoveServers, ResizeServer
 from drfh.web.play import run as play_run
 from drfh.web.play.film import Film, FilmRuns, FilmSamples, Resizing, blocks_of, film_of
@@ -321,7 +321,7 @@ def test_a_played_simulation_shows_the_numbers_of_its_time(browser: Any, site: S
         expect(page.part("play-now-0")).to_contain_text(f"cpu {used}")
         heat = page.part("play-film-0").get_by_test_id("heat-view")
         expect(heat).to_have_attribute("aria-label", film.cells(frame).summary, timeout=LONG)
-        mean = drfh.report.html.seconds(film.numbers["mean_waiting"])
+        mean = format_duration(film.numbers["mean_waiting"])
         expect(page.part("play-summary")).to_contain_text(f"mean wait of a task{mean}")
 
 
