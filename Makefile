@@ -80,9 +80,9 @@ slurm-demo: $(VENV)/.web slurm  ## A 16-node Slurm cluster on this machine, shar
 # One more process than processors: tests with a browser or a real Slurm wait for much of their time.
 WORKERS ?= $(shell expr $$(nproc) + 1)
 
-test: $(VENV)/.dev $(VENV)/.warm lint browser slurm  ## Set up, lint, type-check, run the tests and build the docs
+test: $(VENV)/.dev $(VENV)/.warm browser slurm  ## Set up, lint, type-check, build the docs and run the tests
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint docs QUIET=--quiet
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow' --durations=30
-	@$(BIN)/mkdocs build --strict --quiet
 
 coverage: $(VENV)/.dev $(VENV)/.warm  ## The tests again, with the lines that none of them reaches
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow' --cov --cov-report=term
@@ -120,7 +120,7 @@ bench-heat: $(VENV)/.dev browser  ## The heat map: milliseconds a frame, against
 	@$(BIN)/python benchmarks/heat.py $(ARGS)
 
 docs: $(VENV)/.dev  ## Build the documentation into site/
-	@$(BIN)/mkdocs build --strict
+	@$(BIN)/mkdocs build --strict $(QUIET)
 
 pictures: $(VENV)/.dev  ## Draw the pictures of README and docs again
 	@$(BIN)/python docs/pictures.py
