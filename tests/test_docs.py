@@ -41,8 +41,9 @@ from tests.engines.slurm.cluster import slurm_cluster
 ROOT = Path(__file__).parents[1]
 SOURCE = Path(drfh.__file__).parents[1]
 RUN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# Pages that take ten seconds and more; README and tour are long too, but everybody reads them.
-LONG = {"docs/audit.md", "docs/claims.md", "docs/compare.md", "docs/report.md"}
+# Pages that take long, for make test-slow; README and the tour do too, but everybody reads them.
+LONG = {f"docs/{page}.md" for page in ("audit", "claims", "compare", "files", "report", "simulate",
+                                       "snapshots", "traces")}  # fmt: skip
 LINKED = [*RUN, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 ABOUT_THE_CODE = ("CONTRIBUTING.md", "docs/design.md")  # here, names with a slash are folders of it
 INVENTED = {  # what a reader is to write, what a plan said, and what users have

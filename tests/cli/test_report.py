@@ -82,7 +82,9 @@ def test_errors_are_one_line(
     assert not list(tmp_path.glob("*.html"))
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
+@pytest.mark.parametrize(
+    ("scheme", "width"), [("light", 1200), pytest.param("dark", 390, marks=pytest.mark.slow)]
+)
 def test_the_page(
     browser: Any, saved: Path, runs: list[NamedRun], tmp_path: Path, scheme: str, width: int
 ) -> None:

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.pages import shared_context
+
 _LONGEST_START = 60.0
 _USED = {"button", "checkbox", "columnheader", "combobox", "dialog", "grid", "gridcell", "image",
          "link", "listbox", "menuitem", "option", "radio", "searchbox", "slider", "spinbutton",
@@ -102,9 +104,7 @@ class Seen:
         size = options.pop("viewport", {"width": 1400, "height": 900})
         scheme = options.pop("color_scheme", "light")
         self._apart = apart or bool(options)
-        shared = [] if self._apart else [found for found in browser.contexts if not found.pages]
-        self.context = shared[0] if shared else browser.new_context(**options)
-        self.context.clear_cookies()
+        self.context = browser.new_context(**options) if self._apart else shared_context(browser)
         self.page = self.context.new_page()
         self.page.set_viewport_size(size)
         self.page.emulate_media(color_scheme=scheme)

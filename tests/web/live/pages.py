@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.pages import shared_context
 from tests.support.paths import ROOT
 
 
@@ -59,7 +60,9 @@ class Watched:
     """A page of a browser, and what went wrong there."""
 
     def __init__(self, browser: Any, url: str, scheme: str = "light", width: int = 1400) -> None:
-        self.page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+        self.page = shared_context(browser).new_page()
+        self.page.set_viewport_size({"width": width, "height": 900})
+        self.page.emulate_media(color_scheme=scheme)
         self.page.set_default_timeout(60_000)
         self.trouble: list[str] = []
         self.url = url
@@ -101,6 +104,7 @@ class Watched:
         assert not self.trouble
 
     def close(self) -> None:
-        """Close it after a last check."""
+        """Close it after a last check; what it kept is not seen by the next one."""
         self.check()
+        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
         self.page.close()
