@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drfh import Cluster, Job, Server, Workload
-from drfh.report.charts.log_axis import LogAxis, kind_of
+from drfh.report.charts.axes import LogAxis, kind_of
 from drfh.report.charts.trace import load_chart, request_chart, spread_chart
 from drfh.report.pages.trace import save_trace, save_trace_comparison
 from drfh.traces import Oddity, Trace

@@ -11,7 +11,7 @@ import altair
 import polars as pl
 from markupsafe import Markup
 
-from drfh.report.charts.base import SHAPES
+from drfh.report.charts.axes import SHAPES
 from drfh.report.charts.lines import READER
 from drfh.report.html import Figure, join, tag
 from drfh.report.style import DASHES, PALETTE

@@ -9,7 +9,7 @@ import numpy as np
 import polars
 
 from drfh.formatting import format_number, format_percent
-from drfh.report.charts.base import BAD, GOOD, SHORT_NAMES, WIDTH, on_bars
+from drfh.report.charts.axes import BAD, GOOD, SHORT_NAMES, WIDTH, on_bars
 
 if TYPE_CHECKING:
     from drfh.auditor.comparison import Comparison

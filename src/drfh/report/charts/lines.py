@@ -10,8 +10,7 @@ import altair
 import polars as pl
 from numpy.typing import ArrayLike
 
-from drfh.report.charts.base import WIDTH, colour_of, dash_of, legend_above
-from drfh.report.charts.log_axis import Kind, LogAxis
+from drfh.report.charts.axes import WIDTH, Kind, LogAxis, colour_of, dash_of, legend_above
 from drfh.traces.measure import Distribution
 
 __all__ = ["MOST_POINTS", "READER", "on_grid", "spread_lines", "spread_table", "time_lines"]

@@ -10,17 +10,17 @@ import altair
 import polars as pl
 
 from drfh.formatting import format_count, format_duration, format_percent
-from drfh.report.charts.base import (
+from drfh.report.charts.axes import (
     SHAPES,
     SHORT_NAMES,
     WIDTH,
+    LogAxis,
     colour_of,
     dash_of,
     legend_above,
     time_unit,
 )
 from drfh.report.charts.lines import MOST_POINTS, on_grid, spread_lines, spread_table, time_lines
-from drfh.report.charts.log_axis import LogAxis
 from drfh.report.figures import Plot, dot_keys, line_keys
 from drfh.simulation.result import Result
 from drfh.traces.measure import Distribution

@@ -12,8 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from drfh.formatting import format_quantity
-from drfh.report.charts.base import GOOD, WIDTH, time_unit
-from drfh.report.charts.log_axis import Kind, LogAxis, kind_of
+from drfh.report.charts.axes import GOOD, WIDTH, Kind, LogAxis, kind_of, time_unit
 from drfh.traces import Trace
 from drfh.traces.measure import Distribution, request_table
 

@@ -10,7 +10,7 @@ import altair
 import polars as pl
 
 from drfh.formatting import format_count, format_percent, format_points, format_quantity
-from drfh.report.charts.log_axis import Kind
+from drfh.report.charts.axes import Kind
 from drfh.report.charts.trace import load_chart, panel, request_chart, spread_chart
 from drfh.report.html import Cell, Content, Figure, bar, join, table, tag
 from drfh.report.page import page_of, save_picture
