@@ -18,7 +18,7 @@ import drfh
 from drfh.report.charts.allocation import allocation_chart, usage_table
 from drfh.report.charts.reproduction import utilisation_plots
 from drfh.report.charts.reproduction_users import ratios_plot
-from drfh.report.figures import Plot, paper_chart
+from drfh.report.figures import Plot, file_chart
 from drfh.report.page import figure_bytes
 
 IMAGES = Path(__file__).parent / "images"
@@ -323,7 +323,7 @@ def draw_reproduced(folder: Path) -> None:
         Directory of the reproduction.
     """
     for name in ("reproduced-utilisation", "reproduced-ratios"):
-        chart = paper_chart(reproduced(folder, name))
+        chart = file_chart(reproduced(folder, name))
         for look_name, look in LOOKS.items():
             spec = _dressed(chart, look)
             spec["config"] |= {"background": "transparent", "aria": False}

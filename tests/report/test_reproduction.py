@@ -19,7 +19,7 @@ from drfh import experiments
 from drfh.cli import main
 from drfh.experiments import recompute
 from drfh.report.charts.lines import MOST_POINTS, on_grid, spread_table
-from drfh.report.figures import paper_chart
+from drfh.report.figures import file_chart
 from drfh.report.pages.reproduction import (
     reproduction_page,
     reproduction_plots,
@@ -304,9 +304,9 @@ def test_missing_tables_leave_a_note() -> None:
     assert "Not in this reproduction." in page
 
 
-def test_paper_charts_have_no_layer_to_point_at() -> None:
+def test_file_charts_have_no_layer_to_point_at() -> None:
     plots = {plot.name: plot for _, found in reproduction_plots(made_up()) for plot in found}
-    spec = paper_chart(plots["fig-5"]).to_dict()
+    spec = file_chart(plots["fig-5"]).to_dict()
     assert "params" not in spec
     assert "near" not in str(spec)
 

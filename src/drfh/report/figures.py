@@ -22,15 +22,15 @@ __all__ = [
     "Plot",
     "contents",
     "dot_keys",
+    "file_chart",
     "line_keys",
-    "paper_chart",
     "plot_parts",
 ]
 
 Chart: TypeAlias = altair.Chart | altair.LayerChart
 
-_SMALL = 280  # pixels of a small panel on paper
-_LINE = 110  # letters of a caption below the title of a figure on paper
+_SMALL = 280  # width of a small panel in a file, pixels
+_LINE = 110  # characters in a line of a caption in a file
 
 
 # A vega shape that is filled, in a box from -1 to 1.
@@ -47,7 +47,7 @@ _PATHS = {
 
 
 class FigureKey(NamedTuple):
-    """A line of a legend: what stands for a name, a line or a filled shape."""
+    """Entry of a legend: a line or a filled shape, and a name."""
 
     name: str
     colour: str
@@ -99,19 +99,19 @@ class Plot:
     name : str
         Its anchor on the page and its name as a file.
     title : str
-        What it shows.
+        Heading.
     caption : str
-        What to see in it.
+        Text below it.
     panels : sequence of (str, chart)
         Heading and chart of each panel; a single one needs no heading.
     data : polars.DataFrame
-        What is drawn, for who wants to draw it again.
+        The data drawn, offered as CSV.
     keys : sequence of FigureKey
-        The legend of all panels.
+        Legend of all panels.
     small : bool
-        Whether panels are small, so that more of them fit side by side.
+        Whether more panels fit side by side.
     square : bool
-        Whether it is no wider than it is worth looking at.
+        Whether its width is limited.
     least : int
         Narrower than this many pixels a panel is scrolled and not squeezed.
     """
@@ -128,7 +128,7 @@ class Plot:
 
 
 def plot_parts(plot: Plot) -> list[str | Figure]:
-    """Return the parts of a page for a figure: title, panels, caption, and a link to its data.
+    """Return title, panels, caption and data link of a figure.
 
     Examples
     --------
@@ -173,21 +173,21 @@ def contents(links: Sequence[tuple[str, str]]) -> Markup:
     return tag("nav", join(Markup('<a href="#{}">{}</a>').format(*link) for link in links))
 
 
-def paper_chart(plot: Plot) -> altair.TopLevelMixin:
-    """Return a figure as one chart with its title and caption in it, for a file.
+def file_chart(plot: Plot) -> altair.TopLevelMixin:
+    """Return a figure as one chart with title and caption, for a file.
 
     Examples
     --------
     >>> frame = pl.DataFrame({"x": [1, 2]})
     >>> chart = altair.Chart(frame).mark_point().encode(x="x:Q")
-    >>> drawn = paper_chart(Plot("dots", "Two dots", "Look.", [("", chart)], frame))
+    >>> drawn = file_chart(Plot("dots", "Two dots", "Look.", [("", chart)], frame))
     >>> drawn.title.text, drawn.title.subtitle
     ('Two dots', ['Look.'])
     """
     drawn: list[Any] = []
     for heading, chart in plot.panels:
         one: Any = chart.copy(deep=True)
-        if isinstance(one, altair.LayerChart):  # nobody points at paper
+        if isinstance(one, altair.LayerChart):  # no tooltips in a file
             one.layer = [layer for layer in one.layer if layer.name != READER]
             one.params = altair.Undefined
         if plot.small:
@@ -209,7 +209,7 @@ def paper_chart(plot: Plot) -> altair.TopLevelMixin:
 
 
 def _lines(words: str) -> list[str]:
-    """Return a caption in lines that fit below a title."""
+    """Return a caption broken into lines."""
     lines = [""]
     for word in words.split():
         if len(lines[-1]) + len(word) >= _LINE:

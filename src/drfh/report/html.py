@@ -21,7 +21,7 @@ __all__ = [
     "table", "tag"
 ]  # fmt: skip
 
-#: Verdict → what stands for it, and its name in the style of the page.
+#: Verdict → symbol and CSS class.
 MARKS: dict[str, tuple[str, str]] = {
     "fails": ("✘", "fails"),
     "holds": ("✔", "holds"),
@@ -33,18 +33,18 @@ MARKS: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table.
+    """Cell of a table.
 
     Attributes
     ----------
     content : str
         Text, or markup.
     kind : str
-        Classes of the style.
+        CSS classes.
     part : float or None
         From 0 to 1: a bar behind the text.
     title : str
-        Shown when one points at it.
+        Tooltip.
     """
 
     content: str
@@ -58,14 +58,14 @@ Content: TypeAlias = str | int | float | Cell | None
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart on a page.
+    """Chart on a page.
 
     Attributes
     ----------
     chart : altair chart
-        What to draw.
+        The chart.
     stretch : bool
-        Whether it takes the width of the page; for single and layered charts.
+        Whether it fills the width of the page; for single and layered charts.
     least : int
         Narrower than this many pixels it is scrolled and not squeezed.
     keys : bool
@@ -118,14 +118,14 @@ def bar(part: float | None, title: str = "") -> Cell:
 
 
 def mark(finding: Finding, *, short: bool = False) -> Cell:
-    """Return the mark of a finding: a sign and a word, never a colour alone.
+    """Return the mark of a finding: symbol and text, never colour alone.
 
     Parameters
     ----------
     finding
-        What was found.
+        The finding.
     short
-        A sign, and by how much it fails: for a table with many marks.
+        Symbol and amount only, for a table with many marks.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def _element(cell: Cell, label: str) -> Markup:
 
 
 def details(summary: str, content: str, *, name: str = "") -> Markup:
-    """Return a block that opens when one asks for it.
+    """Return a ``<details>`` element.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""One HTML page that works with no network, light and dark; and figures as bytes."""
+"""Self-contained HTML pages, and charts as image files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import polars
 
 __all__ = [
-    "body_of", "figure_bytes", "figure_files", "library", "offline_page", "page_of", "save_picture"
+    "body_of", "figure_bytes", "figure_files", "library", "offline_page", "page_of", "save_page"
 ]  # fmt: skip
 
 _MOST_ROWS = 1_000
@@ -38,7 +38,7 @@ def figure_bytes(chart: altair.TopLevelMixin, suffix: str) -> bytes:
 
 
 def figure_files(chart: altair.TopLevelMixin, suffixes: Iterable[str]) -> dict[str, bytes]:
-    r"""Return a chart as the content of several kinds of files: laid out once, for that is slow.
+    r"""Return a chart as the content of files by suffix; laid out once.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def offline_page(
     figures: Sequence[tuple[str, altair.TopLevelMixin]],
     tables: Sequence[tuple[str, polars.DataFrame]] = (),
 ) -> str:
-    """Return an HTML page with everything inside it.
+    """Return a self-contained HTML page of charts and tables.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def offline_page(
 
 
 def page_of(title: str, parts: Iterable[str | Figure]) -> str:
-    """Return an HTML page of markup and figures, with everything inside it.
+    """Return a self-contained HTML page of markup and figures.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def page_of(title: str, parts: Iterable[str | Figure]) -> str:
 
 
 def body_of(parts: Iterable[str | Figure]) -> tuple[Markup, dict[str, Any]]:
-    """Return markup with an empty place for each figure, and what to draw there by its name.
+    """Return markup with an empty element per figure, and specs by its id.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def body_of(parts: Iterable[str | Figure]) -> tuple[Markup, dict[str, Any]]:
 
 @cache
 def library() -> str:
-    """Return the scripts that draw: putting them together takes a second, once is enough."""
+    """Return the Vega bundle; building it takes a second."""
     return str(vl_convert.javascript_bundle()).replace("</script", "<\\/script")
 
 
@@ -169,7 +169,7 @@ def _for_screen(figure: Figure) -> dict[str, Any]:
 
 
 def _escape_hints(spec: dict[str, Any]) -> None:
-    """Escape the titles of hints: they go into an expression, where only quotes are escaped."""
+    """Escape backslashes in tooltip titles: Vega puts them into an expression."""
     hints = spec.get("encoding", {}).get("tooltip", ())
     for hint in hints if isinstance(hints, list) else [hints]:
         if isinstance(hint, dict) and isinstance(hint.get("title"), str):
@@ -187,12 +187,12 @@ def _drop_legends(spec: dict[str, Any]) -> None:
         _drop_legends(layer)
 
 
-def save_picture(
+def save_page(
     path: str | os.PathLike[str],
     chart: Callable[[], altair.TopLevelMixin],
     page: Callable[[], str],
 ) -> None:
-    """Write a page (.html) or its main chart (.svg, .png, .pdf), whole or not at all."""
+    """Write a page (.html) or its main chart (.svg, .png, .pdf), atomically."""
     target = Path(path)
     if target.suffix not in _SUFFIXES:
         raise InputError("--plot", f"must end in one of {', '.join(_SUFFIXES)}", str(path))

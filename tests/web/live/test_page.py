@@ -29,9 +29,9 @@ from drfh.web.live.labels import (
     choose_users,
     events_markup,
     facts_of,
-    shares_words,
+    pending_markup,
+    shares_text,
     users_markup,
-    waits_markup,
 )
 from drfh.web.live.pending import Pending
 from drfh.web.live.store import LiveStore
@@ -65,12 +65,12 @@ def test_names_are_never_markup() -> None:
     bad = "<b>eve</b>"
     for markup in (
         users_markup(status),
-        waits_markup([Pending(bad, 1, 0, {bad: 1}, {"1": bad})]),
+        pending_markup([Pending(bad, 1, 0, {bad: 1}, {"1": bad})]),
         events_markup([LiveEvent(0.0, "note", bad), LiveEvent(0.0, bad, "x")]),
     ):
         assert "&lt;b&gt;eve" in markup
         assert "<b>eve" not in markup
-    assert bad in shares_words(status, [bad, "nobody"])
+    assert bad in shares_text(status, [bad, "nobody"])
 
 
 def test_users_in_a_table() -> None:
@@ -85,7 +85,7 @@ def test_users_in_a_table() -> None:
     assert "… and 10 users nearer to fair" in users_markup(many)
     assert users_markup(many, everyone=True).count("<tr>") == 31
     assert "Nobody has a job." in users_markup(replace(status, users=()))
-    assert waits_markup([]) == '<p class="note">Nobody waits.</p>'
+    assert pending_markup([]) == '<p class="note">Nobody waits.</p>'
     assert events_markup([]) == '<p class="note">Nothing has happened yet.</p>'
     assert choose_users(status, [], 2) == ["zoe", "a-user-with-quite-a-long-name"]
 

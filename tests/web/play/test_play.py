@@ -21,10 +21,23 @@ from drfh.errors import DrfhError, InputError
 from drfh.formatting import format_duration, format_percent
 from drfh.model.jobs import AddServers, RemoveServers, ResizeServer
 from drfh.web.play import run as play_run
-from drfh.web.play.film import Film, FilmRuns, FilmSamples, Resizing, blocks_of, film_of
 from drfh.web.play.labels import now_text, summary_table, times_of, user_table
-from drfh.web.play.run import carry_out, play
-from drfh.web.play.workload import Asked, Piece, busy_users, offers, piece_of
+from drfh.web.play.recording import (
+    CapacityChange,
+    RecordedRuns,
+    RecordedSamples,
+    Recording,
+    blocks_of,
+    record,
+)
+from drfh.web.play.run import play, simulate_policies
+from drfh.web.play.workload import (
+    PlayChoice,
+    PlayInput,
+    play_input,
+    users_workload,
+    workload_choices,
+)
 from drfh.web.session.answers import answer_of
 from drfh.web.session.workbook import Workbook
 from tests.web.explorer.site import Seen, Site, explorer, seen
@@ -36,7 +49,7 @@ LONG = 120_000  # milliseconds: other work may keep the machine busy
 
 
 @st.composite
-def films(draw: st.DrawFn) -> Film:
+def recordings(draw: st.DrawFn) -> Recording:
     servers, users, shapes = (draw(st.integers(1, 3)) for _ in range(3))
     small = st.integers(0, 6)
     tasks = draw(st.lists(st.tuples(small, small, st.booleans()), max_size=12))
@@ -58,49 +71,52 @@ def films(draw: st.DrawFn) -> Film:
     arrival = np.sort(np.concatenate([start[~cut], draw(st.lists(small, max_size=3))]))
     need = np.array(draw(st.lists(st.tuples(small, small), min_size=shapes, max_size=shapes)))
     changes = tuple(
-        Resizing(float(time), (draw(st.integers(0, servers - 1)),), (draw(small), draw(small)))
+        CapacityChange(
+            float(time), (draw(st.integers(0, servers - 1)),), (draw(small), draw(small))
+        )
         for time in sorted(draw(st.lists(small, max_size=2)))
     )
-    return Film(
+    return Recording(
         "p", 12.0, tuple(f"s{i}" for i in range(servers)), (("s", servers),), ("a", "b"),
         (1.0, 1.0), tuple(f"u{i}" for i in range(users)), np.ones(users), need,
-        np.full((servers, 2), 50), changes, FilmRuns.sorted(start, end, server, user, shape, cut),
+        np.full((servers, 2), 50), changes,
+        RecordedRuns.sorted(start, end, server, user, shape, cut),
         arrival.astype(np.float64), np.zeros(len(arrival), dtype=np.int64),
-        FilmSamples(np.zeros(0), np.zeros((0, 2)), np.zeros((0, users))), {},
+        RecordedSamples(np.zeros(0), np.zeros((0, 2)), np.zeros((0, users))), {},
     )  # fmt: skip
 
 
-@given(films(), st.integers(-1, 14).map(float))
-def test_a_frame_is_the_sum_over_what_runs_then(film: Film, time: float) -> None:
-    frame, runs = film.frame(time), film.runs
-    used = [[0, 0] for _ in film.servers]
-    usage = [[0, 0] for _ in film.users]
-    running, done = [0] * len(film.users), [0] * len(film.users)
+@given(recordings(), st.integers(-1, 14).map(float))
+def test_a_frame_is_the_sum_over_what_runs_then(recording: Recording, time: float) -> None:
+    frame, runs = recording.frame(time), recording.runs
+    used = [[0, 0] for _ in recording.servers]
+    usage = [[0, 0] for _ in recording.users]
+    running, done = [0] * len(recording.users), [0] * len(recording.users)
     for i in range(len(runs.start)):
         server, user = int(runs.server[i]), int(runs.user[i])
         if runs.start[i] <= time < runs.end[i]:
             running[user] += 1
             for r in range(2):
-                used[server][r] += int(film.need[runs.shape[i], r])
-                usage[user][r] += int(film.need[runs.shape[i], r])
+                used[server][r] += int(recording.need[runs.shape[i], r])
+                usage[user][r] += int(recording.need[runs.shape[i], r])
         elif runs.end[i] <= time and not runs.cut[i]:
             done[user] += 1
     assert frame.used.tolist() == used
     assert frame.usage.tolist() == usage
     assert (frame.running.tolist(), frame.done.tolist()) == (running, done)
-    arrived = sum(arrival <= time for arrival in film.arrival.tolist())
+    arrived = sum(arrival <= time for arrival in recording.arrival.tolist())
     assert int(frame.waiting.sum()) == arrived - sum(running) - sum(done)
-    capacity = [[50, 50] for _ in film.servers]
-    for change in film.changes:
+    capacity = [[50, 50] for _ in recording.servers]
+    for change in recording.changes:
         if change.time <= time:
             capacity[change.positions[0]] = list(change.capacity)
     assert frame.capacity.tolist() == capacity
     total = [sum(row[r] for row in capacity) for r in range(2)]
     shares = [max([row[r] / total[r] for r in range(2) if total[r]] or [0.0]) for row in usage]
     assert frame.share.tolist() == shares
-    assert film.cells(frame).levels.shape == (2, len(film.servers))
-    for server in range(len(film.servers)):
-        assert sum(film.on_server(time, server).values()) == int(
+    assert recording.cells(frame).levels.shape == (2, len(recording.servers))
+    for server in range(len(recording.servers)):
+        assert sum(recording.on_server(time, server).values()) == int(
             ((runs.server == server) & (runs.start <= time) & (time < runs.end)).sum()
         )
 
@@ -127,19 +143,19 @@ def test_frames_are_what_the_simulator_saw(name: str, policy: str) -> None:
     cluster, workload = scenario.cluster, scenario.workload
     until = 1000.0 if name == "paper-dynamic" else None
     result = drfh.simulate(cluster, workload, policy, until, log=True, engine="indexed")
-    film = film_of(result, cluster, workload)
-    assert len(film.samples.time) > 5
+    recording = record(result, cluster, workload)
+    assert len(recording.samples.time) > 5
     if name == "changing":
         assert result.cut is not None
         assert len(result.cut) == result.summary()["tasks"]["evictions"] > 0
     for i, row in enumerate(result.samples.select("time", "running", "queued").rows()):
-        frame = film.frame(row[0])
+        frame = recording.frame(row[0])
         assert int(frame.running.sum()) == row[1]
         waiting = int(frame.waiting.sum())  # also for servers that are not there now
         assert waiting == row[2] if name == "paper-dynamic" else waiting >= row[2]
-        assert frame.share.tolist() == film.samples.share[i].tolist()
-        assert frame.utilisation.tolist() == film.samples.utilisation[i].tolist()
-    last = film.frame(film.horizon)
+        assert frame.share.tolist() == recording.samples.share[i].tolist()
+        assert frame.utilisation.tolist() == recording.samples.utilisation[i].tolist()
+    last = recording.frame(recording.horizon)
     tasks = result.summary()["tasks"]
     assert int(last.done.sum()) == tasks["completed"]
     assert int(last.waiting.sum()) == tasks["queued"] + tasks["never"]
@@ -150,15 +166,15 @@ def test_frames_are_what_the_simulator_saw(name: str, policy: str) -> None:
 
 def test_users_come_one_after_the_other() -> None:
     users = [User("ann", {"cpu": 1}, tasks=2.5), User("bob", {"gpu": 1}), User("eve", {"cpu": 1})]
-    workload = busy_users(users, [2.5, 4.0, 0.0])
+    workload = users_workload(users, [2.5, 4.0, 0.0])
     assert workload.batch_count.tolist() == [3, 16, 1]
     assert workload.batch_arrival.tolist() == [0, 30, 60]
     assert workload.resources == ("cpu", "gpu")
     idle = [User("ann", {"cpu": 1}, tasks=0), *users[1:]]
-    assert busy_users(idle, [0.0, 4.0, 0.0]).batch_user.tolist() == [1, 2]
-    assert busy_users(idle[:1], [0.0]).task_count == 0
+    assert users_workload(idle, [0.0, 4.0, 0.0]).batch_user.tolist() == [1, 2]
+    assert users_workload(idle[:1], [0.0]).task_count == 0
     with pytest.raises(InputError, match="at most 1,000,000 to be played on a page"):
-        busy_users([User("ann", {"cpu": 1}, tasks=1e300)])
+        users_workload([User("ann", {"cpu": 1}, tasks=1e300)])
 
 
 def test_made_up_work_is_on_the_servers_of_the_page_if_they_suit_it() -> None:
@@ -166,14 +182,14 @@ def test_made_up_work_is_on_the_servers_of_the_page_if_they_suit_it() -> None:
         Cluster([Server({"cpu": 16, "memory": 64}, name="mine", count=12)]),
         (User("ann", {"cpu": 1}),),
     )
-    assert piece_of(Asked("bursts", like)).cluster is like.cluster
+    assert play_input(PlayChoice("bursts", like)).cluster is like.cluster
     other = drfh.load_scenario("paper-two-servers")
-    assert piece_of(Asked("bursts", other)).cluster is not other.cluster
-    for key in offers(other):
+    assert play_input(PlayChoice("bursts", other)).cluster is not other.cluster
+    for key in workload_choices(other):
         if key != "google-like":
-            assert piece_of(Asked(key, other, (10.0, 10.0))).words.endswith(".")
+            assert play_input(PlayChoice(key, other, (10.0, 10.0))).description.endswith(".")
     with pytest.raises(DrfhError, match="workload must be one of"):
-        piece_of(Asked("nothing", other))
+        play_input(PlayChoice("nothing", other))
 
 
 def test_the_jobs_of_a_trace_run_on_the_servers_as_they_are_edited() -> None:
@@ -181,34 +197,37 @@ def test_the_jobs_of_a_trace_run_on_the_servers_as_they_are_edited() -> None:
     workload = Workload(["ann"], [Job("ann", demand={"cpu": 1}, duration=9)])
     more = Scenario(cluster.plus(Server({"cpu": 4}, name="b")), (User("ann", {"cpu": 1}),))
     trace = cluster, workload, 60.0
-    assert piece_of(Asked("trace", more, trace=trace)).cluster is more.cluster
-    piece = piece_of(Asked("trace", drfh.load_scenario("gpu-day"), trace=trace))
-    assert (piece.cluster, piece.until) == (cluster, 60.0)
+    assert play_input(PlayChoice("trace", more, trace=trace)).cluster is more.cluster
+    inputs = play_input(PlayChoice("trace", drfh.load_scenario("gpu-day"), trace=trace))
+    assert (inputs.cluster, inputs.until) == (cluster, 60.0)
     # Who shares the servers is not edited with them: the page says so where it differs.
     said = "those of the trace, not of the table"
-    assert said not in piece_of(Asked("trace", more, trace=trace)).words
+    assert said not in play_input(PlayChoice("trace", more, trace=trace)).description
     for users in ((User("ann", {"cpu": 1}, weight=2),), (*more.users, User("bob", {"cpu": 1}))):
-        assert said in piece_of(Asked("trace", replace(more, users=users), trace=trace)).words
+        assert (
+            said
+            in play_input(PlayChoice("trace", replace(more, users=users), trace=trace)).description
+        )
 
 
-def same(left: Sequence[Film], right: Sequence[Film]) -> bool:
-    def told(film: Film) -> Any:
-        numbers = {key: value for key, value in film.numbers.items() if key != "seconds"}
-        return numbers, [column.tolist() for column in vars(film.runs).values()]
+def same(left: Sequence[Recording], right: Sequence[Recording]) -> bool:
+    def told(recording: Recording) -> Any:
+        numbers = {key: value for key, value in recording.numbers.items() if key != "seconds"}
+        return numbers, [column.tolist() for column in vars(recording.runs).values()]
 
-    return [told(film) for film in left] == [told(film) for film in right]
+    return [told(recording) for recording in left] == [told(recording) for recording in right]
 
 
 def test_a_process_simulates_the_same_and_is_gone_when_it_is_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = Asked("users", drfh.load_scenario("paper-two-servers"), (10.0, 10.0))
+    choice = PlayChoice("users", drfh.load_scenario("paper-two-servers"), (10.0, 10.0))
     policies = ["best-fit-drfh", "slots:14"]
-    here = play(asked, policies, lambda words, part: None)
+    here = play(choice, policies, lambda words, part: None)
     monkeypatch.setattr(play_run, "_SMALL_WORK", 0)
     told: list[tuple[str, float]] = []
-    there = play(asked, policies, lambda words, part: told.append((words, part)))
-    assert same(here.films, there.films)
+    there = play(choice, policies, lambda words, part: told.append((words, part)))
+    assert same(here.recordings, there.recordings)
     assert told[0] == ("starting a process", 0.0)
     assert any(words.startswith("slots:14: ") and part >= 0.5 for words, part in told)
 
@@ -220,34 +239,35 @@ def test_a_process_simulates_the_same_and_is_gone_when_it_is_stopped(
             raise StopError
 
     with pytest.raises(StopError):
-        play(asked, policies, stop)
+        play(choice, policies, stop)
     assert not multiprocessing.active_children()
-    assert play_run._PLACES.acquire(blocking=False)
-    play_run._PLACES.release()
+    assert play_run._PROCESSES.acquire(blocking=False)
+    play_run._PROCESSES.release()
     with pytest.raises(DrfhError, match="policy must be one of"):
-        play(asked, ["best-fot"], stop)
+        play(choice, ["best-fot"], stop)
 
 
 def test_what_goes_wrong_in_a_process_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(play_run, "is_small", lambda piece: False)
-    monkeypatch.setattr(play_run, "check_size", lambda piece: None)
+    monkeypatch.setattr(play_run, "is_small", lambda inputs: False)
+    monkeypatch.setattr(play_run, "check_size", lambda inputs: None)
     workload = Workload(["ann"], [Job("ann", demand={"cpu": 1}, duration=9, tasks=1_000_001)])
-    asked = Asked("trace", changing(), trace=(Cluster([Server({"cpu": 4})]), workload, None))
+    choice = PlayChoice("trace", changing(), trace=(Cluster([Server({"cpu": 4})]), workload, None))
     with pytest.raises(DrfhError, match=r"^tasks must be at most 1,000,000 to be played"):
-        play(asked, ["fifo"], lambda words, part: None)
+        play(choice, ["fifo"], lambda words, part: None)
 
 
-def test_words_and_tables_hold_for_what_is_odd() -> None:
+def test_texts_and_tables_of_odd_workloads() -> None:
     names = '<b>"x"</b>', "{a}"
     users = [User(name, {"cpu": 1}) for name in names]
     cluster = Cluster([Server({"cpu": 1}, name="<i>")])
     endless = Workload(users, [Job(name, duration=math.inf) for name in names])
-    film = carry_out(Piece(cluster, endless, None, ""), ["fifo"], lambda words, part: None).films[0]
-    assert (film.horizon, times_of([film]).tolist()) == (0.0, [0.0])
-    frame = film.frame(0.0)
-    assert "<b>&lt;b&gt;&#34;x&#34;" in user_table([film], [frame])
-    assert "1 task runs, 1 waits, 0 done. In use: cpu 100 %." in now_text(film, frame)
-    assert "0 of 2" in summary_table([film])
+    inputs = PlayInput(cluster, endless, None, "")
+    [recording] = simulate_policies(inputs, ["fifo"], lambda text, part: None).recordings
+    assert (recording.horizon, times_of([recording]).tolist()) == (0.0, [0.0])
+    frame = recording.frame(0.0)
+    assert "<b>&lt;b&gt;&#34;x&#34;" in user_table([recording], [frame])
+    assert "1 task runs, 1 waits, 0 done. In use: cpu 100 %." in now_text(recording, frame)
+    assert "0 of 2" in summary_table([recording])
     many = [Server({"cpu": i + 1}, name=f"n{i}") for i in range(99)]
     from drfh.scheduler.nodes import Fleet
 
@@ -282,18 +302,18 @@ def run(page: Seen) -> None:
     expect(page.part("play-time")).to_have_text("0 s", timeout=LONG)
 
 
-def film_here(name: str, policy: str) -> Film:
+def simulated(name: str, policy: str) -> Recording:
     answer = answer_of(Workbook(drfh.load_scenario(name)))
     fair = tuple(answer.fair.assignment.user_tasks.tolist())
-    piece = piece_of(Asked("users", answer.scenario, fair))
-    result = drfh.simulate(piece.cluster, piece.workload, policy, log=True, fair=True)
-    return film_of(result, piece.cluster, piece.workload)
+    inputs = play_input(PlayChoice("users", answer.scenario, fair))
+    result = drfh.simulate(inputs.cluster, inputs.workload, policy, log=True, fair=True)
+    return record(result, inputs.cluster, inputs.workload)
 
 
 def test_a_played_simulation_shows_the_numbers_of_its_time(browser: Any, site: Site) -> None:
     from playwright.sync_api import expect
 
-    film = film_here("paper-two-servers", "best-fit-drfh")
+    recording = simulated("paper-two-servers", "best-fit-drfh")
     with seen(browser, site, "?panel=play") as page:
         about = page.part("play-about")
         expect(about).to_contain_text("2 users, 80 tasks on 2 servers", timeout=LONG)
@@ -310,25 +330,25 @@ def test_a_played_simulation_shows_the_numbers_of_its_time(browser: Any, site: S
         words = "1 minute 30 seconds of 5 minutes 50 seconds"
         expect(slider).to_have_attribute("aria-label", f"time: {words}")
         expect(slider).to_have_attribute("aria-valuetext", words)
-        frame = film.frame(90.0)
+        frame = recording.frame(90.0)
         # Told by the log alone: 10 tasks each, 5/7 of their dominant resource.
         assert frame.running.tolist() == [10, 10]
-        for user, waiting in zip(film.users, frame.waiting.tolist(), strict=True):
+        for user, waiting in zip(recording.users, frame.waiting.tolist(), strict=True):
             row = page.part("play-users").locator("tr", has_text=user)
             expect(row).to_have_text(f"{user}71.4 %71.4 %10{waiting}", timeout=LONG)
         used = format_percent(float(frame.utilisation[0]), trim=True)
         expect(page.part("play-now-0")).to_contain_text(f"20 tasks run, {frame.waiting.sum()} wait")
         expect(page.part("play-now-0")).to_contain_text(f"cpu {used}")
-        heat = page.part("play-film-0").get_by_test_id("heat-view")
-        expect(heat).to_have_attribute("aria-label", film.cells(frame).summary, timeout=LONG)
-        mean = format_duration(film.numbers["mean_waiting"])
+        heat = page.part("play-recording-0").get_by_test_id("heat-view")
+        expect(heat).to_have_attribute("aria-label", recording.cells(frame).summary, timeout=LONG)
+        mean = format_duration(recording.numbers["mean_waiting"])
         expect(page.part("play-summary")).to_contain_text(f"mean wait of a task{mean}")
 
 
 def test_two_policies_run_in_step_and_an_edit_is_said(browser: Any, site: Site) -> None:
     from playwright.sync_api import expect
 
-    films = [film_here("paper-two-servers", name) for name in ("best-fit-drfh", "slots:14")]
+    recordings = [simulated("paper-two-servers", name) for name in ("best-fit-drfh", "slots:14")]
     with seen(browser, site, "?panel=play", viewport={"width": 390, "height": 844}) as page:
         run(page)
         choose(page, "beside", "slots:14")
@@ -337,10 +357,12 @@ def test_two_policies_run_in_step_and_an_edit_is_said(browser: Any, site: Site) 
         for _ in range(10):
             page.page.keyboard.press("PageUp")
         step = page.page.evaluate("document.querySelector('[data-testid=play-slider]').value")
-        time = float(times_of(films)[int(step)])
+        time = float(times_of(recordings)[int(step)])
         assert time > 0
-        for number, film in enumerate(films):
-            words = now_text(film, film.frame(time)).removeprefix("<p>").removesuffix("</p>")
+        for number, recording in enumerate(recordings):
+            words = (
+                now_text(recording, recording.frame(time)).removeprefix("<p>").removesuffix("</p>")
+            )
             expect(page.part(f"play-now-{number}")).to_have_text(words, timeout=LONG)
         page.page.keyboard.press("End")
         expect(page.part("play-now-0")).to_contain_text("It ended at 5 min 50 s.", timeout=LONG)

@@ -21,7 +21,7 @@ from drfh.experiments.reproduction import Reproduction
 from drfh.formatting import format_duration, format_percent
 from drfh.simulation.result import Result
 from drfh.web.runs import files as run_files
-from drfh.web.runs.files import newest, place_of, run_places
+from drfh.web.runs.files import find_run, list_runs, newest
 from drfh.web.runs.pages import run_page
 from tests.web.explorer.site import Seen, Site, explorer, seen
 
@@ -40,26 +40,26 @@ def hostile() -> Result:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with runs, good and bad, beside a run that is outside of it."""
     top = tmp_path_factory.mktemp("runs")
-    place = top / "folder"
+    directory = top / "folder"
     day = drfh.load_scenario("gpu-day")
     for policy in ("best-fit-drfh", "fifo"):
         result = drfh.simulate(day.cluster, day.workload, policy=policy, source="gpu-day")
-        (place / "day").mkdir(parents=True, exist_ok=True)
-        result.save(place / "day" / policy)
-    hostile().save(place / "names")
+        (directory / "day").mkdir(parents=True, exist_ok=True)
+        result.save(directory / "day" / policy)
+    hostile().save(directory / "names")
     hostile().save(top / "secret")
     for name in ("cut", "sneaky", "odd"):
-        shutil.copytree(place / "names", place / name)
-    cut = place / "cut" / "samples.parquet"
+        shutil.copytree(directory / "names", directory / name)
+    cut = directory / "cut" / "samples.parquet"
     cut.write_bytes(cut.read_bytes()[:200])
-    (place / "odd" / "summary.json").write_text('{"policy": 3}')
-    (place / "sneaky" / "jobs.parquet").unlink()
-    (place / "sneaky" / "jobs.parquet").symlink_to(top / "secret" / "jobs.parquet")
-    (place / "link").symlink_to(top / "secret")
+    (directory / "odd" / "summary.json").write_text('{"policy": 3}')
+    (directory / "sneaky" / "jobs.parquet").unlink()
+    (directory / "sneaky" / "jobs.parquet").symlink_to(top / "secret" / "jobs.parquet")
+    (directory / "link").symlink_to(top / "secret")
     tables = dict(zip(("two_servers", "two_servers_use"), two_servers_tables(), strict=True))
-    (place / "paper").mkdir()
-    Reproduction({"data": None}, tables, {}, ()).write(place / "paper")
-    return place
+    (directory / "paper").mkdir()
+    Reproduction({"data": None}, tables, {}, ()).write(directory / "paper")
+    return directory
 
 
 def quiet(words: str, part: float) -> None:
@@ -71,16 +71,16 @@ def quiet(words: str, part: float) -> None:
 
 
 def test_what_is_in_the_folder_is_offered_and_links_are_not(folder: Path) -> None:
-    places = run_places(folder)
-    assert [place.name for place in places] == [
+    directories = list_runs(folder)
+    assert [directory.name for directory in directories] == [
         ".", "cut", "day", "names", "odd", "paper", "sneaky", "day/best-fit-drfh", "day/fifo"
     ]  # fmt: skip
-    by_name = {place.name: place for place in places}
+    by_name = {directory.name: directory for directory in directories}
     assert by_name["day"].label == "day · 2 runs together"
     assert by_name["paper"].label == "paper · reproduction of the paper"
     assert by_name["."].label == "folder · 4 runs together"
     assert newest([by_name[name] for name in (".", "day", "day/fifo")]) == by_name["day"]
-    assert run_places(None) == []
+    assert list_runs(None) == []
 
 
 @pytest.mark.parametrize(
@@ -88,17 +88,17 @@ def test_what_is_in_the_folder_is_offered_and_links_are_not(folder: Path) -> Non
 )
 def test_what_is_elsewhere_is_refused(folder: Path, name: str) -> None:
     with pytest.raises(InputError) as error:
-        place_of(name, folder)
+        find_run(name, folder)
     assert "\n" not in str(error.value)
     with pytest.raises(InputError):
-        place_of(str(folder.parent / "secret"), folder)
+        find_run(str(folder.parent / "secret"), folder)
 
 
 def test_the_run_that_was_given_may_be_outside(folder: Path) -> None:
     given = folder.parent / "secret"
-    place = place_of(str(given.resolve()), folder, given)
-    assert place.path == given.resolve()
-    assert run_page([place], quiet).title == "1 run of a workload"
+    directory = find_run(str(given.resolve()), folder, given)
+    assert directory.path == given.resolve()
+    assert run_page([directory], quiet).title == "1 run of a workload"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_the_run_that_was_given_may_be_outside(folder: Path) -> None:
 )
 def test_bad_runs_are_one_line(folder: Path, name: str, words: str) -> None:
     with pytest.raises(InputError, match=words) as error:
-        run_page([place_of(name, folder)], quiet)
+        run_page([find_run(name, folder)], quiet)
     assert "\n" not in str(error.value)
     assert name in str(error.value)
 
@@ -115,28 +115,28 @@ def test_bad_runs_are_one_line(folder: Path, name: str, words: str) -> None:
 def test_patterns_are_no_paths(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "names", tmp_path / "*")
     with pytest.raises(InputError, match="none of"):
-        run_page([place_of("*", tmp_path)], quiet)
+        run_page([find_run("*", tmp_path)], quiet)
 
 
 def test_large_runs_are_refused_before_they_are_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for limit, words in (("_MOST_NUMBERS", "10 numbers"), ("_LARGEST_RUN", "at most 0 MB")):
+    for limit, words in (("_MAX_VALUES", "10 numbers"), ("_MAX_RUN_BYTES", "at most 0 MB")):
         with monkeypatch.context() as patch:
             patch.setattr(run_files, limit, 10)
             patch.setattr(Result, "load", None)
             with pytest.raises(InputError, match=words):
-                run_page([place_of("names", folder)], quiet)
+                run_page([find_run("names", folder)], quiet)
 
 
 def test_runs_are_compared_and_a_reproduction_is_not(folder: Path) -> None:
-    both = run_page([place_of(name, folder) for name in ("day/fifo", "day/best-fit-drfh")], quiet)
+    both = run_page([find_run(name, folder) for name in ("day/fifo", "day/best-fit-drfh")], quiet)
     assert both.title == "2 runs of gpu-day"
     assert set(both.figures) >= {"utilisation", "shares", "turnaround", "waiting"}
-    paper = run_page([place_of("paper", folder)], quiet)
+    paper = run_page([find_run("paper", folder)], quiet)
     assert "two-servers" in json.loads(paper.content)["markup"]
     with pytest.raises(InputError, match="not a reproduction"):
-        run_page([place_of(name, folder) for name in ("day", "paper")], quiet)
+        run_page([find_run(name, folder) for name in ("day", "paper")], quiet)
 
 
 # In a browser.

@@ -1,4 +1,4 @@
-"""The picture of an allocation: how full every server group is, and with whose tasks."""
+"""Chart of an allocation: utilisation of server groups by user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import altair
 import numpy as np
 import polars
 
-from drfh.report.page import offline_page, save_picture
+from drfh.report.page import offline_page, save_page
 
 if TYPE_CHECKING:
     from drfh.allocation.allocation import Allocation
@@ -80,7 +80,7 @@ def _unused_name(name: str, taken: list[str]) -> str:
 def _places(
     size: np.ndarray[tuple[int], np.dtype[np.float64]], names: list[str], most: int, rest: str
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], list[str]]:
-    """Return the place of each name, and the names by place; the small ones share the last."""
+    """Return the index of each name, and names by index; small ones share the last."""
     if len(names) <= most:
         return np.arange(len(names)), names
     keep = np.sort(np.argsort(-size, kind="stable")[: most - 1])
@@ -174,9 +174,7 @@ def allocation_chart(allocation: Allocation, title: str = "") -> altair.FacetCha
 
 def save_chart(allocation: Allocation, path: str | os.PathLike[str], *, title: str = "") -> None:
     """Draw the allocation to an .html, .svg, .png or .pdf file, whole or not at all."""
-    save_picture(
-        path, lambda: allocation_chart(allocation, title), lambda: _page(allocation, title)
-    )
+    save_page(path, lambda: allocation_chart(allocation, title), lambda: _page(allocation, title))
 
 
 def _page(allocation: Allocation, title: str) -> str:

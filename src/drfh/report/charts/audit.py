@@ -1,4 +1,4 @@
-"""Charts of an audit: what fails by how much, and what everybody has of its fair level."""
+"""Charts of an audit: failures by amount, users' parts of their fair level."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def failures_chart(report: Report, title: str = "") -> altair.LayerChart:
 
 
 def fair_chart(report: Report) -> altair.LayerChart | None:
-    """Return what each user has of its fair level; None unless somebody is below it.
+    """Return users' parts of their fair level; None if nobody is below it.
 
     Of many users only the ones furthest below are shown.
 

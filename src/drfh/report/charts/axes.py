@@ -1,4 +1,4 @@
-"""Axes, colour scales and legends of charts, bar labels, logarithmic axes with zero."""
+"""Axes, colour scales, legends and bar labels of charts; logarithmic axes with zero."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LETTER, _SYMBOL = 7, 46  # pixels in a legend
 
 
 def time_unit(end: float) -> tuple[int, str]:
-    """Return how many seconds the unit of an axis has, and its name.
+    """Return the unit of a time axis: its seconds and its name.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def time_unit(end: float) -> tuple[int, str]:
 
 
 def legend_above(names: Sequence[str], symbol: str = "stroke") -> altair.Legend:
-    """Return a legend for a chart on paper, with as many columns as there is room for.
+    """Return a legend for a chart in a file, in as many columns as fit.
 
     On a page one legend stands above all panels of a figure (see :mod:`drfh.report.figures`).
     """
@@ -77,7 +77,7 @@ def legend_above(names: Sequence[str], symbol: str = "stroke") -> altair.Legend:
 
 
 def colour_of(names: Sequence[str]) -> altair.Scale:
-    """Return a colour for each name, in the order of the palette.
+    """Return a colour scale in the order of the palette.
 
     Examples
     --------
@@ -89,13 +89,13 @@ def colour_of(names: Sequence[str]) -> altair.Scale:
 
 
 def dash_of(names: Sequence[str]) -> altair.Scale:
-    """Return dashes for each name, so that no line is known by its colour alone."""
+    """Return a scale of dashes, so that lines differ without colour too."""
     dashes = [list(DASHES[i % len(DASHES)]) for i in range(len(names))]
     return altair.Scale(domain=list(names), range=dashes)
 
 
 def on_bars(base: altair.Chart, part: str, label: str, enough: float) -> list[altair.Chart]:
-    """Return labels in the bars that are long enough, and behind the others.
+    """Return labels inside long bars, and after short ones.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def kind_of(values: ArrayLike) -> Kind:
 
 @dataclass(frozen=True)
 class LogAxis:
-    """Positions of amounts on an axis of powers of ten, with 0 a little below the least.
+    """Logarithmic axis with a position for 0, below the least amount.
 
     Vega's own logarithmic scales have no place for 0, and tasks do ask for none of a resource.
 
@@ -183,7 +183,7 @@ class LogAxis:
 
     @classmethod
     def of(cls, values: ArrayLike, kind: Kind = "plain") -> LogAxis:
-        """Return an axis with room for all values."""
+        """Return the axis of all values."""
         numbers = np.asarray(values, dtype=np.float64)
         positive = numbers[numbers > 0]
         low, high = 0.0, 0.0
@@ -196,14 +196,14 @@ class LogAxis:
         return cls(low, high, low - 2 * room if (numbers == 0).any() else None, kind)
 
     def place(self, values: ArrayLike) -> Floats:
-        """Return where amounts are; those below the least are at it."""
+        """Return the positions of amounts; below the least: the least."""
         numbers = np.asarray(values, dtype=np.float64)
         zero = self.low if self.zero is None else self.zero
         with np.errstate(divide="ignore"):
             return np.where(numbers > 0, np.maximum(np.log10(numbers), self.low), zero)
 
     def ticks(self) -> tuple[list[float], list[str]]:
-        """Return positions of ticks, and what is written there."""
+        """Return positions and labels of ticks."""
         if self.kind == "seconds":
             # An axis of few powers has ticks between them.
             few = self.low >= 0 and self.high - self.low <= _MANY_POWERS

@@ -1,4 +1,4 @@
-"""Charts of a comparison: promises and what is placed of them; who has how much where."""
+"""Charts of a comparison: placed part of promises; shares by mechanism."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROUND_OFF = 1e-6
 
 
 def promise_chart(promises: polars.DataFrame, title: str = "") -> altair.LayerChart:
-    """Return what can be placed of the promise to each user, the worst first.
+    """Return the placed part of each user's promise, the worst first.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def promise_chart(promises: polars.DataFrame, title: str = "") -> altair.LayerCh
 
 
 def users_chart(comparison: Comparison, title: str = "") -> altair.LayerChart:
-    """Return who has how much, mechanisms as rows.
+    """Return the users' levels, mechanisms as rows.
 
     Up to twelve users: a table of tasks, coloured by the part of what DRFH gives. More: how the
     shares per weight are spread, and where the worst-off user is.

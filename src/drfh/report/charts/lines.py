@@ -1,4 +1,4 @@
-"""Lines over time and steps of distributions, for many runs in one chart."""
+"""Line charts over time, and cumulative distributions, of several runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TINY = 1e-9
 
 
 def on_grid(frame: pl.DataFrame, by: Sequence[str], most: int = MOST_POINTS) -> pl.DataFrame:
-    """Return lines with at most `most` points each, at the same times: means of what is between.
+    """Return lines resampled to at most `most` common times, as means.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def time_lines(
 def _reader(
     frame: pl.DataFrame, names: Sequence[str], of: str, unit: str, style: str
 ) -> altair.Chart:
-    """Return an upright line at the nearest time that is pointed at, with all values there."""
+    """Return a vertical rule at the nearest time pointed at, with a tooltip."""
     # A chart is read on touch screens too: nearest, so that a finger need not hit a line.
     near = altair.selection_point(
         name="near",
@@ -188,7 +188,7 @@ def _reader(
 
 
 def spread_table(samples: Sequence[tuple[str, ArrayLike, int]], of: str = "run") -> pl.DataFrame:
-    """Return which part does not exceed an amount: columns `of`, amount, part.
+    """Return cumulative distributions: columns `of`, amount, part.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def spread_lines(
     kind: Kind = "seconds",
     height: int = _HEIGHT,
 ) -> altair.Chart:
-    """Return steps up from 0, on an axis of powers of ten.
+    """Return cumulative distributions as steps on a logarithmic axis.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ def mean_and_spread(values: Sequence[float | None]) -> str:
 
 
 def two_servers_plots(tables: Tables) -> list[Plot]:
-    """Return Fig. 1 to 3: who gets how many tasks, and how full both servers are."""
+    """Return Fig. 1 to 3: tasks of users, and utilisation of both servers."""
     frame = tables["two_servers"].with_columns(_row())
     use = tables["two_servers_use"].with_columns(_row())
     users = frame["user"].unique(maintain_order=True).to_list()
@@ -131,7 +131,7 @@ def _bars(
     axis: altair.Axis,
     end: float,
 ) -> altair.LayerChart:
-    """Return bars side by side in each row, with their labels behind them."""
+    """Return grouped bars with labels after them."""
     rows = frame["row"].unique(maintain_order=True).to_list()
     base = altair.Chart(frame).encode(
         y=altair.Y("row:N", sort=rows, title=None, axis=_LINES),
@@ -151,7 +151,7 @@ def _bars(
 
 
 def dynamic_plots(tables: Tables) -> list[Plot]:
-    """Return Fig. 4: what three users hold over time, and the exact optima beside it."""
+    """Return Fig. 4: shares of three users over time, with the exact optima."""
     frame = tables["dynamic"]
     users = frame["user"].unique(maintain_order=True).to_list()
     widths = [_WIDTHS[min(i, len(_WIDTHS) - 1)] for i in range(len(users))]
@@ -296,7 +296,7 @@ def slots_plot(tables: Tables) -> Plot:
 
 
 def over_seeds(frame: pl.DataFrame, what: str) -> str:
-    """Return what the lines of a spread are, if there is one.
+    """Return the note on lines over seeds; empty for one seed.
 
     Examples
     --------
@@ -308,7 +308,7 @@ def over_seeds(frame: pl.DataFrame, what: str) -> str:
 
 
 def _differences(frame: pl.DataFrame) -> str:
-    """Say how far rules are apart at the same number, and numbers under the same rule."""
+    """Return the text on differences between rules, and between numbers of slots."""
     means = frame.group_by("row", "slots").agg(pl.col("cpu").mean())
     found = []
     for key in ("slots", "row"):
@@ -324,7 +324,7 @@ def _differences(frame: pl.DataFrame) -> str:
 
 
 def utilisation_plots(tables: Tables) -> list[Plot]:
-    """Return Fig. 5: how full the servers are over time, under both rules for who is blocked."""
+    """Return Fig. 5: utilisation over time, under both rules for blocked users."""
     frame = tables["utilisation"].with_columns(one_name_for_slots(tables["utilisation"]))
     names = frame["policy"].unique(maintain_order=True).to_list()
     last: Any = frame["time"].max()
@@ -366,7 +366,7 @@ def utilisation_plots(tables: Tables) -> list[Plot]:
 
 
 def one_name_for_slots(frame: pl.DataFrame, column: str = "policy") -> pl.Expr:
-    """Return the column with one name for slots, if their best number differs between seeds.
+    """Return the column with one name for slots of differing best number.
 
     Examples
     --------
@@ -421,7 +421,7 @@ _STATISTICS = {
 
 
 def reduction_plot(tables: Tables) -> Plot:
-    """Return Fig. 6b: how much sooner jobs are complete, by their size, in two statistics."""
+    """Return Fig. 6b: reduction of completion times by job size."""
     frame = tables["reduction"].with_columns(one_name_for_slots(tables["reduction"], "rival"))
     names = list(_STATISTICS.values())
     least: Any = frame.select(pl.min_horizontal(pl.col(c).min() for c in _STATISTICS)).item()
@@ -470,7 +470,7 @@ def reduction_plot(tables: Tables) -> Plot:
 def _reductions(
     frame: pl.DataFrame, names: Sequence[str], order: Sequence[str], lowest: float
 ) -> altair.LayerChart:
-    """Return lying bars: on a narrow screen there is no room for five classes side by side."""
+    """Return horizontal bars: five classes side by side fit no narrow screen."""
     base = altair.Chart(frame).encode(
         y=altair.Y(
             "class:N", sort=list(order), title=None,

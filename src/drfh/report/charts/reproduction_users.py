@@ -1,4 +1,4 @@
-"""Figures 7 and 8 of the paper and what goes beyond it: users one by one, other policies."""
+"""Figures 7 and 8 of the paper, and other policies: single users."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _sides(more: str, less: str) -> list[FigureKey]:
 def _compared(
     frame: pl.DataFrame, ours: str, theirs: str, keys: Sequence[FigureKey]
 ) -> pl.DataFrame:
-    """Return who has more where, and bubbles whose radius grows with the logarithm of the tasks."""
+    """Return users with the side that is larger, and the radius of their bubble."""
     apart = pl.col(ours) - pl.col(theirs)
     side = (
         pl.when(apart > _SAME)
@@ -89,13 +89,13 @@ def _bubbles(
 
 
 def _by_seed(frame: pl.DataFrame, part: pl.Expr) -> list[float]:
-    """Return a part of the users for each seed."""
+    """Return the part of users that meet a condition, for each seed."""
     table = frame.filter(pl.col("tasks") > 0).group_by("seed", maintain_order=True)
     return [float(value) for value in table.agg(part.mean().alias("part"))["part"]]
 
 
 def ratios_plot(tables: Tables) -> Plot:
-    """Return Fig. 7: the part of its tasks that each user gets done, Best-Fit against slots."""
+    """Return Fig. 7: completion ratios of users, Best-Fit against slots."""
     frame = tables["ratios"]
     keys = _sides("more under Best-Fit", "more under slots")
     first = frame["seed"][0]
@@ -129,7 +129,7 @@ def _seeds(frame: pl.DataFrame, first: int) -> str:
 
 
 def sharing_plots(tables: Tables) -> list[Plot]:
-    """Return Fig. 8: the shared cloud against dedicated ones, and who loses."""
+    """Return Fig. 8: the shared cloud against dedicated ones."""
     frame = tables["sharing"].filter(pl.col("tasks") > 0)
     keys = _sides("more in the shared cloud", "more in a cloud of its own")
     first = frame["seed"][0]

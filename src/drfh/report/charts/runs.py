@@ -1,4 +1,4 @@
-"""Figures of runs: how full, who has what, how long jobs take and wait, and who starves."""
+"""Figures of runs: utilisation, shares, turnaround, waiting, completion."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ _FEW = 4
 
 @dataclass(frozen=True)
 class NamedRun:
-    """A run, and what it is called on the page."""
+    """Run with its name on the page."""
 
     name: str
     result: Result
 
 
 def names_of_runs(runs: Sequence[NamedRun]) -> list[str]:
-    """Return what runs are called."""
+    """Return the names of runs."""
     return [run.name for run in runs]
 
 
 def each_run(words: Sequence[str]) -> str:
-    """Return what is said of each run, of the first few if there are many.
+    """Return the texts of runs joined, of the first few if there are many.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def _quantiles(runs: Sequence[NamedRun], column: str) -> str:
 
 
 def turnaround_plot(runs: Sequence[NamedRun]) -> Plot:
-    """Return which part of all jobs is done how long after its submission."""
+    """Return the distribution of turnaround times of jobs."""
     table = _jobs_spread(runs, "turnaround")
     chart = spread_lines(
         table, names_of_runs(runs), "from submission to the last end", "part of all jobs"
@@ -105,7 +105,7 @@ def turnaround_plot(runs: Sequence[NamedRun]) -> Plot:
 
 
 def waiting_plot(runs: Sequence[NamedRun]) -> Plot:
-    """Return which part of all jobs has started how long after its submission."""
+    """Return the distribution of waiting times of jobs."""
     table = _jobs_spread(runs, "waiting")
     chart = spread_lines(
         table, names_of_runs(runs), "from submission to the first start", "part of all jobs"
@@ -287,7 +287,7 @@ _LARGEST = 6
 
 
 def run_plots(runs: Sequence[NamedRun]) -> list[tuple[str, list[Plot]]]:
-    """Return the figures of runs: heading of a section, and its figures.
+    """Return the figures of runs by section heading.
 
     Examples
     --------
@@ -350,7 +350,7 @@ _THINNED = (
 
 
 def utilisation_plot(runs: Sequence[NamedRun]) -> Plot:
-    """Return how full each resource is over time, a line for each run."""
+    """Return utilisation over time, a line for each run."""
     size, unit = _unit(runs)
     resources = _resources(runs)
     frame = _samples(runs, {f"utilisation.{name}": name for name in resources})
@@ -379,7 +379,7 @@ def utilisation_plot(runs: Sequence[NamedRun]) -> Plot:
 
 
 def tasks_plot(runs: Sequence[NamedRun]) -> Plot:
-    """Return how many tasks wait and run over time."""
+    """Return waiting and running tasks over time."""
     size, unit = _unit(runs)
     frame = _samples(runs, {"queued": "waiting", "running": "running"})
     panels = [

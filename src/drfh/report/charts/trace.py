@@ -1,4 +1,4 @@
-"""Charts of traces: what tasks ask for, how things are spread, and how much is asked for when."""
+"""Charts of traces: requests, distributions, load over time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _title(text: str) -> altair.TitleParams:
 def request_chart(
     traces: Sequence[tuple[str, Trace]], x: str, y: str, title: str = ""
 ) -> altair.Chart:
-    """Return what tasks ask for of two resources; the area of a bubble is a part of the tasks.
+    """Return requests for two resources as bubbles, by part of the tasks.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def spread_chart(
     things: str = "tasks",
     log: bool = True,
 ) -> altair.Chart:
-    """Return which part of the tasks (or jobs, users, hours) does not exceed an amount.
+    """Return the cumulative distribution of a measure.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def spread_chart(
 def load_chart(
     loads: Sequence[tuple[str, pl.DataFrame]], resources: Sequence[str], title: str = ""
 ) -> altair.LayerChart:
-    """Return what is asked for over time as part of what is up.
+    """Return the load over time as part of the capacity.
 
     Parameters
     ----------
@@ -320,7 +320,7 @@ def load_chart(
 
 
 def _crowd(frame: pl.DataFrame, start: float, end: float, top: float) -> int:
-    """Return how many points are just above the line of the capacity, where its name would be."""
+    """Return the number of points where the label of the capacity would be."""
     near = pl.col("time").is_between(start, end) & pl.col("load").is_between(1, 1 + 0.1 * top)
     return frame.filter(near).height
 
@@ -335,7 +335,7 @@ def _line(table: pl.DataFrame, name: str, size: float) -> pl.DataFrame:
 def panel(
     charts: Sequence[altair.Chart | altair.LayerChart], title: str = ""
 ) -> altair.ConcatChart:
-    """Return charts two by two, for a picture on paper.
+    """Return charts in two columns, for a file.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The page of an audit: a report card, and every failure as a case to run again."""
+"""Page of an audit: report card, and reproducible counterexamples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drfh.files.scenario_file import scenario_text
 from drfh.formatting import format_count, format_percent
 from drfh.report.charts.audit import failures_chart, fair_chart
 from drfh.report.html import Cell, Figure, Markup, bar, details, join, mark, table, tag
-from drfh.report.page import page_of, save_picture
+from drfh.report.page import page_of, save_page
 
 if TYPE_CHECKING:
     from drfh.auditor import Counterexample, Finding, Report
@@ -38,7 +38,7 @@ _COLUMNS = {
 
 
 def audit_headline(report: Report) -> str:
-    """Return what matters most: how far from fair, and how many properties fail.
+    """Return the headline: distance from fair, number of failed properties.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def audit_headline(report: Report) -> str:
 
 
 def found_words(finding: Finding) -> Markup:
-    """Return what was found, who is hurt, and what is proven.
+    """Return the text of a finding: result, users hurt, proof.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def found_words(finding: Finding) -> Markup:
 
 
 def legend() -> Markup:
-    """Return what the marks of a report card mean."""
+    """Return the legend of the marks."""
     words = (
         "✔ holds: measured. ✘ fails: measured, by the part that the one hurt most misses of what "
         "it should have. ? not found: searched, and no counterexample turned up, which is no "
@@ -137,7 +137,7 @@ _LONGEST_CASE = 200_000  # characters of a scenario that still stand on the page
 
 
 def save_audit(report: Report, path: str | os.PathLike[str], title: str = "") -> None:
-    """Write a report card to an .html file, or its main chart to an .svg, .png or .pdf file.
+    """Write a report card (.html), or its main chart (.svg, .png, .pdf).
 
     The page needs no network, and is written whole or not at all.
 
@@ -162,7 +162,7 @@ def save_audit(report: Report, path: str | os.PathLike[str], title: str = "") ->
     ...     "✔ holds" in Path(f"{folder}/card.html").read_text()
     True
     """
-    save_picture(path, lambda: failures_chart(report, title), lambda: _page(report, title))
+    save_page(path, lambda: failures_chart(report, title), lambda: _page(report, title))
 
 
 def _page(report: Report, title: str) -> str:
@@ -262,7 +262,7 @@ def _case(finding: Finding, report: Report) -> Markup:
 
 
 def _again(name: str, example: Counterexample, again: str) -> list[Markup]:
-    """Return the case as text, and how to run it."""
+    """Return a counterexample as YAML, and the command to run it."""
     try:
         scenario = scenario_text(example.scenario)
     except InputError as error:  # such as a restriction that is a function

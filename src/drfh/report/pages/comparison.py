@@ -1,4 +1,4 @@
-"""The page of a comparison: what is promised and what can be placed, then every mechanism."""
+"""Page of a comparison: promised and placed, then each mechanism."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drfh.auditor import PROPERTIES
 from drfh.formatting import format_count, format_number, format_percent
 from drfh.report.charts.comparison import FEW_USERS, promise_chart, users_chart
 from drfh.report.html import Cell, Content, Figure, Markup, bar, details, join, mark, table, tag
-from drfh.report.page import page_of, save_picture
+from drfh.report.page import page_of, save_page
 
 if TYPE_CHECKING:
     from drfh.auditor.comparison import Comparison, Row
@@ -23,7 +23,7 @@ _ROUND_OFF = 1e-6
 
 
 def save_comparison(comparison: Comparison, path: str | os.PathLike[str], title: str = "") -> None:
-    """Write mechanisms side by side to an .html file, or the main chart to .svg, .png or .pdf.
+    """Write a comparison (.html), or its main chart (.svg, .png, .pdf).
 
     The page needs no network, and is written whole or not at all.
 
@@ -48,11 +48,11 @@ def save_comparison(comparison: Comparison, path: str | os.PathLike[str], title:
     ...     "10 can be placed" in Path(f"{folder}/page.html").read_text()
     True
     """
-    save_picture(path, lambda: users_chart(comparison, title), lambda: _page(comparison, title))
+    save_page(path, lambda: users_chart(comparison, title), lambda: _page(comparison, title))
 
 
 def comparison_headline(comparison: Comparison) -> str:
-    """Return what a pooled mechanism promises, and what part of it has a place.
+    """Return the headline: the part of a pooled promise that can be placed.
 
     Examples
     --------

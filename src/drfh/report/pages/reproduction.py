@@ -1,4 +1,4 @@
-"""The page of ``drfh reproduce``: the scorecard, the paper's figures beside ours, and beyond."""
+"""Page of ``drfh reproduce``: scorecard, figures of the paper, further figures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from drfh.report.charts.reproduction_users import (
     ratios_plot,
     sharing_plots,
 )
-from drfh.report.figures import Plot, contents, paper_chart, plot_parts
+from drfh.report.figures import Plot, contents, file_chart, plot_parts
 from drfh.report.html import MARKS, Cell, Content, Figure, Markup, details, join, table, tag
 from drfh.report.page import figure_files, page_of
 
@@ -64,7 +64,7 @@ def has_rows(tables: Tables, name: str) -> bool:
 
 
 def tables_of(section: str, tables: Tables) -> list[str]:
-    """Return what stands below the figures of a section.
+    """Return the tables below the figures of a section.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def _slots_table(frame: pl.DataFrame) -> Markup:
 
 
 def _ahead_table(frame: pl.DataFrame) -> Markup:
-    """Return for which part of the time the first of two is ahead."""
+    """Return a table: part of the time that the first of two is ahead."""
     frame = frame.with_columns(
         one_name_for_slots(frame, "first"), one_name_for_slots(frame, "second")
     )
@@ -137,7 +137,7 @@ def _ahead_table(frame: pl.DataFrame) -> Markup:
 
 
 def _fallen_table(frame: pl.DataFrame) -> list[str]:
-    """Return who loses most by sharing, under the first rule and seed."""
+    """Return the users that lose most by sharing, under the first rule and seed."""
     first = frame.filter(
         (pl.col("seed") == frame["seed"][0]) & (pl.col("blocked") == frame["blocked"][0])
     )
@@ -169,7 +169,7 @@ def _fallen_table(frame: pl.DataFrame) -> list[str]:
 
 
 def _short(name: str) -> Cell:
-    """Return a name that fits: Google's users have names of 44 letters that say nothing."""
+    """Return a shortened name: Google's users have hashes of 44 letters."""
     return Cell(name if len(name) <= _LONG_NAME else f"{name[:_LONG_NAME]}…", title=name)
 
 
@@ -188,7 +188,7 @@ def _audit_table(frame: pl.DataFrame) -> Markup:
 
 
 def choices_table(setup: Mapping[str, Any]) -> Markup:
-    """Return every choice and its value.
+    """Return a table of all settings.
 
     Examples
     --------
@@ -212,7 +212,7 @@ _VERDICTS = {
 
 
 def scorecard(claims: pl.DataFrame, figures: set[str]) -> list[str]:
-    """Return how many claims hold, and a row for each.
+    """Return the tally of claims, and a table of them.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ def _verdict(verdict: str, condition: str) -> Markup:
 
 
 def _tally(counts: Mapping[str, int]) -> Markup:
-    """Return how many claims hold: a strip in which each verdict has its sign and its count."""
+    """Return the tally of claims by verdict as a bar."""
     spans, words = [], []
     for verdict, count in counts.items():
         sign, word, kind = _VERDICTS.get(verdict, ("?", verdict, "untested"))
@@ -325,11 +325,11 @@ _SUFFIXES = (".svg", ".png", ".pdf")
 
 
 class Reproduced(Protocol):
-    """What the page is made of: a ``drfh.experiments.Reproduction``."""
+    """Protocol of ``drfh.experiments.Reproduction``."""
 
     @property
     def setup(self) -> Mapping[str, Any]:
-        """Every choice, as plain data."""
+        """All settings, as plain data."""
 
     @property
     def tables(self) -> Tables:
@@ -337,7 +337,7 @@ class Reproduced(Protocol):
 
     @property
     def numbers(self) -> Mapping[str, Any]:
-        """What stands beside the tables, as plain data."""
+        """Numbers beside the tables, as plain data."""
 
 
 # Heading, the tables that it needs, and what draws it.
@@ -383,14 +383,14 @@ def save_reproduction(reproduction: Reproduced, folder: str | os.PathLike[str]) 
     (place / "figures").mkdir(exist_ok=True)
     for _, found in plots:
         for plot in found:
-            for suffix, data in figure_files(paper_chart(plot), _SUFFIXES).items():
+            for suffix, data in figure_files(file_chart(plot), _SUFFIXES).items():
                 write_whole(place / "figures" / f"{plot.name}{suffix}", data)
     page = reproduction_page(reproduction, plots)
     write_whole(place / "index.html", page.encode(errors="replace"))
 
 
 def reproduction_plots(reproduction: Reproduced) -> list[tuple[str, list[Plot]]]:
-    """Return the figures of each section, none where a table is missing or empty.
+    """Return the figures of each section whose tables have rows.
 
     Examples
     --------
@@ -409,7 +409,7 @@ def reproduction_plots(reproduction: Reproduced) -> list[tuple[str, list[Plot]]]
 def reproduction_page(
     reproduction: Reproduced, plots: Sequence[tuple[str, Sequence[Plot]]] | None = None
 ) -> str:
-    """Return the page, with everything inside it.
+    """Return the self-contained page.
 
     Parameters
     ----------
@@ -431,7 +431,7 @@ def reproduction_page(
 def reproduction_parts(
     reproduction: Reproduced, plots: Sequence[tuple[str, Sequence[Plot]]] | None = None
 ) -> list[str | Figure]:
-    """Return what is on the page, below its head; see :func:`reproduction_page`.
+    """Return the parts of the page below its heading.
 
     Examples
     --------
@@ -479,7 +479,7 @@ def _claims(tables: Tables, figures: set[str]) -> list[str]:
 
 
 def source_line(reproduction: Reproduced) -> str:
-    """Return the first line: whether this is the real trace or the generator.
+    """Return the first line: real trace or generated workload.
 
     Examples
     --------

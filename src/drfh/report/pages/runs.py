@@ -1,4 +1,4 @@
-"""One page for anybody's own runs: figures with their data, and a table that compares them."""
+"""Page of runs: figures with their data, and a table that compares them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIDE_BY_SIDE = 5
 
 
 def check_report(path: Path, option: str) -> None:
-    """Raise, before the long work, unless a page can be written there.
+    """Raise unless a page can be written to a path.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def check_report(path: Path, option: str) -> None:
 
 
 def load_runs(directories: Sequence[str | os.PathLike[str]]) -> list[NamedRun]:
-    """Read run directories; one that only holds run directories stands for all of them.
+    """Read run directories, and directories that hold them.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def load_runs(directories: Sequence[str | os.PathLike[str]]) -> list[NamedRun]:
 
 
 def name_runs(results: Sequence[Result], places: Sequence[str] = ()) -> list[NamedRun]:
-    """Return runs with names that differ: policies, with seeds or directories where they must.
+    """Return runs with unique names: policy, and seed or directory if needed.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def name_runs(results: Sequence[Result], places: Sequence[str] = ()) -> list[Nam
 
 
 def save_runs(runs: Sequence[NamedRun], path: str | os.PathLike[str], title: str = "") -> None:
-    """Write the page of runs: whole, or not at all.
+    """Write the page of runs, atomically.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def runs_parts(
     title: str = "",
     sections: Sequence[tuple[str, Sequence[Plot]]] | None = None,
 ) -> tuple[str, list[str | Figure]]:
-    """Return the head of the page of runs, and what is on it.
+    """Return title and parts of the page of runs.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def _short(sources: Sequence[str]) -> str:
 
 
 def headline(runs: Sequence[NamedRun]) -> str:
-    """Return what the page says first: who gets most done, and who waits least.
+    """Return the headline: the runs that complete most and least.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def _notes(runs: Sequence[NamedRun], sources: Sequence[str]) -> list[str]:
 
 
 def _comparison(runs: Sequence[NamedRun]) -> str:
-    """Return a row for each run, the best of a column in bold."""
+    """Return a table of metrics by run, the best in bold."""
     numbers = [run.result.numbers for run in runs]
     resources = list(dict.fromkeys(name for n in numbers for name in n["utilisation"]))
     # Heading, value of a run, how it is written, and whether more is better (None: neither).
@@ -271,7 +271,7 @@ def _shown(value: Any, write: Any, best: bool) -> Cell:
 
 
 def _starving_table(runs: Sequence[NamedRun]) -> list[str]:
-    """Return the users that wait longest, in all runs side by side."""
+    """Return a table of the users that wait longest, by run."""
     frame = starving(runs)
     users = frame["user"].unique(maintain_order=True)
     found = {(row["run"], row["user"]): row for row in frame.iter_rows(named=True)}

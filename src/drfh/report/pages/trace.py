@@ -1,4 +1,4 @@
-"""Pages and pictures of a trace, and of two side by side."""
+"""Pages and charts of a trace, and of two traces compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from drfh.formatting import format_count, format_percent, format_points, format_
 from drfh.report.charts.axes import Kind
 from drfh.report.charts.trace import load_chart, panel, request_chart, spread_chart
 from drfh.report.html import Cell, Content, Figure, bar, join, table, tag
-from drfh.report.page import page_of, save_picture
+from drfh.report.page import page_of, save_page
 from drfh.traces import Trace
 from drfh.traces.compare import Difference, TraceComparison
 from drfh.traces.labels import format_measure, headline, measure_labels, short_names
@@ -32,7 +32,7 @@ Drawn = list[tuple[str, altair.Chart | altair.LayerChart]]
 
 
 def save_trace(trace: Trace, path: str | os.PathLike[str], title: str = "") -> None:
-    """Write what is in a trace to an .html page, or its charts to .svg, .png or .pdf.
+    """Write the page of a trace (.html), or its charts (.svg, .png, .pdf).
 
     The page needs no network, and is written whole or not at all.
 
@@ -59,7 +59,7 @@ def save_trace(trace: Trace, path: str | os.PathLike[str], title: str = "") -> N
     """
     load = offered_load(trace)
     name = title or short_names(trace)[0]
-    save_picture(
+    save_page(
         path,
         lambda: panel([chart for _, chart in _figures(trace, load, titles=True)], name),
         lambda: _page(trace, load, name),
@@ -72,7 +72,7 @@ def save_trace_comparison(
     title: str = "",
     simulated: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write two traces side by side to an .html page, or their charts to .svg, .png or .pdf.
+    """Write the page of two traces (.html), or their charts (.svg, .png, .pdf).
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def save_trace_comparison(
     """
     names = short_names(comparison.a, comparison.b)
     head = title or f"{names[0]} and {names[1]}"
-    save_picture(
+    save_page(
         path,
         lambda: panel([c for _, c in _both_figures(comparison, names, titles=True)], head),
         lambda: _comparison_page(comparison, names, head, simulated),
@@ -95,7 +95,7 @@ def save_trace_comparison(
 
 
 def _pairs(resources: Sequence[str]) -> list[tuple[str, str]]:
-    """Return what to draw against what: memory, and then every other, against cpu."""
+    """Return pairs of resources to draw: each against cpu, memory first."""
     if not resources:
         return []
     first = "cpu" if "cpu" in resources else resources[0]

@@ -87,9 +87,9 @@ def explorer_page(start: Start) -> Callable[..., None]:
     answer_of(Workbook(base_from_data(FIRST)))
     Workbook(start.scenario or base_from_data(FIRST))
     if start.run is not None:
-        from drfh.web.runs.figures import begin
+        from drfh.web.runs.figures import vega_bundle
 
-        begin()
+        vega_bundle()
 
     def page(s: str = "", m: str = "", open: str = "", panel: str = "") -> None:  # noqa: A002
         Explorer(start, link=s, mechanism=m, name=open, panel=panel).build()

@@ -1,4 +1,4 @@
-"""What the live view says, as text and markup: numbers, users, who waits, events."""
+"""Texts and markup of the live view: facts, users, pending jobs, events."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = [
     "choose_users",
     "events_markup",
     "facts_of",
-    "shares_words",
+    "pending_markup",
+    "shares_text",
     "users_markup",
-    "waits_markup",
 ]
 
-#: So many are in the table unless somebody wants all.
+#: Rows of the table of users, unless all are shown.
 FEW_USERS = 20
 _ALL_USERS = 500
 _MOST_EVENTS = 80
@@ -35,17 +35,7 @@ _MOST_EVENTS = 80
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A number at the top of the page.
-
-    Parameters
-    ----------
-    name
-        For tests, and to find it again.
-    label, value, note
-        In words.
-    part
-        From 0 to 1: a bar.
-    """
+    """Number at the top of the page; `part`, from 0 to 1, is drawn as a bar."""
 
     name: str
     label: str
@@ -55,7 +45,7 @@ class Fact:
 
 
 def facts_of(status: Status) -> list[Fact]:
-    """Return the numbers at the top: distance from fair, jobs, nodes, each resource.
+    """Return the facts: distance from fair, jobs, nodes, each resource.
 
     Examples
     --------
@@ -113,15 +103,7 @@ def _resources(status: Status) -> list[Fact]:
 
 
 def users_markup(status: Status, *, everyone: bool = False) -> Markup:
-    """Return the table of users, furthest from fair first.
-
-    Parameters
-    ----------
-    status
-        The cluster.
-    everyone
-        All of them, and not only the first.
-    """
+    """Return the table of users, furthest from fair first; at most 20 unless `everyone`."""
     users = sorted((user for user in status.users if user.jobs), key=_by_need)
     if not users:
         return tag("p", "Nobody has a job.", "note")
@@ -179,8 +161,8 @@ def _user_row(
     ]
 
 
-def waits_markup(waits: Iterable[Pending]) -> Markup:
-    """Return who waits and why."""
+def pending_markup(waits: Iterable[Pending]) -> Markup:
+    """Return the users with pending jobs, and the reasons."""
     blocks = []
     for one in waits:
         counts = {
@@ -201,7 +183,7 @@ def waits_markup(waits: Iterable[Pending]) -> Markup:
 
 
 def events_markup(events: Iterable[LiveEvent]) -> Markup:
-    """Return what happened, the latest first."""
+    """Return the list of events."""
     lines = []
     for event in list(events)[:_MOST_EVENTS]:
         when = format_time(event.time)
@@ -215,20 +197,18 @@ def events_markup(events: Iterable[LiveEvent]) -> Markup:
 def choose_users(
     status: Status, before: Sequence[str], most: int, past: Iterable[str] = ()
 ) -> list[str]:
-    """Return whose lines are drawn: those drawn before, in their places, and the largest.
+    """Return the users to draw: those drawn before, in their order, and the largest.
 
-    One who has no jobs any more stays until its place is needed.
+    A user without jobs stays until its position is needed.
 
     Parameters
     ----------
-    status
-        The cluster.
     before
-        Whose lines are drawn now.
+        Users drawn so far.
     most
-        How many are drawn.
+        Number of users.
     past
-        Who had jobs, for the places that are left.
+        Users that had jobs, for positions that are left.
 
     Examples
     --------
@@ -255,8 +235,8 @@ def choose_users(
     return [*chosen, *others[: max(most - len(chosen), 0)]]
 
 
-def shares_words(status: Status, users: Iterable[str]) -> str:
-    """Return the ends of the lines in words, for who does not see them."""
+def shares_text(status: Status, users: Iterable[str]) -> str:
+    """Return the current shares as text for screen readers."""
     known = {user.name: (user.share, user.fair_share or 0.0) for user in status.users}
     parts = [
         f"{name} has {format_percent(known[name][0], trim=True)}, fair is "

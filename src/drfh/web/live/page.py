@@ -1,7 +1,6 @@
-"""The live view: who has what over time, who waits and why, how full the nodes are, what happened.
+"""The live view: shares over time, pending jobs, nodes, events.
 
-A page of its own for each browser tab. It asks the feed twice a second, and sends to the browser
-only what is new.
+Each browser tab has a page of its own, which polls the store twice a second and sends changes only.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from nicegui import ui
 
 from drfh.errors import DrfhError
 from drfh.formatting import format_duration, format_time
-from drfh.report.html import Markup
 from drfh.report.style import PALETTE, stylesheet
 from drfh.web.components.heat_map import HeatMap
 from drfh.web.components.lines import Line, LineChart
@@ -26,9 +24,9 @@ from drfh.web.live.labels import (
     choose_users,
     events_markup,
     facts_of,
-    shares_words,
+    pending_markup,
+    shares_text,
     users_markup,
-    waits_markup,
 )
 from drfh.web.live.store import LiveStore, LiveView
 from drfh.web.server.app import PageServer, listen
@@ -36,9 +34,9 @@ from drfh.web.server.app import PageServer, listen
 __all__ = ["LivePage", "live_server"]
 
 _PERIOD = 0.5  # seconds
-_POINTS = 900
-_PRIMARY = "#2a6fb0"  # white on it can be read
-_LINES = 6  # users that are drawn unless somebody chooses
+_POINTS = 900  # of a line
+_PRIMARY = "#2a6fb0"  # legible below white text
+_LINES = 6  # users drawn by default
 _LOST = (
     "There is no connection to drfh any more: it has stopped, or cannot be reached. What is shown "
     "is as it was seen last; it goes on by itself when drfh is back."
@@ -77,26 +75,20 @@ def live_server(store: LiveStore, port: int = 0, host: str = "127.0.0.1") -> Pag
 
 
 class LivePage:
-    """Builds the page in the browser tab that is being served, and keeps it up to date.
+    """Live view in one browser tab."""
 
-    Parameters
-    ----------
-    feed
-        What is shown.
-    """
-
-    def __init__(self, feed: LiveStore) -> None:
-        self.feed = feed
+    def __init__(self, store: LiveStore) -> None:
+        self.store = store
         self.version = -1
         self.paused = self.broken = self.everyone = self.another_span = False
         self.span = next(iter(SPANS))
         self.drawn: list[str] = []
         self.chosen: list[str] = []
-        self.asked = ""
+        self.job_asked = ""
         self.facts: dict[str, _FactBox] = {}
 
     def build(self) -> None:
-        """Make all parts of the page and fill them for the first time."""
+        """Create the elements, fill them, and start polling."""
         ui.add_css(stylesheet("drfh.web", "live.css"))
         self.dark = ui.dark_mode(None)
         ui.colors(primary=_PRIMARY)
@@ -111,38 +103,37 @@ class LivePage:
                     self.queue = LineChart(unit="number", height=180, ends=True)
                     self.queue.props("data-testid=live-queue-chart")
             with _section("users", "Who has what"):
-                self.users = _Html("live-users")
+                self.users = _html("live-users")
                 self.all_users = ui.switch("all users", on_change=self._everyone)
                 self.all_users.props("data-testid=live-all-users dense")
             with _section("waits", "Who waits, and why"):
                 self._build_why()
-                self.waits = _Html("live-waits")
+                self.pending = _html("live-waits")
             with _section("nodes", "Nodes"):
-                self.heat = HeatMap(describe=self._node_words, height=520).props(
+                self.heat = HeatMap(describe=self._node_text, height=520).props(
                     "data-testid=live-heat"
                 )
             with _section("events", "What happened"):
-                self.events = _Html("live-events")
-                self.events.box.classes("events-box")
-                self.events.box.props("tabindex=0 role=region aria-labelledby=h-events")
+                self.events = _html("live-events").classes("events-box")
+                self.events.props("tabindex=0 role=region aria-labelledby=h-events")
         self.tick()
         ui.timer(_PERIOD, self.tick)
 
     def _build_top(self) -> None:
         with ui.element("header").classes("top"):
             with ui.element("div").classes("names"):
-                self.title = _text("h1", "live-title")
-                self.how = _text("div", "live-how", "soft")
-                self.seen = _text("div", "live-seen", "soft")
+                self.title = _label("h1", "live-title")
+                self.how = _label("div", "live-how", "soft")
+                self.seen = _label("div", "live-seen", "soft")
             with ui.element("div").classes("tools"):
                 self.pause = ui.button("pause", icon="pause", on_click=self._pause, color=None)
                 self.pause.props("outline no-caps dense padding='4px 12px' data-testid=live-pause")
                 schemes = ui.toggle(list(_SCHEMES), value="auto", on_change=self._scheme)
                 schemes.props("no-caps dense padding='4px 10px' data-testid=live-scheme")
                 schemes.props("aria-label='light or dark'")
-        # Shown by the style alone: who could tell is no longer there.
-        _text("div", "live-lost", "trouble lost").props("role=alert").set_text(_LOST)
-        self.trouble = _text("div", "live-trouble", "trouble").props("role=alert")
+        # Shown by the stylesheet once the connection is lost.
+        _label("div", "live-lost", "trouble lost").props("role=alert").set_text(_LOST)
+        self.trouble = _label("div", "live-trouble", "trouble").props("role=alert")
         self.trouble.set_visibility(False)
         self.numbers = ui.element("div").classes("facts").props("data-testid=live-facts")
 
@@ -164,10 +155,10 @@ class LivePage:
             self.job.props("data-testid=live-job").on("keydown.enter", self._ask)
             ask = ui.button("why?", on_click=self._ask, color=None).props("outline no-caps dense")
             ask.props("padding='4px 12px' data-testid=live-ask")
-        self.answer = _text("div", "live-answer", "answer").props("aria-live=polite")
+        self.answer = _label("div", "live-answer", "answer").props("aria-live=polite")
         self.answer.set_visibility(False)
 
-    # What somebody does on the page
+    # Controls
 
     def _pause(self) -> None:
         self.paused = not self.paused
@@ -181,32 +172,32 @@ class LivePage:
     def _span(self, event: Any) -> None:
         self.span = event.value if event.value in SPANS else self.span
         self.another_span = True
-        self._again()
+        self._redraw()
 
     def _choose(self, event: Any) -> None:
         self.chosen = list(event.value or ())[: len(PALETTE)]
-        self._again()
+        self._redraw()
 
     def _everyone(self, event: Any) -> None:
         self.everyone = bool(event.value)
-        self._again()
+        self._redraw()
 
     def _ask(self) -> None:
         try:
-            self.asked = self.feed.request_explanation(str(self.job.value or ""))
-            words = f"job {self.asked}: the answer comes with the next look …"
+            self.job_asked = self.store.request_explanation(str(self.job.value or ""))
+            text = f"job {self.job_asked}: the answer comes with the next look …"
         except DrfhError as error:
-            self.asked, words = "", str(error)
+            self.job_asked, text = "", str(error)
         self.answer.set_visibility(True)
-        self.answer.set_text(words)
+        self.answer.set_text(text)
 
-    def _node_words(self, position: int) -> Any:
+    def _node_text(self, position: int) -> Any:
         now = self.shown
         return now.nodes.words(position, now.on_nodes.get(now.nodes.nodes[position].name, []))
 
-    # What is new
+    # Updates
 
-    def _again(self) -> None:
+    def _redraw(self) -> None:
         self.version = -1
         if self.paused:
             self._show(self.shown)
@@ -214,13 +205,13 @@ class LivePage:
             self.tick()
 
     def tick(self) -> None:
-        """Show what is new; a fault is shown once, and is no news for who runs the controller."""
+        """Show the store's latest view; an exception becomes a warning on the page."""
         try:
             if not self.paused:
-                now = self.feed.view()
+                now = self.store.view()
                 if now.version != self.version:
                     self._show(now)
-                self._late(now)
+                self._show_age(now)
         except Exception as error:
             if not self.broken:
                 self.broken = True
@@ -230,20 +221,20 @@ class LivePage:
         self.shown, self.version = now, now.version
         self.title.set_text(f"{now.title or 'cluster'}, live")
         self.how.set_text(now.how)
-        self.events.show(events_markup(now.events))
-        if self.asked and self.asked in now.explanations:
-            self.answer.set_text(now.explanations[self.asked].text)
+        self.events.set_content(events_markup(now.events))
+        if self.job_asked and self.job_asked in now.explanations:
+            self.answer.set_text(now.explanations[self.job_asked].text)
         status = now.status
         if status is None:
             return
         self._show_facts(facts_of(status))
-        self.users.show(users_markup(status, everyone=self.everyone))
+        self.users.set_content(users_markup(status, everyone=self.everyone))
         self.all_users.set_visibility(sum(bool(user.jobs) for user in status.users) > FEW_USERS)
-        self.waits.show(waits_markup(now.pending))
+        self.pending.set_content(pending_markup(now.pending))
         self._show_lines(now)
         self.heat.patch(now.nodes.cells)
 
-    def _late(self, now: LiveView) -> None:
+    def _show_age(self, now: LiveView) -> None:
         if now.status is None:
             self.seen.set_text("waits for the first look …")
         else:
@@ -252,15 +243,15 @@ class LivePage:
             self.seen.set_text(
                 f"seen at {when}" + (f", {format_duration(int(age))} ago" if age > 2 else "")
             )
-            if age > self.feed.late and not now.trouble:
+            if age > self.store.late and not now.trouble:
                 self._warn(f"No new look for {format_duration(int(age))}: what is shown is old.")
                 return
         if not self.broken:
             self._warn(now.trouble)
 
-    def _warn(self, words: str) -> None:
-        self.trouble.set_visibility(bool(words))
-        self.trouble.set_text(words)
+    def _warn(self, text: str) -> None:
+        self.trouble.set_visibility(bool(text))
+        self.trouble.set_text(text)
 
     def _show_facts(self, facts: list[Fact]) -> None:
         if list(self.facts) != [fact.name for fact in facts]:
@@ -272,33 +263,33 @@ class LivePage:
 
     def _show_lines(self, now: LiveView) -> None:
         assert now.status is not None
-        past = self.feed.past_users(self.span)
+        past = self.store.past_users(self.span)
         users = self.chosen or choose_users(now.status, self.drawn, _LINES, past)
         active = (user.name for user in now.status.users if user.jobs)
         names = sorted({*past, *active, *self.chosen})
         if names != self.choice.options:
             self.choice.set_options(names)
-        words = shares_words(now.status, users)
+        text = shares_text(now.status, users)
         plain = {"distance": Line("distance from fair", PALETTE[1], filled=True),
                  "waiting": Line("wait", PALETTE[0], filled=True),
                  "placed": Line("placed", PALETTE[2])}  # fmt: skip
         charts: list[tuple[LineChart, list[Line], Callable[[HistoryColumns], list[Any]], str]] = [
-            (self.shares, _user_lines(users), lambda found: _user_rows(found, users), words),
+            (self.shares, _user_lines(users), lambda found: _user_rows(found, users), text),
             (self.distance, [plain["distance"]], lambda found: [found.distance],
              f"Distance from fair over time, now {now.status.distance:.1%}."),
             (self.queue, [plain["waiting"], plain["placed"]],
              lambda found: [found.waiting, found.placed], "Jobs that wait, over time."),
         ]  # fmt: skip
-        for chart, lines, rows, told in charts:
-            back = now.status.time < chart.last  # the clock was: there may be a new history
+        for chart, lines, rows, description in charts:
+            back = now.status.time < chart.last  # the clock was set back
             whole = self.another_span or back or chart.lines != tuple(lines)
             since = -np.inf if whole else chart.last
-            found = self.feed.columns(self.span, users, since)
+            found = self.store.columns(self.span, users, since)
             if whole:
                 length = SPANS[self.span] * _POINTS
-                chart.set(lines, found.time, rows(found), span=length, text=told)
+                chart.set(lines, found.time, rows(found), span=length, text=description)
             elif found.time.size:
-                chart.add(found.time, rows(found), told)
+                chart.add(found.time, rows(found), description)
         self.drawn, self.another_span = list(users), False
 
 
@@ -321,39 +312,26 @@ def _section(name: str, title: str) -> ui.element:
     return section
 
 
-def _text(tag: str, name: str, kind: str = "") -> Any:
-    """Return an element with text alone, which is sent when it changes and not else."""
-    return _Text(tag).classes(kind).props(f"data-testid={name}")
+def _label(tag: str, name: str, kind: str = "") -> ui.label:
+    label = ui.label().classes(kind).props(f"data-testid={name}")
+    label.tag = tag
+    return label
 
 
-class _Text(ui.element):
-    def set_text(self, words: str) -> None:
-        if words != self._text:
-            self._text = words
-            self.update()
-
-
-class _Html:
-    """Markup of our own making, escaped already; sent when it changes and not else."""
-
-    def __init__(self, name: str) -> None:
-        self.box = ui.html("", sanitize=False).props(f"data-testid={name}")
-
-    def show(self, markup: Markup) -> None:
-        if self.box.content != markup:
-            self.box.set_content(str(markup))
+def _html(name: str) -> ui.html:
+    return ui.html("", sanitize=False).props(f"data-testid={name}")
 
 
 class _FactBox:
-    """A number at the top, with its words and its bar."""
+    """Element of a fact: label, value, bar, note."""
 
     def __init__(self, fact: Fact) -> None:
         box = ui.element("div").classes(f"fact {fact.name}")
         with box.props(f"data-testid='fact-{fact.name}'"):
-            self.label = _text("div", "label", "label")
-            self.value = _text("div", "value", "value")
+            self.label = _label("div", "label", "label")
+            self.value = _label("div", "value", "value")
             self.bar = ui.element("div").classes("bar")
-            self.note = _text("div", "note", "remark")
+            self.note = _label("div", "note", "remark")
 
     def show(self, fact: Fact) -> None:
         self.label.set_text(fact.label)

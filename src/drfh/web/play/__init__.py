@@ -1,1 +1,1 @@
-"""The panel "Play": a simulation to be watched."""
+"""The panel "Play": simulations of the scenario, replayed over time."""

@@ -1,4 +1,4 @@
-"""Curves over the time of a simulation, as options for ECharts: no script, and names as text."""
+"""Curves over the time of a simulation, as options for ECharts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from drfh.report.html import join, tag
 from drfh.report.style import DASHES, FONT, PALETTE
-from drfh.web.play.film import Film
+from drfh.web.play.recording import Recording
 
 __all__ = ["LEFT", "RIGHT", "Curve", "curve_options", "fair_text", "keys", "shares_of", "used_of"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
-#: Pixels beside the curves: whatever marks a time over a chart must know them.
+#: Pixels left and right of the plot area.
 LEFT, RIGHT = 52, 16
 _MOST_USERS = 8
 _MOST_FAIR = 4
@@ -27,7 +27,7 @@ _TIMES = ((3 * 86400, 86400, "d"), (2 * 3600, 3600, "h"), (180, 60, "min"), (0, 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One line: parts of 1 over time; a thin one is what would be fair."""
+    """Line of parts of 1 over time; thin for a fair share."""
 
     name: str
     colour: str
@@ -37,60 +37,56 @@ class Curve:
     thin: bool = False
 
 
-def used_of(film: Film) -> list[Curve]:
-    """Return how full the pool is of each resource.
+def used_of(recording: Recording) -> list[Curve]:
+    """Return the utilisation curve of each resource.
 
     Examples
     --------
     >>> from drfh import load_scenario, simulate
-    >>> from drfh.web.play.film import film_of
+    >>> from drfh.web.play.recording import record
     >>> cluster, workload = load_scenario("gpu-day").cluster, load_scenario("gpu-day").workload
-    >>> film = film_of(simulate(cluster, workload, log=True), cluster, workload)
-    >>> [curve.name for curve in used_of(film)]
+    >>> recording = record(simulate(cluster, workload, log=True), cluster, workload)
+    >>> [curve.name for curve in used_of(recording)]
     ['cpu', 'memory', 'gpu']
     """
-    samples = film.samples
+    samples = recording.samples
     return [
         Curve(name, _colour(i), _dash(i), samples.time, samples.utilisation[:, i])
-        for i, name in enumerate(film.resources)
+        for i, name in enumerate(recording.resources)
     ]
 
 
-def shares_of(film: Film, users: Sequence[str] = ()) -> list[Curve]:
-    """Return the dominant shares of the users with the most, and what is fair if they are few.
+def shares_of(recording: Recording, users: Sequence[str] = ()) -> list[Curve]:
+    """Return the curves of dominant shares, with fair shares for up to four users.
 
     Parameters
     ----------
-    film
-        Whose samples.
     users
-        Who; by default those with the largest mean shares.
+        Names; by default the eight users with the largest mean shares.
     """
-    samples = film.samples
+    samples = recording.samples
     if not users:
-        users = [film.users[i] for i in sorted(film.largest[:_MOST_USERS])]
-    place = {name: position for position, name in enumerate(film.users)}
+        users = [recording.users[i] for i in sorted(recording.largest[:_MOST_USERS])]
+    place = {name: position for position, name in enumerate(recording.users)}
     curves = []
     for i, name in enumerate(users):
         own = place[name]
         curves.append(Curve(name, _colour(i), _dash(i), samples.time, samples.share[:, own]))
-        if samples.fair is not None and len(film.users) <= _MOST_FAIR:
+        if samples.fair is not None and len(recording.users) <= _MOST_FAIR:
             fair = samples.fair[:, own]
             curves.append(Curve(name, _colour(i), (), samples.time, fair, thin=True))
     return curves
 
 
 def curve_options(curves: Sequence[Curve], end: float, most: float) -> dict[str, Any]:
-    """Return a chart.
+    """Return the options of an ECharts line chart.
 
     Parameters
     ----------
-    curves
-        What to draw.
     end
-        Seconds of the time axis.
+        End of the time axis in seconds.
     most
-        Part of 1 at the top, at least.
+        Part of 1 that the vertical axis reaches, at least.
 
     Examples
     --------
@@ -158,7 +154,7 @@ def _series(curve: Curve, size: int) -> dict[str, Any]:
 
 
 def keys(curves: Sequence[Curve]) -> Markup:
-    """Return the key to the curves; names are escaped.
+    """Return the legend of the curves; names are escaped.
 
     Examples
     --------
@@ -178,7 +174,7 @@ def keys(curves: Sequence[Curve]) -> Markup:
 
 
 def fair_text(curves: Sequence[Curve]) -> str:
-    """Return what is to be said of thin lines, if there are any."""
+    """Return the note on thin lines; empty if there are none."""
     thin = any(curve.thin for curve in curves)
     return "Thin lines: the share in the exact DRFH answer of that moment." if thin else ""
 

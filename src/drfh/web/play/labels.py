@@ -1,4 +1,4 @@
-"""What the panel "Play" says: times, what is now, and the policies side by side."""
+"""Texts and tables of the panel "Play": times, the current frame, policies compared."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from drfh.formatting import (
 from drfh.report.html import Cell, Content, Markup, table, tag
 from drfh.scheduler.units import Units
 from drfh.web.components.heat_map_data import CellText
-from drfh.web.play.film import Film, Frame
+from drfh.web.play.recording import Frame, Recording
 
 __all__ = [
-    "cell_words",
+    "cell_text",
     "now_text",
     "step_of",
     "summary_table",
@@ -38,7 +38,7 @@ _MOST_OWNERS = 8
 
 
 def step_of(horizon: float) -> float:
-    """Return a round number of seconds that fits at most 400 times into a run.
+    """Return the step of the slider: a round time, at most 400 in a run.
 
     Examples
     --------
@@ -51,57 +51,61 @@ def step_of(horizon: float) -> float:
     return next(float(f"{s * ten:.0e}") for s in (1, 2, 5, 10) if s * ten >= horizon / _MOST_STEPS)
 
 
-def times_of(films: Sequence[Film]) -> Floats:
-    """Return the times at which a slider stops: round ones, and the end of the longest run.
+def times_of(recordings: Sequence[Recording]) -> Floats:
+    """Return the times of the slider: round ones, and the end of the longest run.
 
     Examples
     --------
     >>> times_of([])
     array([0.])
     """
-    end = max((film.horizon for film in films), default=0.0)
+    end = max((recording.horizon for recording in recordings), default=0.0)
     step = step_of(end)
     times: Floats = np.round(step * np.arange(int(end / step + 1e-9) + 1), 9)
     return np.append(times, end) if end - times[-1] > 1e-6 * step else times
 
 
-def now_text(film: Film, frame: Frame) -> Markup:
-    """Return what is at a time, in a sentence."""
+def now_text(recording: Recording, frame: Frame) -> Markup:
+    """Return the summary of a frame as one paragraph."""
     running, waiting, done = (int(x.sum()) for x in (frame.running, frame.waiting, frame.done))
     used = ", ".join(
         f"{name} {format_percent(float(part), trim=True)}"
-        for name, part in zip(film.resources, frame.utilisation, strict=True)
+        for name, part in zip(recording.resources, frame.utilisation, strict=True)
     )
-    ended = f" It ended at {format_clock(film.horizon)}." if frame.time > film.horizon else ""
-    words = f"{format_count(running, 'task')} {'runs' if running == 1 else 'run'}, {waiting:,} "
-    words += f"{'waits' if waiting == 1 else 'wait'}, {done:,} done. In use: {used}.{ended}"
-    if waiting and film.numbers["tasks"]["never"]:
-        words += " Among those that wait are tasks that fit on no server."
-    return tag("p", words)
+    ended = (
+        f" It ended at {format_clock(recording.horizon)}." if frame.time > recording.horizon else ""
+    )
+    text = f"{format_count(running, 'task')} {'runs' if running == 1 else 'run'}, {waiting:,} "
+    text += f"{'waits' if waiting == 1 else 'wait'}, {done:,} done. In use: {used}.{ended}"
+    if waiting and recording.numbers["tasks"]["never"]:
+        text += " Among those that wait are tasks that fit on no server."
+    return tag("p", text)
 
 
-def user_table(films: Sequence[Film], frames: Sequence[Frame]) -> Markup:
-    """Return a row for each user: its share now against the fair one, under each policy.
+def user_table(recordings: Sequence[Recording], frames: Sequence[Frame]) -> Markup:
+    """Return a table of users: share, fair share, running and waiting under each policy.
 
     Examples
     --------
     >>> from drfh import Cluster, Job, Server, Workload, simulate
-    >>> from drfh.web.play.film import film_of
+    >>> from drfh.web.play.recording import record
     >>> cluster = Cluster([Server({"cpu": 4}, name="a")])
     >>> workload = Workload(["ann"], [Job("ann", demand={"cpu": 2}, duration=60, tasks=3)])
-    >>> film = film_of(simulate(cluster, workload, log=True, fair=True), cluster, workload)
-    >>> '<td class="number">100 %</td>' in user_table([film], [film.frame(0)])
+    >>> recording = record(simulate(cluster, workload, log=True, fair=True), cluster, workload)
+    >>> '<td class="number">100 %</td>' in user_table([recording], [recording.frame(0)])
     True
     """
-    if not films:
+    if not recordings:
         return Markup("")
-    users, several = films[0].users, len(films) > 1
+    users, several = recordings[0].users, len(recordings) > 1
     shares = np.array([frame.share for frame in frames])
-    listed = sorted(films[0].largest[:_MOST_USERS])
-    fair = [film.fair_at(frame.time) for film, frame in zip(films, frames, strict=True)]
+    listed = sorted(recordings[0].largest[:_MOST_USERS])
+    fair = [
+        recording.fair_at(frame.time) for recording, frame in zip(recordings, frames, strict=True)
+    ]
     head = ["user"]
-    for film, level in zip(films, fair, strict=True):
-        after = f", {film.policy}" if several else ""
+    for recording, level in zip(recordings, fair, strict=True):
+        after = f", {recording.policy}" if several else ""
         head += [f"share{after}", *(["fair"] if level is not None else []), "run", "wait"]
     rows: list[list[Content]] = []
     for user in listed:
@@ -119,23 +123,23 @@ def user_table(films: Sequence[Film], frames: Sequence[Frame]) -> Markup:
     shown = table(head, rows, "tight first-stays")
     if len(listed) == len(users):
         return shown
-    words = f"The {len(listed)} of {len(users):,} users with the largest shares."
-    return shown + tag("p", words, "note")
+    note = f"The {len(listed)} of {len(users):,} users with the largest shares."
+    return shown + tag("p", note, "note")
 
 
-def summary_table(films: Sequence[Film]) -> Markup:
-    """Return the whole runs, a column for each policy."""
+def summary_table(recordings: Sequence[Recording]) -> Markup:
+    """Return a table of whole-run metrics, a column for each policy."""
     rows: list[list[Content]] = []
 
     def add(title: str, values: Sequence[str]) -> None:
         rows.append([Cell(title, "wrap"), *(Cell(value, "number") for value in values)])
 
-    numbers = [film.numbers for film in films]
+    numbers = [recording.numbers for recording in recordings]
     add("tasks completed", [_of(n["tasks"]["completed"], n["tasks"]["submitted"]) for n in numbers])
     add("mean wait of a task", [format_duration(n["mean_waiting"]) for n in numbers])
     add("mean slowdown of a job", [_mean(n["stretch"], "{:,.3g}".format) for n in numbers])
     add("mean turnaround of a job", [_mean(n["turnaround"], format_duration) for n in numbers])
-    for name in films[0].resources if films else ():
+    for name in recordings[0].resources if recordings else ():
         add(
             f"{name} in use, mean",
             [format_percent(n["utilisation"].get(name, 0.0), trim=True) for n in numbers],
@@ -145,12 +149,12 @@ def summary_table(films: Sequence[Film]) -> Markup:
             "distance from fair, mean",
             [format_percent(n["fair"]["mean_distance"], trim=True) for n in numbers],
         )
-    add("it ended at", [format_clock(film.horizon) for film in films])
+    add("it ended at", [format_clock(recording.horizon) for recording in recordings])
     if any(n["tasks"]["evictions"] for n in numbers):
         add("put back when servers left", [f"{n['tasks']['evictions']:,}" for n in numbers])
     if any(n["tasks"]["never"] for n in numbers):
         add("fit on no server", [f"{n['tasks']['never']:,}" for n in numbers])
-    return table(["whole run", *(film.policy for film in films)], rows, "tight")
+    return table(["whole run", *(recording.policy for recording in recordings)], rows, "tight")
 
 
 def _of(part: int, whole: int) -> str:
@@ -161,32 +165,32 @@ def _mean(spread: dict[str, float] | None, text: Callable[[float], str]) -> str:
     return "–" if spread is None else text(spread["mean"])
 
 
-def cell_words(film: Film, frame: Frame, server: int) -> CellText:
-    """Return what is said of a server at a time.
+def cell_text(recording: Recording, frame: Frame, server: int) -> CellText:
+    """Return the tooltip of a server at the time of a frame.
 
     Examples
     --------
     >>> from drfh import Cluster, Job, Server, Workload, simulate
-    >>> from drfh.web.play.film import film_of
+    >>> from drfh.web.play.recording import record
     >>> cluster = Cluster([Server({"cpu": 4}, name="a")])
     >>> workload = Workload(["ann"], [Job("ann", demand={"cpu": 1}, duration=60, tasks=3)])
-    >>> film = film_of(simulate(cluster, workload, log=True), cluster, workload)
-    >>> cell_words(film, film.frame(0), 0).to_dict()
+    >>> recording = record(simulate(cluster, workload, log=True), cluster, workload)
+    >>> cell_text(recording, recording.frame(0), 0).to_dict()
     {'title': 'a', 'lines': ['cpu: 3 of 4 (75 %)'], 'tasks': ['ann: 3 tasks']}
     """
-    units = Units(film.resources, film.sizes)
+    units = Units(recording.resources, recording.sizes)
     used, there = units.amounts(frame.used[server]), units.amounts(frame.capacity[server])
     lines = [
-        f"{name}: {format_quantity(used[name])} of {format_quantity(room)} "
-        f"({format_percent(used[name] / room, trim=True)})"
-        for name, room in there.items()
-        if room > 0
+        f"{name}: {format_quantity(used[name])} of {format_quantity(capacity)} "
+        f"({format_percent(used[name] / capacity, trim=True)})"
+        for name, capacity in there.items()
+        if capacity > 0
     ]
-    owners = film.on_server(frame.time, server)
+    owners = recording.on_server(frame.time, server)
     tasks = [
         f"{user}: {format_count(n, 'task')}" for user, n in list(owners.items())[:_MOST_OWNERS]
     ]
     if len(owners) > _MOST_OWNERS:
         tasks.append(f"… and of {format_count(len(owners) - _MOST_OWNERS, 'user')} more")
-    name = film.servers[server]
+    name = recording.servers[server]
     return CellText(name if lines else f"{name}, down", lines, tasks)

@@ -1,4 +1,4 @@
-"""The panel "Play": a simulation of the scenario, to be watched; one policy, or two in step."""
+"""The panel "Play": simulate the scenario under one or two policies, and replay it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from drfh.errors import DrfhError
 from drfh.formatting import format_clock, format_duration
 from drfh.model.scenario import Scenario
 from drfh.report.html import Cell, Content, Markup, table, tag
+from drfh.report.style import stylesheet
 from drfh.web.components.jobs import PanelJob, ReportProgress
-from drfh.web.play.film import Film
-from drfh.web.play.run import Played, is_small, play
-from drfh.web.play.workload import Asked, Piece, check_size, offers, piece_of
+from drfh.web.play.recording import Recording
+from drfh.web.play.run import PlayResult, is_small, play
+from drfh.web.play.workload import PlayChoice, PlayInput, check_size, play_input, workload_choices
 from drfh.web.session.answers import Answer
 
 if TYPE_CHECKING:
     from nicegui import ui
 
     from drfh.web.components.panel import Page
-    from drfh.web.play.stage import Stage
+    from drfh.web.play.player import Player
 
-__all__ = ["POLICIES", "PlayPanel", "piece_table"]
+__all__ = ["POLICIES", "PlayPanel", "input_table"]
 
-#: What the page plays: name → what it does, in a few words.
+#: Policies offered: name → description.
 POLICIES: dict[str, str] = {
     "best-fit-drfh": "lowest share first, on the server that it fits best",
     "first-fit-drfh": "lowest share first, on the first server that has room",
@@ -36,13 +37,13 @@ POLICIES: dict[str, str] = {
 }
 _NONE = ""
 _MOST_LISTED = 12
-_MOST_KEPT = 3  # films, for another policy beside them
-# Made-up workloads that take too long to make to be shown before they run.
+_MOST_KEPT = 3  # recordings, to compare another policy with
+# Generated workloads that take too long to generate for a preview.
 _SLOW = ("google-like",)
 
 
 class PlayPanel:
-    """A simulation to watch.
+    """Panel that simulates the scenario and replays the result.
 
     Attributes
     ----------
@@ -62,26 +63,26 @@ class PlayPanel:
     _about: ui.html
     _working: PanelJob
     _stale: ui.html
-    _stage: Stage
+    _player: Player
 
     def __init__(self) -> None:
         self._answer: Answer | None = None
-        self._first = "users"  # what is chosen until somebody chooses
-        # What was simulated last: what, on which scenario, and the films so far.
+        self._default = "users"  # the workload selected until the user selects another
+        # The last simulation: workload, scenario, description, recordings by policy.
         self._key = ""
         self._scenario: Scenario | None = None
-        self._words = ""
-        self._films: dict[str, Film] = {}
+        self._description = ""
+        self._recordings: dict[str, Recording] = {}
 
     def build(self, page: Page) -> None:
-        """Make its elements."""
+        """Create the elements."""
         from nicegui import ui
 
-        from drfh.web.play.stage import STAGE_STYLE, Stage
+        from drfh.web.play.player import Player
 
         self._page = page
-        ui.add_css(STAGE_STYLE)
-        listed = {name: f"{name}: {words}" for name, words in POLICIES.items()}
+        ui.add_css(stylesheet("drfh.web", "player.css"))
+        listed = {name: f"{name}: {text}" for name, text in POLICIES.items()}
         with ui.element("section").classes("drfh-panel").props('aria-label="Play"'):
             with ui.element("div").classes("tools choose"):
                 self._workload = ui.select({"users": ""}, value="users", label="Play")
@@ -95,35 +96,35 @@ class PlayPanel:
                     (self._beside, "beside"),
                 ):
                     chooser.props(f"dense options-dense data-testid=play-{name}").classes("wide")
-                    chooser.on_value_change(self._offer)
+                    chooser.on_value_change(self._refresh)
                 self._start = ui.button("Run", icon="play_arrow", on_click=self._run)
                 self._start.props("no-caps data-testid=play-start")
-            self._working = PanelJob(page, "play", self._offer)
+            self._working = PanelJob(page, "play", self._refresh)
             self._about = ui.html("", sanitize=False)
             self._about.props("data-testid=play-about aria-live=polite")
             self._stale = ui.html("", sanitize=False)
             self._stale.props("data-testid=play-stale role=status")
-            self._stage = Stage()
+            self._player = Player()
 
     def show(self, answer: Answer) -> None:
-        """Offer to play the scenario of an answer; what was played stays."""
+        """Offer the workloads of the scenario; the last recordings stay."""
         if self._answer is answer:
             return
         self._answer = answer
-        found = offers(answer.scenario, self._page.trace)
+        found = workload_choices(answer.scenario, self._page.trace)
         chosen = self._workload.value
-        if chosen == self._first or chosen not in found:  # nobody has chosen another
+        if chosen == self._default or chosen not in found:
             chosen = next(iter(found))
-        self._first = next(iter(found))
+        self._default = next(iter(found))
         self._workload.set_options(found, value=chosen)
-        self._offer()
+        self._refresh()
 
-    def _asked(self) -> Asked | None:
+    def _choice(self) -> PlayChoice | None:
         if self._answer is None:
             return None
         trace = self._page.trace
         tasks = self._answer.fair.assignment.user_tasks
-        return Asked(
+        return PlayChoice(
             str(self._workload.value),
             self._answer.scenario,
             tuple(np.asarray(tasks, dtype=float).tolist()),
@@ -134,94 +135,96 @@ class PlayPanel:
     def _policies(self) -> list[str]:
         return list(dict.fromkeys(filter(None, (self._policy.value, self._beside.value))))
 
-    def _offer(self) -> None:
-        """Say what will be played, and what is shown meanwhile."""
-        asked = self._asked()
-        if asked is None:
+    def _refresh(self) -> None:
+        """Update button, preview and the note on outdated recordings."""
+        choice = self._choice()
+        if choice is None:
             return
-        shown = bool(self._stage.films)
-        same = asked.key == self._key and asked.scenario is self._scenario
-        current = same and [film.policy for film in self._stage.films] == self._policies
+        shown = bool(self._player.recordings)
+        same = choice.key == self._key and choice.scenario is self._scenario
+        current = (
+            same and [recording.policy for recording in self._player.recordings] == self._policies
+        )
         self._start.set_text("Run again" if current else "Run")
-        words = ""
-        if shown and asked.scenario is not self._scenario:
-            words = "The scenario has changed since: what is shown below is the run before that."
+        note = ""
+        if shown and choice.scenario is not self._scenario:
+            note = "The scenario has changed since: what is shown below is the run before that."
         elif shown and not current:
-            words = "What is shown below is the run before: press Run for what is chosen now."
-        self._stale.set_content(tag("p", f"⚠ {words}", "mark wrap") if words else "")
+            note = "What is shown below is the run before: press Run for what is chosen now."
+        self._stale.set_content(tag("p", f"⚠ {note}", "mark wrap") if note else "")
         self._start.set_enabled(True)
         if current:
-            self._about.set_content(tag("p", self._words, "note"))
+            self._about.set_content(tag("p", self._description, "note"))
             return
         try:
-            self._about.set_content(self._preview(asked, short=shown))
+            self._about.set_content(self._preview(choice, short=shown))
         except DrfhError as error:
             self._start.set_enabled(False)
             self._about.set_content(tag("p", f"✘ {error}", "mark fails"))
 
-    def _preview(self, asked: Asked, *, short: bool) -> Markup:
-        if asked.key in _SLOW:
-            words = f"{offers(asked.scenario)[asked.key]}. It is drawn when it runs."
-            return tag("p", f"{words} It may take a while, and can be stopped.", "note")
-        piece = piece_of(asked)
-        check_size(piece)
-        words = f"{piece.words} Press Run, and watch the servers fill."
-        if not is_small(piece):
-            words += " It may take a while, and can be stopped."
+    def _preview(self, choice: PlayChoice, *, short: bool) -> Markup:
+        if choice.key in _SLOW:
+            title = f"{workload_choices(choice.scenario)[choice.key]}. It is drawn when it runs."
+            return tag("p", f"{title} It may take a while, and can be stopped.", "note")
+        inputs = play_input(choice)
+        check_size(inputs)
         if short:
-            return tag("p", piece.words, "note")
-        return tag("p", words, "headline") + piece_table(piece)
+            return tag("p", inputs.description, "note")
+        text = f"{inputs.description} Press Run, and watch the servers fill."
+        if not is_small(inputs):
+            text += " It may take a while, and can be stopped."
+        return tag("p", text, "headline") + input_table(inputs)
 
     def _run(self) -> None:
-        asked = self._asked()
-        if asked is None:
+        choice = self._choice()
+        if choice is None:
             return
         from nicegui import ui
 
         client, policies = ui.context.client, self._policies
-        same = asked.key == self._key and asked.scenario is self._scenario
-        known = dict(list(self._films.items())[-_MOST_KEPT:]) if same else {}
+        same = choice.key == self._key and choice.scenario is self._scenario
+        known = dict(list(self._recordings.items())[-_MOST_KEPT:]) if same else {}
         missing = [policy for policy in policies if policy not in known]
-        self._stage.pause()
+        self._player.pause()
 
-        def work(tell: ReportProgress) -> Played:
-            def heard(words: str, part: float) -> None:
+        def work(tell: ReportProgress) -> PlayResult:
+            def on_progress(text: str, part: float) -> None:
                 if client.is_deleted:
-                    raise DrfhError("nobody looks any more")
-                tell(words, part)
+                    raise DrfhError("the page was closed")
+                tell(text, part)
 
-            return play(asked, missing, heard)
+            return play(choice, missing, on_progress)
 
-        def then(played: Played | None, why_not: str) -> None:
+        def then(played: PlayResult | None, error: str) -> None:
             if played is None:
-                self._offer()
-                self._about.set_content(tag("p", f"✘ {why_not}", "mark fails"))
+                self._refresh()
+                self._about.set_content(tag("p", f"✘ {error}", "mark fails"))
                 return
-            known.update(zip(missing, played.films, strict=True))
-            self._films, self._words = known, played.words
-            self._key, self._scenario = asked.key, asked.scenario
-            self._stage.set([known[policy] for policy in policies])
-            self._offer()
-            self._stage.play()
+            known.update(zip(missing, played.recordings, strict=True))
+            self._recordings, self._description = known, played.description
+            self._key, self._scenario = choice.key, choice.scenario
+            self._player.set([known[policy] for policy in policies])
+            self._refresh()
+            self._player.play()
 
-        if not missing:  # the same again would come out the same
-            then(Played(self._words, []), "")
+        if not missing:
+            then(PlayResult(self._description, []), "")
             return
         self._start.set_enabled(False)
         self._working.start(work, then, "simulating")
 
 
-def piece_table(piece: Piece) -> Markup:
-    """Return who will submit what, a row for each user.
+def input_table(inputs: PlayInput) -> Markup:
+    """Return a table of users: jobs, tasks, first arrival, mean duration.
 
     Examples
     --------
     >>> from drfh import load_scenario
-    >>> shown = piece_table(piece_of(Asked("jobs", load_scenario("paper-dynamic"))))
+    >>> shown = input_table(play_input(PlayChoice("jobs", load_scenario("paper-dynamic"))))
     >>> '<td class="number">3 min 20 s</td>' in shown
     True
     """
-    workload = piece.workload
+    workload = inputs.workload
     users, batches = len(workload.users), workload.batch_user
     tasks = np.bincount(batches, workload.batch_count, minlength=users)
     jobs = np.bincount(workload.job_user, minlength=users)
@@ -243,6 +246,6 @@ def piece_table(piece: Piece) -> Markup:
     ]
     shown = table(["user", "jobs", "tasks", "first at", "a task takes"], rows, "tight")
     if len(listed) < users:
-        words = f"The {len(listed)} of {users:,} users with the most tasks."
-        return shown + tag("p", words, "note")
+        note = f"The {len(listed)} of {users:,} users with the most tasks."
+        return shown + tag("p", note, "note")
     return shown

@@ -1,7 +1,8 @@
-"""Simulations behind a page: small ones in a thread, the others in a process of their own.
+"""Simulations for a page: small ones in its thread, others in a child process.
 
-The compiled simulator does not let other threads run meanwhile: inside the server one page would
-stall the others. A process can also be stopped at any moment.
+The compiled simulator holds the interpreter lock, so that in the server's process it would stall
+all pages. NiceGUI's ``run.cpu_bound``, a shared pool of ``concurrent.futures``, can neither stop a
+simulation that runs, nor report its progress, nor lower its priority: hence a process of our own.
 """
 
 from __future__ import annotations
@@ -20,130 +21,131 @@ from drfh.errors import DrfhError
 from drfh.formatting import format_clock
 from drfh.policies import find_policy
 from drfh.simulation import Progress, simulate
-from drfh.web.play.film import Film, film_of
-from drfh.web.play.workload import Asked, Piece, check_size, piece_of
+from drfh.web.play.recording import Recording, record
+from drfh.web.play.workload import PlayChoice, PlayInput, check_size, play_input
 
 if TYPE_CHECKING:
     from drfh.web.components.jobs import ReportProgress
 
-__all__ = ["Played", "carry_out", "is_small", "play"]
+__all__ = ["PlayResult", "is_small", "play", "simulate_policies"]
 
-# Tasks × servers that a thread may simulate: done before a process has loaded everything.
+# Tasks × servers up to which a simulation takes less time than the start of a process.
 _SMALL_WORK = 60_000
 _SMALL_USERS = 20
-# Made-up workloads that take long to make.
+# Generated workloads that take long to generate.
 _SLOW = ("google-like", "paper-dynamic")
 # Users × server groups up to which the exact allocation is solved at every sample.
 _MOST_PAIRS = 1_000
-# Processes at a time, of all pages together.
-_PLACES = threading.BoundedSemaphore(2)
-_LOOK = 0.1  # seconds
-_NICE = 5  # pages go first
+_PROCESSES = threading.BoundedSemaphore(2)  # of all pages together
+_POLL = 0.1  # seconds
+_NICE = 5  # priority of the processes, below that of the server
 
 
-class Played(NamedTuple):
-    """What was simulated, and a film of each policy."""
+class PlayResult(NamedTuple):
+    """Description of the workload, and a recording for each policy."""
 
-    words: str
-    films: list[Film]
+    description: str
+    recordings: list[Recording]
 
 
-def play(asked: Asked, policies: Sequence[str], tell: ReportProgress) -> Played:
-    """Simulate what is asked for under one policy after the other; for a thread.
+def play(choice: PlayChoice, policies: Sequence[str], tell: ReportProgress) -> PlayResult:
+    """Simulate a workload under each policy; blocks, so call it in a thread.
 
     Parameters
     ----------
-    asked
-        What to simulate.
-    policies
-        Their names.
     tell
-        Called often with words and the part that is done; what it raises stops the work at once.
+        Called often with a text and the part that is done; an exception of it stops the work.
 
     Examples
     --------
     >>> from drfh import load_scenario
-    >>> asked = Asked("users", load_scenario("paper-two-servers"), (10.0, 10.0))
-    >>> played = play(asked, ["best-fit-drfh", "slots:14"], lambda words, part: None)
-    >>> played.words
+    >>> choice = PlayChoice("users", load_scenario("paper-two-servers"), (10.0, 10.0))
+    >>> played = play(choice, ["best-fit-drfh", "slots:14"], lambda text, part: None)
+    >>> played.description
     'The users of this scenario: 2 users, 80 tasks on 2 servers.'
-    >>> [film.numbers["tasks"]["completed"] for film in played.films]
+    >>> [recording.numbers["tasks"]["completed"] for recording in played.recordings]
     [80, 80]
     """
     for policy in policies:
         find_policy(policy)
-    if asked.key in _SLOW:
-        return _in_process(asked, policies, tell)
-    piece = piece_of(asked)
-    check_size(piece)
-    if is_small(piece):
-        return carry_out(piece, policies, tell)
-    return _in_process(piece, policies, tell)
+    if choice.key in _SLOW:
+        return _in_process(choice, policies, tell)
+    inputs = play_input(choice)
+    check_size(inputs)
+    if is_small(inputs):
+        return simulate_policies(inputs, policies, tell)
+    return _in_process(inputs, policies, tell)
 
 
-def is_small(piece: Piece) -> bool:
-    """Return whether a piece is done before a process would be there."""
-    work = piece.workload.task_count * piece.cluster.size
-    return work <= _SMALL_WORK and len(piece.workload.users) <= _SMALL_USERS
+def is_small(inputs: PlayInput) -> bool:
+    """Return whether a simulation is too short for a process of its own."""
+    work = inputs.workload.task_count * inputs.cluster.size
+    return work <= _SMALL_WORK and len(inputs.workload.users) <= _SMALL_USERS
 
 
-def carry_out(what: Piece | Asked, policies: Sequence[str], tell: ReportProgress) -> Played:
-    """Simulate here and now."""
-    if isinstance(what, Asked):
+def simulate_policies(
+    what: PlayInput | PlayChoice, policies: Sequence[str], tell: ReportProgress
+) -> PlayResult:
+    """Simulate under each policy, in this thread."""
+    if isinstance(what, PlayChoice):
         tell("making up a workload", 0.0)
-    piece = piece_of(what) if isinstance(what, Asked) else what
-    check_size(piece)
-    fair = len(piece.workload.users) * len(piece.cluster) <= _MOST_PAIRS
-    films = []
+    inputs = play_input(what) if isinstance(what, PlayChoice) else what
+    check_size(inputs)
+    fair = len(inputs.workload.users) * len(inputs.cluster) <= _MOST_PAIRS
+    recordings = []
     for number, policy in enumerate(policies):
 
-        def heard(news: Progress, number: int = number, policy: str = policy) -> None:
-            part = news.time / news.until if news.until else news.done / max(news.tasks, 1)
-            words = f"{policy}: at {format_clock(news.time)}, {news.done:,} of {news.tasks:,} tasks"
-            tell(words, (number + min(part, 1.0)) / len(policies))
+        def on_progress(state: Progress, number: int = number, policy: str = policy) -> None:
+            part = state.time / state.until if state.until else state.done / max(state.tasks, 1)
+            text = (
+                f"{policy}: at {format_clock(state.time)}, {state.done:,} of {state.tasks:,} tasks"
+            )
+            tell(text, (number + min(part, 1.0)) / len(policies))
 
         tell(f"{policy}: starting", number / len(policies))
         result = simulate(
-            piece.cluster, piece.workload, policy, until=piece.until, fair=fair, log=True,
-            progress=heard,
+            inputs.cluster, inputs.workload, policy, until=inputs.until, fair=fair, log=True,
+            progress=on_progress,
         )  # fmt: skip
-        films.append(film_of(result, piece.cluster, piece.workload))
-    return Played(piece.words, films)
+        recordings.append(record(result, inputs.cluster, inputs.workload))
+    return PlayResult(inputs.description, recordings)
 
 
-def _in_process(what: Piece | Asked, policies: Sequence[str], tell: ReportProgress) -> Played:
-    while not _PLACES.acquire(timeout=_LOOK):
+def _in_process(
+    what: PlayInput | PlayChoice, policies: Sequence[str], tell: ReportProgress
+) -> PlayResult:
+    while not _PROCESSES.acquire(timeout=_POLL):
         tell("waiting until other simulations are done", 0.0)
     try:
         with _child(what, policies) as connection:
-            words, part = "starting a process", 0.0
+            text, part = "starting a process", 0.0
             while True:
-                tell(words, part)
-                if not connection.poll(_LOOK):
+                tell(text, part)
+                if not connection.poll(_POLL):
                     continue
                 try:
-                    kind, news = connection.recv()
+                    kind, message = connection.recv()
                 except (EOFError, OSError):
                     raise DrfhError("the simulation's process ended before it was done") from None
-                if kind == "tell":
-                    words, part = news
+                if kind == "progress":
+                    text, part = message
                 elif kind == "failed":
-                    raise DrfhError(news)
+                    raise DrfhError(message)
                 else:
-                    played: Played = news
+                    played: PlayResult = message
                     return played
     finally:
-        _PLACES.release()
+        _PROCESSES.release()
 
 
 @contextmanager
-def _child(what: Piece | Asked, policies: Sequence[str]) -> Iterator[Connection]:
-    """Start a process, and end it at the end of the block, whatever it does."""
-    context = multiprocessing.get_context("spawn")  # a fork would copy threads half alive
+def _child(what: PlayInput | PlayChoice, policies: Sequence[str]) -> Iterator[Connection]:
+    """Start a process, and terminate it at the end of the block."""
+    context = multiprocessing.get_context("spawn")  # not fork: the server has threads
     ours, theirs = context.Pipe()
-    child = context.Process(target=_work, args=(theirs, what, tuple(policies)), daemon=True)
+    child = context.Process(target=_run_child, args=(theirs, what, tuple(policies)), daemon=True)
     resource_tracker.ensure_running()
-    # A terminal sends Ctrl-C to all: the server is told, and ends its processes.
+    # Ctrl-C reaches all processes of a terminal; only the server handles it.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         child.start()
@@ -158,18 +160,18 @@ def _child(what: Piece | Asked, policies: Sequence[str]) -> Iterator[Connection]
         ours.close()
 
 
-def _work(connection: Connection, what: Piece | Asked, policies: Sequence[str]) -> None:
-    """Simulate, in a process of its own."""
-
-    def tell(words: str, part: float) -> None:
-        connection.send(("tell", (words, part)))
+def _run_child(
+    connection: Connection, what: PlayInput | PlayChoice, policies: Sequence[str]
+) -> None:
+    def tell(text: str, part: float) -> None:
+        connection.send(("progress", (text, part)))
 
     os.nice(_NICE)
     try:
-        connection.send(("done", carry_out(what, policies, tell)))
+        connection.send(("done", simulate_policies(what, policies, tell)))
     except (BrokenPipeError, ConnectionResetError):
-        pass  # nobody listens any more
-    except Exception as error:  # one line at the other end, whatever it is
-        words = str(error) if isinstance(error, DrfhError) else f"internal error: {error!r}"
+        pass  # the server has closed the connection
+    except Exception as error:  # a text, as not every exception can be pickled
+        text = str(error) if isinstance(error, DrfhError) else f"internal error: {error!r}"
         with suppress(OSError):
-            connection.send(("failed", words))
+            connection.send(("failed", text))

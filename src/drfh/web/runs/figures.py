@@ -1,4 +1,4 @@
-"""The figures of runs in the browser: drawn by Vega, which is served from here."""
+"""NiceGUI element with the figures of runs, drawn by Vega in the browser."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from nicegui.events import GenericEventArguments
 
 from drfh.report.style import stylesheet
 
-__all__ = ["LIBRARY", "RunFigures", "begin", "runs_css"]
+__all__ = ["LIBRARY", "RunFigures", "runs_css", "vega_bundle"]
 
 
-#: Where it is served. Another version has another address, so that browsers may keep it.
+#: Path of the Vega bundle; it differs by version, so that browsers may cache it.
 LIBRARY = f"/_drfh/vega-{sha256(version('vl-convert-python').encode()).hexdigest()[:12]}.js"
 
 _CODE = "import sys, vl_convert as v; sys.stdout.buffer.write(v.javascript_bundle().encode())"
-_PATIENCE = 120.0  # seconds
+_BUNDLE_TIMEOUT = 120.0  # seconds
 
 
 @cache
-def begin() -> Future[str]:
-    """Begin to put the library together, once; return what will hold it.
+def vega_bundle() -> Future[str]:
+    """Start to build the Vega bundle, once; return its future.
 
-    It takes seconds, in which this process would stand still with all its pages: hence another.
+    It takes seconds with the interpreter lock held, which would stall all pages: hence a process.
     """
     made: Future[str] = Future()
     threading.Thread(target=lambda: made.set_result(_bundle()), daemon=True).start()
@@ -46,7 +46,7 @@ def _bundle() -> str:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,
-            timeout=_PATIENCE,
+            timeout=_BUNDLE_TIMEOUT,
         )
         return done.stdout.decode()
     except (OSError, subprocess.SubprocessError, UnicodeError):
@@ -58,7 +58,7 @@ def _bundle() -> str:
 @app.get(LIBRARY, include_in_schema=False)
 def _library() -> Response:
     headers = {"Cache-Control": "private, max-age=31536000, immutable"}
-    return Response(begin().result(), media_type="text/javascript", headers=headers)
+    return Response(vega_bundle().result(), media_type="text/javascript", headers=headers)
 
 
 def runs_css() -> str:
@@ -68,14 +68,14 @@ def runs_css() -> str:
 
 
 class RunFigures(Element, component="../assets/run_figures.js"):
-    """Markup of the offline pages with their figures: with hints, legends that hide, and zoom.
+    """Element with the markup of the offline pages, and figures that zoom.
 
     Parameters
     ----------
     everything
-        Called when somebody follows a link to what is hidden.
+        Called when a link to a hidden figure is followed.
     moved
-        Called when somebody zooms in a figure: which part of the time is shown, from 0 to 1.
+        Called on zoom with the visible part of the time, from 0 to 1.
     """
 
     def __init__(
@@ -88,25 +88,25 @@ class RunFigures(Element, component="../assets/run_figures.js"):
         self._moved = moved
         self.on("ready", self._ready)
         self.on("everything", everything)
-        self.on("span", self._was_moved)
+        self.on("span", self._on_span)
 
     def set(self, content: str) -> None:
-        """Show something else: JSON of a :class:`drfh.web.runs.pages.RunPage`."""
+        """Show the content of a :class:`drfh.web.runs.pages.RunPage`."""
         self._content, self._only, self._span = content, "", (0.0, 1.0)
         self._number += 1
         self._send()
 
     def only(self, name: str) -> None:
-        """Show one figure alone, and larger; with no name everything."""
+        """Show one figure alone, enlarged; empty: all figures."""
         self._only = name
         self.run_method("only", name)
 
     def span(self, start: float, end: float) -> None:
-        """Show a part of the time in all figures, from 0 to 1."""
+        """Zoom all figures to a part of the time, from 0 to 1."""
         self._span = (start, end)
         self.run_method("showSpan", start, end)
 
-    def _was_moved(self, event: GenericEventArguments) -> None:
+    def _on_span(self, event: GenericEventArguments) -> None:
         start, end = (min(max(float(part), 0.0), 1.0) for part in event.args)
         self._span = (start, end)
         self._moved(start, end)

@@ -1,6 +1,6 @@
-"""Run directories in the folder of a page: which there are, and what is read of them.
+"""Run directories in the folder of a page: listed, found by name, read.
 
-Nothing outside the folder is opened, by whatever way a name or a link in it leads there.
+Nothing outside the folder is opened, neither by a name nor through a link.
 """
 
 from __future__ import annotations
@@ -19,44 +19,49 @@ from drfh.formatting import format_count
 from drfh.simulation.result import RUN_FILE, Result
 from drfh.web.session.open_file import path_inside
 
-__all__ = ["MOST_RUNS", "RunPlace", "newest", "place_of", "read_place", "run_places"]
+__all__ = [
+    "MOST_RUNS",
+    "RunDirectory",
+    "find_run",
+    "list_runs",
+    "newest",
+    "read_run",
+]
 
 Kind = Literal["run", "runs", "reproduction"]
 
 #: Runs on one page.
 MOST_RUNS = 32
-#: Numbers in one table, and bytes of the files of a run.
-_MOST_NUMBERS = 50_000_000
-_LARGEST_RUN = 400_000_000
-_LARGEST_TEXT = 8_000_000
-# What is looked at for the list.
-_MOST_PLACES = 200
-_MOST_SEEN = 3_000
-_DEEPEST = 4
+_MAX_VALUES = 50_000_000  # in one table
+_MAX_RUN_BYTES = 400_000_000
+_MAX_TEXT_BYTES = 8_000_000
+_MAX_LISTED = 200
+_MAX_VISITED = 3_000  # directories searched for the list
+_MAX_DEPTH = 4
 
 _HERE = "."  # the folder itself
-_FEW = 8  # that open together without being asked for
+_FEW = 8  # runs opened together by default
 
 _TEXTS = ("config.yaml", "summary.json", RUN_FILE)
 _RUN_TABLES = ("jobs", "users", "samples", "tasks")
 
 
 @dataclass(frozen=True)
-class RunPlace:
-    """A directory that can be shown.
+class RunDirectory:
+    """Directory that the panel can show.
 
     Attributes
     ----------
     name : str
-        Its path in the folder, for people.
+        Path relative to the folder.
     path : Path
-        Where it is.
+        Absolute path.
     root : Path
-        What its files must be in.
+        Directory that all files must be in.
     kind : str
         ``run``; ``runs``, a directory of run directories; or ``reproduction``.
     inside : tuple of str
-        Names of the run directories that it holds.
+        Names of the run directories in it.
     """
 
     name: str
@@ -67,46 +72,46 @@ class RunPlace:
 
     @property
     def label(self) -> str:
-        """What a list says of it."""
+        """Text in the list."""
         name = shown_path(self.path.name if self.name == _HERE else self.name)
         if self.kind == "runs":
             return f"{name} · {format_count(len(self.inside), 'run')} together"
         return f"{name} · reproduction of the paper" if self.kind == "reproduction" else name
 
 
-def run_places(folder: Path | None, run: Path | None = None) -> list[RunPlace]:
-    """Return what can be shown: in a folder, and a directory that was asked for.
+def list_runs(folder: Path | None, run: Path | None = None) -> list[RunDirectory]:
+    """Return the run directories of a folder, after `run` if given.
 
-    Links are not followed; a folder with very many directories is not looked through to its end.
+    Links are not followed; at most 3,000 directories are searched.
 
     Examples
     --------
-    >>> run_places(None)
+    >>> list_runs(None)
     []
     """
-    found: list[RunPlace] = []
+    found: list[RunDirectory] = []
     if run is not None:
-        given = _given(run, folder)
+        given = _start_run(run, folder)
         found += [given] if given is not None else []
-    known = {place.path for place in found}
+    known = {directory.path for directory in found}
     if folder is None:
         return found
     root = folder.resolve()
     waiting, seen = [(root, 0)], 0
-    while waiting and seen < _MOST_SEEN and len(found) < _MOST_PLACES:
+    while waiting and seen < _MAX_VISITED and len(found) < _MAX_LISTED:
         here, depth = waiting.pop(0)
         seen += 1
-        place = _look(here, root)
-        # One that holds a single run is that run, which comes by itself.
-        if place is not None and here not in known and len(place.inside) != 1:
-            found.append(place)
-        if depth < _DEEPEST and (place is None or place.kind != "run"):
+        directory = _inspect(here, root)
+        # A directory with a single run is listed as that run.
+        if directory is not None and here not in known and len(directory.inside) != 1:
+            found.append(directory)
+        if depth < _MAX_DEPTH and (directory is None or directory.kind != "run"):
             waiting += [(path, depth + 1) for path in _directories(here)]
     return found
 
 
-def newest(places: Sequence[RunPlace]) -> RunPlace | None:
-    """Return what was written last; where a few stand together, all of them.
+def newest(directories: Sequence[RunDirectory]) -> RunDirectory | None:
+    """Return the directory written last; one that holds a few runs before these.
 
     Examples
     --------
@@ -114,34 +119,38 @@ def newest(places: Sequence[RunPlace]) -> RunPlace | None:
     True
     """
 
-    def when(place: RunPlace) -> float:
-        names = [f"{name}/{RUN_FILE}" for name in place.inside] or [
-            SUMMARY_FILE if place.kind == "reproduction" else RUN_FILE
+    def when(directory: RunDirectory) -> float:
+        names = [f"{name}/{RUN_FILE}" for name in directory.inside] or [
+            SUMMARY_FILE if directory.kind == "reproduction" else RUN_FILE
         ]
         times = []
         for name in names:
             try:
-                times.append((place.path / name).stat().st_mtime)
+                times.append((directory.path / name).stat().st_mtime)
             except OSError:
                 continue
         return max(times, default=0.0)
 
-    # The first of those with the same time: it stands higher up.
-    few = [place for place in places if place.name != _HERE and len(place.inside) <= _FEW]
-    return max(few or places, key=when, default=None)
+    # Of equal times the first, which is higher up.
+    few = [
+        directory
+        for directory in directories
+        if directory.name != _HERE and len(directory.inside) <= _FEW
+    ]
+    return max(few or directories, key=when, default=None)
 
 
-def place_of(name: str, folder: Path | None, run: Path | None = None) -> RunPlace:
-    """Return a directory by its name, and refuse one that is outside or holds nothing to show.
+def find_run(name: str, folder: Path | None, run: Path | None = None) -> RunDirectory:
+    """Return a run directory by its name; raise if it is outside the folder or no run.
 
     Examples
     --------
-    >>> place_of("../elsewhere", Path("."))
+    >>> find_run("../elsewhere", Path("."))
     Traceback (most recent call last):
     drfh.errors.InputError: run must be a path in the folder of this page, got '../elsewhere'
     """
     if run is not None:
-        given = _given(run, folder)
+        given = _start_run(run, folder)
         if given is not None and given.name == name:
             return given
     if folder is None:
@@ -152,33 +161,33 @@ def place_of(name: str, folder: Path | None, run: Path | None = None) -> RunPlac
         path = path_inside(folder, name)
     except InputError:
         raise InputError("run", "must be a path in the folder of this page", name) from None
-    found = _look(path, folder.resolve())
+    found = _inspect(path, folder.resolve())
     if found is None:
         rule = f"must be a run directory, or one that holds some ({RUN_FILE} is missing)"
         raise InputError("run", rule, name)
     return found
 
 
-def _given(run: Path, folder: Path | None) -> RunPlace | None:
-    """Return the directory that the page was started with: it may be outside the folder."""
+def _start_run(run: Path, folder: Path | None) -> RunDirectory | None:
+    """Return the directory of ``--run``, which may be outside the folder."""
     path = run.resolve()
     if folder is not None and path.is_relative_to(folder.resolve()):
-        return _look(path, folder.resolve())
-    place = _look(path, path)
-    return None if place is None else replace(place, name=str(path))
+        return _inspect(path, folder.resolve())
+    directory = _inspect(path, path)
+    return None if directory is None else replace(directory, name=str(path))
 
 
-def _look(path: Path, root: Path) -> RunPlace | None:
-    """Return what a directory is, if it can be shown."""
+def _inspect(path: Path, root: Path) -> RunDirectory | None:
+    """Return a directory with its kind; None if it holds no run."""
     name = str(path.relative_to(root))
     try:
         if (path / RUN_FILE).is_file():
-            return RunPlace(name, path, root, "run")
+            return RunDirectory(name, path, root, "run")
         inside = tuple(p.name for p in _directories(path) if (p / RUN_FILE).is_file())
         if inside:
-            return RunPlace(name, path, root, "runs", inside)
+            return RunDirectory(name, path, root, "runs", inside)
         if (path / SUMMARY_FILE).is_file() and (path / TABLES).is_dir():
-            return RunPlace(name, path, root, "reproduction")
+            return RunDirectory(name, path, root, "reproduction")
     except OSError:
         pass
     return None
@@ -194,36 +203,38 @@ def _directories(path: Path) -> list[Path]:
             ]
     except OSError:
         return []
-    return [path / name for name in sorted(names)[:_MOST_SEEN]]
+    return [path / name for name in sorted(names)[:_MAX_VISITED]]
 
 
-def read_place(
-    place: RunPlace, tell: Callable[[str, float], None]
+def read_run(
+    directory: RunDirectory, tell: Callable[[str, float], None]
 ) -> list[tuple[str, Result]] | Reproduction:
     """Read a directory: a reproduction, or runs with their names.
 
     Raises
     ------
     InputError
-        In one line, if it is damaged, too large, or if a file of it is elsewhere.
+        If it is damaged, too large, or has a file outside the folder.
     """
-    if place.kind == "reproduction":
-        tell(f"reading {shown_path(place.name)}", 0.1)
-        tables = sorted((place.path / TABLES).glob("*.parquet"))
-        with _readable(place.name):
-            _check(place.name, place.root, [place.path / SUMMARY_FILE], tables)
-            return Reproduction.load(place.path)
+    if directory.kind == "reproduction":
+        tell(f"reading {shown_path(directory.name)}", 0.1)
+        tables = sorted((directory.path / TABLES).glob("*.parquet"))
+        with _readable(directory.name):
+            _check(directory.name, directory.root, [directory.path / SUMMARY_FILE], tables)
+            return Reproduction.load(directory.path)
     runs: list[tuple[str, Result]] = []
-    names = place.inside or ("",)
+    names = directory.inside or ("",)
     if len(names) > MOST_RUNS:
         raise InputError("run", f"must be at most {MOST_RUNS} runs on one page", len(names))
     for position, inner in enumerate(names):
-        path = place.path / inner
-        name = inner if place.name == _HERE and inner else str(Path(place.name, inner))
+        path = directory.path / inner
+        name = inner if directory.name == _HERE and inner else str(Path(directory.name, inner))
         tell(f"reading {shown_path(name)}", position / len(names))
         with _readable(name):
             texts = [path / text for text in _TEXTS]
-            _check(name, place.root, texts, [path / f"{table}.parquet" for table in _RUN_TABLES])
+            _check(
+                name, directory.root, texts, [path / f"{table}.parquet" for table in _RUN_TABLES]
+            )
             runs.append((name, Result.load(path)))
     return runs
 
@@ -233,7 +244,7 @@ def _check(name: str, root: Path, texts: Sequence[Path], tables: Sequence[Path])
     import polars as pl
 
     if any(letter in str(texts[0].parent) for letter in "*?["):
-        # Polars would take them for patterns, and read what they match.
+        # Polars would expand them as glob patterns.
         raise InputError("run", "must have none of * ? [ in its path", name)
     there = [path for path in (*texts, *tables) if os.path.lexists(path)]
     for path in there:
@@ -243,23 +254,25 @@ def _check(name: str, root: Path, texts: Sequence[Path], tables: Sequence[Path])
         if not path.is_file():
             raise InputError("run", f"must have regular files ({path.name} is none)", name)
     sizes = {path: path.stat().st_size for path in there}
-    if sum(sizes.values()) > _LARGEST_RUN:
-        rule = f"must be at most {_LARGEST_RUN // 1_000_000} MB to be shown here (see drfh report)"
+    if sum(sizes.values()) > _MAX_RUN_BYTES:
+        rule = f"must be at most {_MAX_RUN_BYTES // 10**6} MB to be shown here (see drfh report)"
         raise InputError("run", rule, name)
-    if any(sizes.get(path, 0) > _LARGEST_TEXT for path in texts):
-        raise InputError("run", f"must have texts of at most {_LARGEST_TEXT // 1_000_000} MB", name)
+    if any(sizes.get(path, 0) > _MAX_TEXT_BYTES for path in texts):
+        raise InputError(
+            "run", f"must have texts of at most {_MAX_TEXT_BYTES // 1_000_000} MB", name
+        )
     for path in tables:
         if path in sizes:
             table = pl.scan_parquet(path)
             rows = int(table.select(pl.len()).collect().item())
-            if rows * len(table.collect_schema()) > _MOST_NUMBERS:
-                rule = f"must have at most {_MOST_NUMBERS:,} numbers in a table to be shown here"
+            if rows * len(table.collect_schema()) > _MAX_VALUES:
+                rule = f"must have at most {_MAX_VALUES:,} numbers in a table to be shown here"
                 raise InputError("run", f"{rule} ({path.name}; see drfh report)", name)
 
 
 @contextmanager
 def _readable(name: str) -> Iterator[None]:
-    """Turn whatever damaged files make libraries say into one line."""
+    """Turn exceptions of libraries at damaged files into an InputError."""
     try:
         yield
     except DrfhError:
@@ -267,12 +280,12 @@ def _readable(name: str) -> Iterator[None]:
     except Exception as error:
         raise damaged(name, error) from None
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # what Polars raises at broken files
+        if type(error).__name__ != "PanicException":  # of Polars
             raise
         raise damaged(name, error) from None
 
 
 def damaged(name: str, error: Any) -> InputError:
-    """Return what is said of a run that cannot be read or drawn."""
+    """Return the error of a run that cannot be read or drawn."""
     reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
     return InputError("run", f"must be whole: it is damaged, or not of this drfh ({reason})", name)

@@ -1,4 +1,7 @@
-"""What is shown of run directories: the parts of the offline pages, for a page with a frame."""
+"""Figures of run directories as content for the browser.
+
+Imports Altair and Vega, so it is itself imported only when a run is opened.
+"""
 
 from __future__ import annotations
 
@@ -16,28 +19,27 @@ from drfh.report.pages.reproduction import TITLE, reproduction_parts, reproducti
 from drfh.report.pages.runs import name_runs, runs_parts
 from drfh.simulation.result import Result
 from drfh.web.components.jobs import ReportProgress
-from drfh.web.runs.files import MOST_RUNS, RunPlace, damaged, read_place
+from drfh.web.runs.files import MOST_RUNS, RunDirectory, damaged, read_run
 
 __all__ = ["RunPage", "run_page"]
 
-_LARGEST_PAGE = 40_000_000  # characters
+_MAX_PAGE = 40_000_000  # characters
 
 
 @dataclass(frozen=True)
 class RunPage:
-    """What is shown.
+    """Content of the panel for one or several runs.
 
     Attributes
     ----------
     title : str
-        What it is.
+        Heading.
     content : str
-        For the browser, as JSON: ``markup`` that is escaped, ``specs`` of what to draw in it by
-        place, and ``together``.
+        JSON for the browser: escaped ``markup``, ``specs`` of figures by element id, ``together``.
     figures : dict
         Name → title of each figure.
     together : bool
-        Whether all figures over time have the same time.
+        Whether figures over time share one time axis.
     """
 
     title: str
@@ -46,27 +48,28 @@ class RunPage:
     together: bool
 
 
-def run_page(places: Sequence[RunPlace], tell: ReportProgress) -> RunPage:
-    """Read run directories, and return what is shown of them: one, or several compared.
+def run_page(directories: Sequence[RunDirectory], tell: ReportProgress) -> RunPage:
+    """Read run directories and return their figures: of one run, or several compared.
 
     Parameters
     ----------
-    places
-        A reproduction, or directories with runs.
+    directories
+        One reproduction, or any runs.
     tell
-        Told what is done, and how much of it.
+        Called with a text and the part that is done.
     """
-    if len(places) > 1 and any(place.kind == "reproduction" for place in places):
+    if len(directories) > 1 and any(directory.kind == "reproduction" for directory in directories):
         raise InputError("runs", "must be runs to be compared, not a reproduction")
     found: dict[str, Result] = {}
-    for at, place in enumerate(places):
+    for at, directory in enumerate(directories):
 
-        def tell_part(words: str, part: float, at: int = at) -> None:
-            tell(words, 0.6 * (at + part) / len(places))
+        def tell_part(text: str, part: float, at: int = at) -> None:
+            tell(text, 0.6 * (at + part) / len(directories))
 
-        read = read_place(place, tell_part)
+        read = read_run(directory, tell_part)
         if isinstance(read, Reproduction):
-            return _drawn(place.name, TITLE, *_reproduced(read, place.name, tell), tell, False)
+            parts, plots = _reproduced(read, directory.name, tell)
+            return _drawn(directory.name, TITLE, parts, plots, tell, False)
         found |= dict(read)
         if len(found) > MOST_RUNS:
             raise InputError("runs", f"must be at most {MOST_RUNS} on one page", len(found))
@@ -107,7 +110,7 @@ def _drawn(
     except Exception as error:
         raise damaged(name, error) from None
     content = json.dumps({"markup": markup, "specs": specs, "together": together})
-    if len(content) > _LARGEST_PAGE:
+    if len(content) > _MAX_PAGE:
         rule = "must have less to show here (see drfh report, which writes a page)"
         raise InputError("run", rule, name)
     figures = {plot.name: plot.title for _, found in sections for plot in found}

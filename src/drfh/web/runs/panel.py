@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from drfh.errors import DrfhError
 from drfh.web.components.jobs import PanelJob, ReportProgress
-from drfh.web.runs.files import RunPlace, newest, place_of, run_places
+from drfh.web.runs.files import RunDirectory, find_run, list_runs, newest
 
 if TYPE_CHECKING:
     from nicegui import ui
@@ -25,7 +25,7 @@ _ALL = {"min": 0, "max": 100}
 
 
 class RunsPanel:
-    """Run directories of the page's folder, with the figures of ``drfh report``.
+    """Panel with the figures of ``drfh report`` for run directories of the folder.
 
     Attributes
     ----------
@@ -47,17 +47,17 @@ class RunsPanel:
     _run: ui.select
     _path: ui.input
     _span: ui.range
-    _span_words: ui.label
+    _span_text: ui.label
     _time: ui.element
     _others: ui.select
     _figure: ui.select
 
     def __init__(self) -> None:
-        self._places: dict[str, RunPlace] = {}
-        self._quiet = False  # while we set values ourselves
+        self._known: dict[str, RunDirectory] = {}
+        self._quiet = False  # ignore change events
 
     def build(self, page: Page) -> None:
-        """Make its elements, and open what the page was started with, or what is newest."""
+        """Create the elements; open the run of ``--run``, or the newest."""
         from nicegui import ui
 
         from drfh.web.runs.figures import RunFigures, runs_css
@@ -82,7 +82,7 @@ class RunsPanel:
                 ).classes("mouse")
             self._hint.set_visibility(False)
             with ui.element("div").classes("runs-time") as self._time:
-                self._span_words = ui.label("Time shown: all").classes("soft")
+                self._span_text = ui.label("Time shown: all").classes("soft")
                 self._span = ui.range(
                     min=0, max=100, value=dict(_ALL), on_change=self._span_changed
                 )
@@ -90,10 +90,10 @@ class RunsPanel:
                 self._span.props("data-testid=runs-span")
             self._time.set_visibility(False)
             self._figures = RunFigures(self._show_everything, self._moved)
-        self._look()
-        first = next(iter(self._places.values()), None)
+        self._rescan()
+        first = next(iter(self._known.values()), None)
         if page.run is None:
-            first = newest(list(self._places.values()))
+            first = newest(list(self._known.values()))
         elif first is None or first.path != page.run.resolve():
             first = None
             self._refuse(f"--run must be a run directory, or hold some, got {str(page.run)!r}")
@@ -101,7 +101,7 @@ class RunsPanel:
             self._choose(first.name)
 
     def show(self, answer: Answer) -> None:
-        """Nothing to do: runs are what they were."""
+        """Do nothing: runs do not depend on the answer."""
 
     # Building
 
@@ -113,7 +113,7 @@ class RunsPanel:
             self._run.props("dense outlined data-testid=runs-run")
             self._path = ui.input("or its path in the folder")
             self._path.props("dense outlined data-testid=runs-path")
-            self._path.on("keydown.enter", lambda: self._named(str(self._path.value or "")))
+            self._path.on("keydown.enter", lambda: self._open_path(str(self._path.value or "")))
             self._others = ui.select(
                 {}, label="Compare with", multiple=True, on_change=self._others_changed
             )
@@ -123,7 +123,7 @@ class RunsPanel:
                 on_change=lambda event: self._only(str(event.value or "")),
             )  # fmt: skip
             self._figure.props("dense outlined data-testid=runs-figure")
-            again = ui.button(icon="refresh", on_click=self._look)
+            again = ui.button(icon="refresh", on_click=self._rescan)
             again.props('flat round dense aria-label="look for runs again"')
             again.tooltip("look for runs again")
 
@@ -162,32 +162,32 @@ class RunsPanel:
 
     # The list
 
-    def _look(self) -> None:
-        """Look for runs again; what is chosen stays chosen."""
-        found = run_places(self._page.folder, self._page.run)
-        self._places = {place.name: place for place in found} | {
-            name: place for name, place in self._places.items() if name in self._chosen()
+    def _rescan(self) -> None:
+        """Search the folder again; the selection stays."""
+        found = list_runs(self._page.folder, self._page.run)
+        self._known = {directory.name: directory for directory in found} | {
+            name: directory for name, directory in self._known.items() if name in self._chosen()
         }
-        self._how.set_visibility(not self._places)
-        self._tools.set_visibility(bool(self._places) or self._page.folder is not None)
+        self._how.set_visibility(not self._known)
+        self._tools.set_visibility(bool(self._known) or self._page.folder is not None)
         self._offer()
 
     def _chosen(self) -> list[str]:
-        """Return the names of what is chosen, the run first."""
+        """Return the selected names, the run first."""
         run = self._run.value
         others = self._others.value or []
         return list(dict.fromkeys(str(name) for name in (run, *others) if name))
 
     def _offer(self) -> None:
-        labels = {name: place.label for name, place in self._places.items()}
+        labels = {name: directory.label for name, directory in self._known.items()}
         run = self._run.value if self._run.value in labels else None
         others = {
             name: label
             for name, label in labels.items()
-            if name != run and self._places[name].kind != "reproduction"
+            if name != run and self._known[name].kind != "reproduction"
         }
         chosen = [name for name in self._others.value or [] if name in others]
-        if run is not None and self._places[run].kind == "reproduction":
+        if run is not None and self._known[run].kind == "reproduction":
             others, chosen = {}, []
         self._quiet = True
         try:
@@ -212,46 +212,45 @@ class RunsPanel:
         if not self._quiet and event.value:
             self._choose(str(event.value))
 
-    def _named(self, name: str) -> None:
-        """Open a directory that somebody typed."""
+    def _open_path(self, name: str) -> None:
+        """Open a directory by a typed path."""
         if not name.strip():
             return
         try:
-            place = place_of(name.strip(), self._page.folder, self._page.run)
+            directory = find_run(name.strip(), self._page.folder, self._page.run)
         except DrfhError as error:
             self._refuse(str(error))
             return
         self._path.set_value("")
-        self._places[place.name] = place
-        self._choose(place.name)
+        self._known[directory.name] = directory
+        self._choose(directory.name)
 
     def _others_changed(self, event: Any) -> None:
         if not self._quiet:
             self._open()
 
     def _open(self) -> None:
-        from drfh.web.runs.figures import begin
+        from drfh.web.runs.figures import vega_bundle
 
         names = self._chosen()
         if not names:
             return
-        begin()
-        # Looked at again: it may have been written anew, or taken away.
+        vega_bundle()
         folder, run = self._page.folder, self._page.run
 
         def work(tell: ReportProgress) -> RunPage:
-            from drfh.web.runs.pages import run_page  # and what draws, which few pages need
+            from drfh.web.runs.pages import run_page
 
-            return run_page([place_of(name, folder, run) for name in names], tell)
+            return run_page([find_run(name, folder, run) for name in names], tell)
 
         self._refuse("")
         self._figures.classes(add="stale")
         self._working.start(work, self._opened, "reading the run")
 
-    def _opened(self, found: RunPage | None, why: str) -> None:
+    def _opened(self, found: RunPage | None, error: str) -> None:
         self._figures.classes(remove="stale")
         if found is None:
-            self._refuse(why)
+            self._refuse(error)
             return
         self._how.set_visibility(False)
         self._hint.set_visibility(True)
@@ -261,27 +260,27 @@ class RunsPanel:
         self._moved(0.0, 1.0)
         before = self._figure.value
         self._figure.set_options({_EVERYTHING: "All figures", **found.figures}, value=_EVERYTHING)
-        if before in found.figures:  # the same figure of another run
+        if before in found.figures:
             self._figure.set_value(before)
 
     def _stopped(self) -> None:
         self._figures.classes(remove="stale")
         self._refuse("Stopped. Choose a run to open it.")
 
-    def _refuse(self, words: str) -> None:
-        self._refused.set_text(words)
+    def _refuse(self, text: str) -> None:
+        self._refused.set_text(text)
 
     # Figures
 
     def _span_changed(self, event: Any) -> None:
         low, high = event.value["min"], event.value["max"]
         shown = "all" if (low, high) == (0, 100) else f"{low}–{high} %"
-        self._span_words.set_text(f"Time shown: {shown}")
+        self._span_text.set_text(f"Time shown: {shown}")
         if not self._quiet:
             self._figures.span(low / 100, high / 100)
 
     def _moved(self, start: float, end: float) -> None:
-        """Show in the slider what somebody did in a figure."""
+        """Move the slider after a zoom in a figure."""
         self._quiet = True
         try:
             self._span.set_value({"min": round(100 * start), "max": round(100 * end)})

@@ -1,7 +1,7 @@
-"""A simulation that is over, as pictures: what runs where at any time, from the log of its tasks.
+"""Recording of a finished simulation: frames at any time, from its task log.
 
-All amounts are whole units of the simulator, so that sums are exact. At one instant tasks end
-first and then others start: what starts at a time runs at that time, what ends at it does not.
+Amounts are whole units of the simulator, so that sums are exact. A task runs from its start,
+inclusive, to its end, exclusive.
 """
 
 from __future__ import annotations
@@ -25,7 +25,15 @@ from drfh.simulation import Result
 from drfh.simulation.plan import Plan, make_plan, units_of
 from drfh.web.components.heat_map_data import STATES, Cells, levels_of
 
-__all__ = ["Film", "FilmRuns", "FilmSamples", "Frame", "Resizing", "blocks_of", "film_of"]
+__all__ = [
+    "CapacityChange",
+    "Frame",
+    "RecordedRuns",
+    "RecordedSamples",
+    "Recording",
+    "blocks_of",
+    "record",
+]
 
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -34,17 +42,17 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class FilmRuns:
-    """When and where tasks ran, a run each, ordered by start.
+class RecordedRuns:
+    """When and where tasks ran, one entry per run, ordered by start.
 
     Attributes
     ----------
     start, end : float array
-        In seconds; infinity for what still runs when the simulation stops.
+        In seconds; infinity if still running when the simulation stops.
     server, user, shape : int array
-        Where it ran, whose it is, and which row of needs it has.
+        Indices of its server, its user and its row of `need`.
     cut : bool array
-        Whether the task was put back at its end, and waits again.
+        Whether the task was evicted at its end, and waits again.
     """
 
     start: Floats
@@ -57,13 +65,13 @@ class FilmRuns:
     @classmethod
     def sorted(
         cls, start: Floats, end: Floats, server: Ints, user: Ints, shape: Ints, cut: Bools
-    ) -> FilmRuns:
-        """Return runs in any order as they must be here.
+    ) -> RecordedRuns:
+        """Return runs given in any order.
 
         Examples
         --------
         >>> one, none = np.array([0, 0]), np.zeros(2, dtype=bool)
-        >>> FilmRuns.sorted(np.array([5.0, 0.0]), np.array([9.0, 7.0]), one, one, one, none).end
+        >>> RecordedRuns.sorted(np.array([5.0, 0.0]), np.array([9.0, 7.0]), one, one, one, none).end
         array([7., 9.])
         """
         order = np.argsort(start, kind="stable")
@@ -73,8 +81,8 @@ class FilmRuns:
 
 
 @dataclass(frozen=True, eq=False)
-class Resizing:
-    """At `time` the servers at `positions` have `capacity`; all zeros: they are down."""
+class CapacityChange:
+    """New capacity of servers from a time on; all zeros: they are down."""
 
     time: float
     positions: tuple[int, ...]
@@ -82,8 +90,8 @@ class Resizing:
 
 
 @dataclass(frozen=True, eq=False)
-class FilmSamples:
-    """What the simulator noted on its way.
+class RecordedSamples:
+    """Samples taken during the simulation.
 
     Attributes
     ----------
@@ -94,7 +102,7 @@ class FilmSamples:
     share : float array, samples × users
         Dominant shares.
     fair : float array or None
-        Dominant shares in the exact allocation of the instant; NaN for who has nothing to run.
+        Dominant shares in the exact allocation; NaN for users with nothing to run.
     """
 
     time: Floats
@@ -105,18 +113,18 @@ class FilmSamples:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """One instant.
+    """State of the cluster at one time.
 
     Attributes
     ----------
     time : float
         In seconds.
     used, capacity : int array, servers × resources
-        Of each server; one that is down has nothing.
+        Of each server; zeros if it is down.
     usage : int array, users × resources
-        What the running tasks of each user hold.
+        Held by the running tasks of each user.
     running, waiting, done : int array, users
-        Tasks; those that no server can hold wait too.
+        Numbers of tasks; waiting includes tasks that fit on no server.
     """
 
     time: float
@@ -129,7 +137,7 @@ class Frame:
 
     @property
     def utilisation(self) -> Floats:
-        """Part of each resource that is in use; 0 where there is none."""
+        """Used part of each resource; 0 where there is none."""
         return self._parts(self.used.sum(axis=0))
 
     @property
@@ -145,51 +153,51 @@ class Frame:
 
 
 @dataclass(frozen=True, eq=False)
-class Film:
-    """A simulation that is over.
+class Recording:
+    """Recording of a finished simulation.
 
     Attributes
     ----------
     policy : str
-        Its name.
+        Name.
     horizon : float
-        When it ended, in seconds.
+        End in seconds.
     servers : tuple of str
         Names, block by block.
     blocks : tuple
         Name and number of servers of each block of the heat map.
     resources, sizes : tuple
-        Names, and how much one unit is.
+        Names, and the amount of one unit.
     users, weight : tuple of str, float array
         Names and entitlements.
     need : int array, shapes × resources
-        What one task needs.
+        Units needed by one task.
     capacity : int array, servers × resources
         At the start.
-    changes : tuple of Resizing
+    changes : tuple of CapacityChange
         Of servers, ordered by time.
-    runs : FilmRuns
+    runs : RecordedRuns
         Of tasks.
     arrival, arrival_user : arrays
-        When tasks arrive, in order, and whose they are.
-    samples : FilmSamples
+        Arrival of each task, in order, and index of its user.
+    samples : RecordedSamples
         For curves.
     numbers : mapping
-        The summary of the run.
+        Summary of the run.
 
     Examples
     --------
     >>> from drfh import Cluster, Job, Server, Workload, simulate
-    >>> from drfh.web.play.film import film_of
+    >>> from drfh.web.play.recording import record
     >>> cluster = Cluster([Server({"cpu": 4}, name="a")])
     >>> workload = Workload(["ann"], [Job("ann", demand={"cpu": 2}, duration=60, tasks=3)])
-    >>> film = film_of(simulate(cluster, workload, log=True), cluster, workload)
-    >>> [film.frame(t).share.tolist() for t in (0, 59, 60, 120)]
+    >>> recording = record(simulate(cluster, workload, log=True), cluster, workload)
+    >>> [recording.frame(t).share.tolist() for t in (0, 59, 60, 120)]
     [[1.0], [1.0], [0.5], [0.0]]
-    >>> frame = film.frame(30)
+    >>> frame = recording.frame(30)
     >>> frame.running.tolist(), frame.waiting.tolist(), frame.done.tolist()
     ([2], [1], [0])
-    >>> film.cells(frame).levels.tolist(), film.busiest
+    >>> recording.cells(frame).levels.tolist(), recording.busiest
     ([[255]], 0.0)
     """
 
@@ -203,15 +211,15 @@ class Film:
     weight: Floats
     need: Ints
     capacity: Ints
-    changes: tuple[Resizing, ...]
-    runs: FilmRuns
+    changes: tuple[CapacityChange, ...]
+    runs: RecordedRuns
     arrival: Floats
     arrival_user: Ints
-    samples: FilmSamples
+    samples: RecordedSamples
     numbers: Mapping[str, Any]
 
     def frame(self, time: float) -> Frame:
-        """Return what is at a time."""
+        """Return the state at a time in seconds."""
         runs, users = self.runs, len(self.users)
         begun = int(np.searchsorted(runs.start, time, side="right"))
         now = np.flatnonzero(runs.end[:begun] > time)
@@ -219,7 +227,7 @@ class Film:
         used = np.empty_like(self.capacity)
         usage = np.empty((users, len(self.resources)), dtype=np.int64)
         for resource in range(len(self.resources)):
-            # Amounts are at most 2**50: their sums are exact in floats too, and sooner there.
+            # Amounts are at most 2**50: float sums are exact too, and faster.
             amount = self._need[resource][shape]
             used[:, resource] = np.bincount(server, amount, minlength=len(used))
             usage[:, resource] = np.bincount(user, amount, minlength=users)
@@ -236,13 +244,13 @@ class Film:
 
     @cached_property
     def _ended(self) -> tuple[Floats, Ints]:
-        """When tasks were done, in order, and whose they were."""
+        """End of each completed task, in order, and index of its user."""
         done = np.flatnonzero(~self.runs.cut & np.isfinite(self.runs.end))
         done = done[np.argsort(self.runs.end[done], kind="stable")]
         return self.runs.end[done], self.runs.user[done]
 
     def capacity_at(self, time: float) -> Ints:
-        """Return what servers have at a time."""
+        """Return the capacity of the servers at a time."""
         if not self.changes or self.changes[0].time > time:
             return self.capacity
         capacity = self.capacity.copy()
@@ -253,7 +261,7 @@ class Film:
         return capacity
 
     def cells(self, frame: Frame) -> Cells:
-        """Return a heat map of an instant."""
+        """Return the heat map of a frame."""
         levels = [
             levels_of(frame.used[:, r], frame.capacity[:, r]) for r in range(len(self.resources))
         ]
@@ -261,15 +269,15 @@ class Film:
         return Cells(self.blocks, self.resources, levels, down * STATES.index("down"))
 
     def on_server(self, time: float, server: int) -> dict[str, int]:
-        """Return how many tasks of whom run on a server, the most first.
+        """Return the number of tasks of each user on a server, largest first.
 
         Examples
         --------
         >>> from drfh import Cluster, Job, Server, Workload, simulate
-        >>> from drfh.web.play.film import film_of
+        >>> from drfh.web.play.recording import record
         >>> cluster = Cluster([Server({"cpu": 4}, name="a")])
         >>> workload = Workload(["ann"], [Job("ann", demand={"cpu": 2}, duration=60, tasks=3)])
-        >>> film_of(simulate(cluster, workload, log=True), cluster, workload).on_server(30, 0)
+        >>> record(simulate(cluster, workload, log=True), cluster, workload).on_server(30, 0)
         {'ann': 2}
         """
         runs = self.runs
@@ -279,7 +287,7 @@ class Film:
         return {self.users[i]: int(counts[i]) for i in order[: int((counts > 0).sum())].tolist()}
 
     def fair_at(self, time: float) -> Floats | None:
-        """Return the fair shares of the last sample until a time; None if nobody looked."""
+        """Return the fair shares of the last sample until a time; None without samples."""
         samples = self.samples
         if samples.fair is None or not len(samples.time):
             return None
@@ -289,14 +297,14 @@ class Film:
 
     @cached_property
     def largest(self) -> list[int]:
-        """Users, those with the largest mean shares first."""
+        """Indices of users by mean share, largest first."""
         means = self.samples.share.mean(axis=0) if len(self.samples.time) else self.weight
         order: list[int] = np.argsort(-means, kind="stable").tolist()
         return order
 
     @cached_property
     def busiest(self) -> float:
-        """Time of the sample at which the resources are fullest, on average."""
+        """Time of the sample with the highest mean utilisation."""
         if not len(self.samples.time):
             return 0.0
         return float(self.samples.time[int(self.samples.utilisation.mean(axis=1).argmax())])
@@ -310,23 +318,16 @@ def _count(who: Ints, users: int) -> Ints:
 _MOST_BLOCKS = 40
 
 
-def film_of(result: Result, cluster: Cluster, workload: Workload) -> Film:
-    """Return the film of a simulation.
-
-    Parameters
-    ----------
-    result
-        With its tasks logged.
-    cluster, workload
-        What was simulated.
+def record(result: Result, cluster: Cluster, workload: Workload) -> Recording:
+    """Return the recording of a simulation made with ``log=True``.
 
     Examples
     --------
     >>> from drfh import Job, Server, simulate
     >>> cluster = Cluster([Server({"cpu": 4}, name="a", count=2)])
     >>> workload = Workload(["ann"], [Job("ann", demand={"cpu": 3}, duration=60, tasks=2)])
-    >>> film = film_of(simulate(cluster, workload, log=True), cluster, workload)
-    >>> film.servers, film.blocks, film.runs.server.tolist()
+    >>> recording = record(simulate(cluster, workload, log=True), cluster, workload)
+    >>> recording.servers, recording.blocks, recording.runs.server.tolist()
     (('a/0', 'a/1'), (('a', 2),), [0, 1])
     """
     if result.tasks is None:
@@ -338,10 +339,10 @@ def film_of(result: Result, cluster: Cluster, workload: Workload) -> Film:
     place[order] = np.arange(len(order))
     names = [fleet.members[position].name for position in order.tolist()]
     changes = tuple(
-        Resizing(change.time, tuple(place[list(change.positions)].tolist()), change.capacity)
+        CapacityChange(change.time, tuple(place[list(change.positions)].tolist()), change.capacity)
         for change in plan.changes
     )
-    return Film(
+    return Recording(
         policy=result.policy,
         horizon=result.horizon,
         servers=tuple(names),
@@ -361,7 +362,7 @@ def film_of(result: Result, cluster: Cluster, workload: Workload) -> Film:
     )
 
 
-def _runs(result: Result, plan: Plan, names: Sequence[str]) -> FilmRuns:
+def _runs(result: Result, plan: Plan, names: Sequence[str]) -> RecordedRuns:
     assert result.tasks is not None
     batch = plan.batch[np.argsort(plan.task_source)]  # of the rows of the table
     table = result.tasks.select("start", "end", "server").with_row_index("row")
@@ -373,7 +374,7 @@ def _runs(result: Result, plan: Plan, names: Sequence[str]) -> FilmRuns:
     end = table["end"].fill_null(math.inf).to_numpy()
     place = {name: position for position, name in enumerate(names)}
     server = table["server"].replace_strict(place, return_dtype=pl.Int64).to_numpy()
-    return FilmRuns.sorted(
+    return RecordedRuns.sorted(
         table["start"].to_numpy(),
         np.where(end > result.horizon, math.inf, end),
         server,
@@ -383,7 +384,7 @@ def _runs(result: Result, plan: Plan, names: Sequence[str]) -> FilmRuns:
     )
 
 
-def _samples(result: Result, resources: Sequence[str], weight: Floats) -> FilmSamples:
+def _samples(result: Result, resources: Sequence[str], weight: Floats) -> RecordedSamples:
     table = result.samples
     shares = [name for name in table.columns if name.startswith("share.")]
     levels = [name for name in table.columns if name.startswith("fair_level.")]
@@ -391,7 +392,7 @@ def _samples(result: Result, resources: Sequence[str], weight: Floats) -> FilmSa
     if "fair.distance" in table.columns:
         level = table.select(levels).fill_null(math.nan).to_numpy()
         fair = level.reshape(len(table), -1) * weight
-    return FilmSamples(
+    return RecordedSamples(
         table["time"].to_numpy().copy(),
         table.select([f"utilisation.{name}" for name in resources]).to_numpy(),
         table.select(shares).to_numpy().reshape(len(table), -1),
@@ -400,9 +401,9 @@ def _samples(result: Result, resources: Sequence[str], weight: Floats) -> FilmSa
 
 
 def blocks_of(members: Sequence[Member]) -> tuple[tuple[tuple[str, int], ...], Ints]:
-    """Return blocks of servers for a heat map, and the servers in their order.
+    """Return name and size of the heat map's blocks, and server indices in their order.
 
-    A block is a group of the cluster; where there are too many, servers of one size are one.
+    A block is a server group of the cluster; with more than 40 groups, all servers of one size.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The stage of the panel "Play": films side by side, one slider, and what is at its time."""
+"""Player of recordings: heat maps and charts side by side, one time slider."""
 
 from __future__ import annotations
 
@@ -23,65 +23,44 @@ from drfh.web.play.charts import (
     shares_of,
     used_of,
 )
-from drfh.web.play.film import Film, Frame
-from drfh.web.play.labels import cell_words, now_text, summary_table, times_of, user_table
+from drfh.web.play.labels import (
+    cell_text,
+    now_text,
+    summary_table,
+    times_of,
+    user_table,
+)
+from drfh.web.play.recording import Frame, Recording
 
-__all__ = ["STAGE_STYLE", "Stage"]
+__all__ = ["Player"]
 
-# Seconds between two pictures, and the part of the time that making them may take.
-_TICK, _LOAD = 0.1, 0.25
+_TICK = 0.1  # seconds between two frames, at least
+_MAX_LOAD = 0.25  # part of the time that drawing frames may take
 _SPEEDS = {60: "in 1 minute", 20: "in 20 s", 10: "in 10 s", 5: "in 5 s"}
-
-STAGE_STYLE = """
-.drfh-panel .columns { display: grid; gap: 0 2rem; align-items: start;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
-.drfh-panel .columns > * { min-width: 0; }
-.drfh-panel .slide { display: flex; flex-wrap: wrap; gap: .3rem 1rem; align-items: center;
-  position: sticky; top: 3.4rem; z-index: 20; background: var(--paper); padding: .4rem 0; }
-/* What scrolls by itself would keep the slider from staying in sight. */
-.q-tab-panels:has(.slide), .q-panel:has(.slide), .q-tab-panel:has(.slide) { overflow: visible; }
-@media (max-width: 44rem) {
-  .drfh-panel .slide { position: static; }
-  .drfh-panel table.tight { font-size: .9rem; }
-  .drfh-panel table.tight th, .drfh-panel table.tight td { padding-right: .45rem; }
-  .drfh-panel table.tight th { white-space: normal; vertical-align: bottom; } }
-.drfh-panel .drfh-slide { flex: 1 1 14rem; min-width: 8rem; height: 2rem; margin: 0;
-  accent-color: var(--bar); cursor: pointer; }
-.drfh-panel .slide .at { min-width: 6.5rem; font-weight: 600; font-variant-numeric: tabular-nums; }
-.drfh-panel .over-time { position: relative; width: 100%; }
-.drfh-panel .over-time .chart { height: 180px; }
-.drfh-panel .over-time .at-line { position: absolute; top: 10px; bottom: 28px; width: 2px;
-  background: var(--ink); opacity: .65; pointer-events: none; }
-.drfh-panel h3 { font-size: .95rem; line-height: 1.3; font-weight: 600; margin: .8rem 0 0; }
-.drfh-panel .choose { margin-bottom: .6rem; }
-.drfh-panel .choose .q-field { max-width: min(100%, 20rem); }
-.drfh-panel .choose .q-field__native { flex-wrap: nowrap; }
-.drfh-panel .choose .q-field__native > span { overflow: hidden; text-overflow: ellipsis;
-  white-space: nowrap; }
-.drfh-panel table.first-stays th:first-child, .drfh-panel table.first-stays td:first-child {
-  position: sticky; left: 0; background: var(--paper); }
-.drfh-panel .tables { display: flex; flex-wrap: wrap; gap: 0 4rem; }
-.drfh-panel .tables > * { max-width: 100%; }
-.drfh-panel .now p { min-height: 3em; }
-"""
 
 
 class _Column:
-    """One film: its heat map, and its curves."""
+    """Heat map and charts of one recording."""
 
     def __init__(
-        self, film: Film, frame: Frame, end: float, most: float, shares: list[Curve], number: int
+        self,
+        recording: Recording,
+        frame: Frame,
+        end: float,
+        most: float,
+        shares: list[Curve],
+        number: int,
     ) -> None:
-        self.film, self.frame, self._end = film, frame, end
+        self.recording, self.frame, self._end = recording, frame, end
         self._lines: list[ui.element] = []
         with ui.element("section") as section:
-            section.props(f"data-testid=play-film-{number}")
+            section.props(f"data-testid=play-recording-{number}")
             with ui.element("h2"):
-                ui.label(film.policy)
+                ui.label(recording.policy)
             self._now = ui.html("", sanitize=False).classes("now")
             self._now.props(f"data-testid=play-now-{number}")
-            self._heat = HeatMap(film.cells(frame), describe=self._words, height=380)
-            used = used_of(film)
+            self._heat = HeatMap(recording.cells(frame), describe=self._cell_text, height=380)
+            used = used_of(recording)
             self._chart("How full everything is", used, 1.0)
             self._chart("Dominant shares", shares, most)
             ui.html(tag("p", fair_text(shares), "note") if fair_text(shares) else "",
@@ -96,36 +75,36 @@ class _Column:
             chart.classes("chart").props(f'role=img aria-label="{title} over time"')
             self._lines.append(ui.element("div").classes("at-line").props("aria-hidden=true"))
 
-    def _words(self, server: int) -> Any:
-        return cell_words(self.film, self.frame, server)
+    def _cell_text(self, server: int) -> Any:
+        return cell_text(self.recording, self.frame, server)
 
     def show(self, frame: Frame) -> None:
-        """Show an instant."""
+        """Show a frame."""
         self.frame = frame
-        self._now.set_content(now_text(self.film, frame))
-        self._heat.patch(self.film.cells(frame))
+        self._now.set_content(now_text(self.recording, frame))
+        self._heat.patch(self.recording.cells(frame))
         part = frame.time / self._end if self._end > 0 else 0.0
         for line in self._lines:
             line.style(f"left: calc({LEFT}px + (100% - {LEFT + RIGHT}px) * {part:.5f} - 1px)")
 
 
-class Stage:
-    """Films in step."""
+class Player:
+    """Player of recordings in step."""
 
     def __init__(self) -> None:
-        self.films: list[Film] = []
+        self.recordings: list[Recording] = []
         self._columns: list[_Column] = []
         self._times = np.zeros(1)
-        self._at = 0.0  # position of the slider, in steps; between two while it plays
-        self._told = 0.0
-        with ui.element("div") as self.place:
+        self._at = 0.0  # position of the slider in steps, fractional while playing
+        self._last_tick = 0.0  # on the monotonic clock
+        with ui.element("div") as self.element:
             self._build()
-        self.place.set_visibility(False)
+        self.element.set_visibility(False)
         self._timer = ui.timer(_TICK, self._tick, active=False)
 
     def _build(self) -> None:
         with ui.element("div").classes("slide"):
-            self._button = ui.button(icon="play_arrow", on_click=self._flip)
+            self._button = ui.button(icon="play_arrow", on_click=self._toggle)
             self._button.props('round dense data-testid=play-flip aria-label="play"')
             self._slide = Slider(self._moved)
             self._slide.props("data-testid=play-slider")
@@ -134,7 +113,7 @@ class Stage:
             self._speed.props("dense options-dense borderless data-testid=play-speed")
             busiest = ui.button("Busiest moment", on_click=self._to_busiest)
             busiest.props("flat dense no-caps data-testid=play-busiest")
-        self._place = ui.element("div").classes("columns")
+        self._row = ui.element("div").classes("columns")
         with ui.element("div").classes("tables"):
             with ui.element("section"):
                 with ui.element("h2"):
@@ -147,56 +126,56 @@ class Stage:
 
     @property
     def time(self) -> float:
-        """What the slider is at, in seconds."""
+        """Time of the slider in seconds."""
         return float(self._times[self._position])
 
     @property
     def _position(self) -> int:
         return int(min(max(self._at, 0), len(self._times) - 1))
 
-    def set(self, films: Sequence[Film]) -> None:
-        """Show other films, from the start."""
+    def set(self, recordings: Sequence[Recording]) -> None:
+        """Show recordings from the start."""
         self.pause()
-        self.films, self._times = list(films), times_of(films)
+        self.recordings, self._times = list(recordings), times_of(recordings)
         end = float(self._times[-1])
-        shares = [shares_of(films[0])]
+        shares = [shares_of(recordings[0])]
         names = [curve.name for curve in shares[0] if not curve.thin]
-        shares += [shares_of(film, names) for film in films[1:]]
+        shares += [shares_of(recording, names) for recording in recordings[1:]]
         parts = [curve.part for curves in shares for curve in curves if len(curve.part)]
         most = max((float(np.nanmax(part, initial=0.0)) for part in parts), default=1.0)
-        self._place.clear()
-        with self._place:
+        self._row.clear()
+        with self._row:
             self._columns = [
-                _Column(film, film.frame(0.0), end, most, curves, number)
-                for number, (film, curves) in enumerate(zip(films, shares, strict=True))
+                _Column(recording, recording.frame(0.0), end, most, curves, number)
+                for number, (recording, curves) in enumerate(zip(recordings, shares, strict=True))
             ]
-        self._summary.set_content(summary_table(films))
-        self.place.set_visibility(True)
+        self._summary.set_content(summary_table(recordings))
+        self.element.set_visibility(True)
         self.go(0)
 
     def go(self, position: float) -> None:
-        """Go to a step of the slider."""
+        """Show the frame at a step of the slider."""
         self._at = position
         self._draw()
 
     def go_to(self, moment: float) -> None:
-        """Go to the last step until a time in seconds."""
+        """Show the last frame until a time in seconds."""
         self.go(int(np.searchsorted(self._times, moment + 1e-9, side="right")) - 1)
 
     def play(self) -> None:
-        """Let the time pass; from the start again if it is at the end."""
+        """Play; from the start if it is at the end."""
         if self._position >= len(self._times) - 1:
             self._at = 0.0
-        self._told = time.monotonic()
+        self._last_tick = time.monotonic()
         self._timer.activate()
         self._button.props('icon=pause aria-label="pause"')
 
     def pause(self) -> None:
-        """Let the time stand still."""
+        """Pause."""
         self._timer.deactivate()
         self._button.props('icon=play_arrow aria-label="play"')
 
-    def _flip(self) -> None:
+    def _toggle(self) -> None:
         if self._timer.active:
             self.pause()
         else:
@@ -204,33 +183,29 @@ class Stage:
 
     def _to_busiest(self) -> None:
         self.pause()
-        if self.films:
-            self.go_to(self.films[0].busiest)
+        if self.recordings:
+            self.go_to(self.recordings[0].busiest)
 
     def _tick(self) -> None:
         now = time.monotonic()
-        passed, self._told = now - self._told, now
+        passed, self._last_tick = now - self._last_tick, now
         last = len(self._times) - 1
         self.go(min(self._at + passed * last / float(self._speed.value or 20), last))
         if self._position >= last:
             self.pause()
-        # A large film may not take all the time of the server.
-        self._timer.interval = max(_TICK, (time.monotonic() - now) / _LOAD)
+        self._timer.interval = max(_TICK, (time.monotonic() - now) / _MAX_LOAD)
 
     def _moved(self, position: int) -> None:
-        self.pause()  # somebody else holds the slider
+        self.pause()
         self.go(position)
 
     def _draw(self) -> None:
         moment = self.time
-        frames = [column.film.frame(moment) for column in self._columns]
+        frames = [column.recording.frame(moment) for column in self._columns]
         for column, frame in zip(self._columns, frames, strict=True):
             column.show(frame)
         self._label.set_text(format_clock(moment))
         self._who.set_text(f"Who has what at {format_clock(moment)}")
-        self._users.set_content(user_table(self.films, frames))
-        words = (
-            f"{format_clock(moment, long=True)} of "
-            f"{format_clock(float(self._times[-1]), long=True)}"
-        )
-        self._slide.set(self._position, max(len(self._times) - 1, 1), words)
+        self._users.set_content(user_table(self.recordings, frames))
+        spoken = f"{format_clock(moment, long=True)} of {format_clock(float(self._times[-1]), long=True)}"
+        self._slide.set(self._position, max(len(self._times) - 1, 1), spoken)
