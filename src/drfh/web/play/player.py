@@ -207,5 +207,6 @@ class Player:
         self._label.set_text(format_clock(moment))
         self._who.set_text(f"Who has what at {format_clock(moment)}")
         self._users.set_content(user_table(self.recordings, frames))
-        spoken = f"{format_clock(moment, long=True)} of {format_clock(float(self._times[-1]), long=True)}"
+        end = float(self._times[-1])
+        spoken = f"{format_clock(moment, long=True)} of {format_clock(end, long=True)}"
         self._slide.set(self._position, max(len(self._times) - 1, 1), spoken)
