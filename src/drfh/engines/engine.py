@@ -154,7 +154,8 @@ class LiveCluster:
 
     # What an engine with names, jobs and schedulers of its own replaces
 
-    def job_name(self, text: str) -> str:
+    @classmethod
+    def job_name(cls, text: str) -> str:
         """Return the name of a job as it was typed; raise unless it can be one."""
         return text.strip()
 

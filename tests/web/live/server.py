@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from drfh.engines.slurm.cluster import SlurmCluster
 from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
 from drfh.engines.status import NodeStatus, Status, Total, UserStatus
 from drfh.web.live.pending import Pending
@@ -73,7 +74,9 @@ def snapshot() -> ClusterSnapshot:
 def main(nodes: int, host: str) -> None:
     from drfh.web.live.page import LivePage, live_server
 
-    feed = LiveStore("sandbox", "best-fit-drfh places jobs by user, in all partitions")
+    feed = LiveStore(
+        "sandbox", "best-fit-drfh places jobs by user, in all partitions", cluster_type=SlurmCluster
+    )
     for past in range(40):
         status = made_up(4, past)
         feed.update(replace(status, time=status.time - 60 + past))

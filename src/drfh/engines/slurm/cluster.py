@@ -63,7 +63,8 @@ class SlurmCluster(LiveCluster):
     engine: ClassVar[str] = "slurm"
     title: ClassVar[str] = "Slurm"
 
-    def job_name(self, text: str) -> str:
+    @classmethod
+    def job_name(cls, text: str) -> str:
         """Return the name of a job (12), a task of an array (12_3) or an array (12)."""
         number, task = parse_job_name(text)
         return number if task is None else f"{number}_{task}"

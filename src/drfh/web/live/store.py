@@ -97,6 +97,8 @@ class LiveStore:
     ----------
     title, how
         As of :class:`LiveView`.
+    cluster_type
+        Knows names of jobs before there is an observation.
     late
         Seconds without an observation, from which on pages say so.
     clock
@@ -122,10 +124,12 @@ class LiveStore:
         title: str = "",
         how: str = "",
         *,
+        cluster_type: type[LiveCluster] = LiveCluster,
         late: float = _LATE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.late = late
+        self._cluster_type = cluster_type
         self._clock = clock
         self._lock = threading.Lock()
         self._view = LiveView(title=title, how=how)
@@ -162,7 +166,7 @@ class LiveStore:
         status = status_of(cluster)
         budget = max(_LEAST_BUDGET, _PART * (self._clock() - began))
         self.add_events(change_events(self._cluster, cluster, starts=starts))
-        self._cluster = cluster
+        self._cluster, self._cluster_type = cluster, type(cluster)
         self.update(status, self._view.pending, cluster.snapshot)  # explanations take longer
         pending = self._pending.observe(cluster, status, budget)
         self._explain(cluster)
@@ -255,7 +259,7 @@ class LiveStore:
 
     def request_explanation(self, job: str) -> str:
         """Request why a job waits; a later view has that under the name returned."""
-        name = job.strip() if self._cluster is None else self._cluster.job_name(job)
+        name = self._cluster_type.job_name(job)
         if name not in self._requests:
             self._requests.append(name)
         return name
