@@ -1,4 +1,4 @@
-"""drfh's own brain on the benchmarks' instances: kernels alone, and through the public calls."""
+"""drfh's own core on the benchmarks' instances: kernels alone, and through the public calls."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ ints2, AT_TASK, TASK_USER = st.ints2, st.AT_TASK, st.TASK_USER
 
 
 def _churn(
-    brain: Integers, line: Integers, running: int, users: Integers, servers: Integers
+    core_head: Integers, line: Integers, running: int, users: Integers, servers: Integers
 ) -> None:
     """Make the steps of `online_rivals.churn`, in machine code from the first to the last."""
     head, tail = 0, running
     task, server = np.zeros(1, np.int64), np.zeros(1, np.int64)
     for step in range(len(users)):
         if head < tail:
-            finish(brain, line[head])
+            finish(core_head, line[head])
             head += 1
-        if place(brain, task, server, 1) == 0:
+        if place(core_head, task, server, 1) == 0:
             users[step] = servers[step] = -1
             continue
-        user = ints2(brain, AT_TASK)[task[0], TASK_USER]
+        user = ints2(core_head, AT_TASK)[task[0], TASK_USER]
         users[step], servers[step] = user, server[0]
         line[tail] = task[0]
         tail += 1
-        submit(brain, user, user, 1)  # a user's shape has its number
+        submit(core_head, user, user, 1)  # a user's shape has its number
 
 
 _compiled_churn = cast("Callable[..., None]", njit(_churn))
@@ -66,7 +66,7 @@ class Steps:
 
 
 class OurChurn:
-    """A pool in churn in drfh's indexed brain. Every run starts from the same state.
+    """A pool in churn in drfh's indexed core. Every run starts from the same state.
 
     Parameters
     ----------
@@ -95,18 +95,18 @@ class OurChurn:
         for user in range(users):
             core.submit(user, user, QUEUED_FOR_EACH)
         steps_of.settle(core.ready())
-        arrays = vars(core.brain).items()
+        arrays = vars(core.data).items()
         self._saved = {name: a.copy() for name, a in arrays if isinstance(a, np.ndarray)}
 
     def run(self, steps: int) -> Steps:
         """Return what so many steps do; the time covers the steps alone."""
         for name, array in self._saved.items():
-            getattr(self.core.brain, name)[...] = array
+            getattr(self.core.data, name)[...] = array
         line = np.zeros(self.running + steps, np.int64)
         line[: self.running] = np.arange(self.running)
         users, servers = np.zeros(steps, np.int64), np.zeros(steps, np.int64)
         started = time.process_time()
-        _compiled_churn(self.core.brain.head, line, self.running, users, servers)
+        _compiled_churn(self.core.data.head, line, self.running, users, servers)
         return Steps(users, servers, time.process_time() - started)
 
 
@@ -173,7 +173,7 @@ def records(day: Day) -> tuple[drfh.Cluster, drfh.Workload]:
 
 
 def play(day: Day, policy: Policy = "best-fit") -> SimulationRun:
-    """Simulate a day with the compiled clock and brain; the time is theirs alone, like simpy's."""
+    """Simulate a day with the compiled clock and core; the time is theirs alone, like simpy's."""
     cluster, workload = records(day)
     how = DrfhPolicy.parse(f"{policy}-drfh")
     core, plan, _, _ = build(cluster, workload, how, engine="indexed")

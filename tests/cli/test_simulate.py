@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,11 @@ import pytest
 import drfh
 from drfh.cli import main
 from drfh.cli.render.simulation import spark
-from drfh.errors import DrfhError
+from drfh.errors import DrfhError, InputError
 from drfh.simulation import parallel as many
 from drfh.simulation.parallel import SimulationRun, simulate_many
 from tests.support.paths import ROOT
+from tests.support.processes import default_sigint
 
 SMALL = """\
 title: Two users, one server
@@ -155,7 +155,7 @@ def leave(*words: object) -> None:
 
 def test_a_process_that_dies_is_one_line(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = drfh.load_scenario(small)
-    monkeypatch.setattr(many, "_child", leave)
+    monkeypatch.setattr(many, "_run_in_worker", leave)
     with pytest.raises(DrfhError, match=r"^[ab]: its process ended with code 3$"):
         simulate_many(
             scenario.cluster,
@@ -165,16 +165,20 @@ def test_a_process_that_dies_is_one_line(small: Path, monkeypatch: pytest.Monkey
         )
 
 
+def start_for_interrupt(directory: Path) -> subprocess.Popen[str]:
+    """Start three simulations in two processes, which take seconds: hdrf has the plain core."""
+    words = ["simulate", "paper-dynamic", "--policy", "hdrf,hdrf+cosine,hdrf+first-fit"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "drfh", *words, "-o", "runs", "--jobs", "2"],
+        cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(drfh.__file__).parents[1])},
+        start_new_session=True, preexec_fn=default_sigint,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("delay", [0.0, 0.3, 1.0])  # while processes start, and later
 def test_an_interrupt_stops_all_and_leaves_nothing(tmp_path: Path, delay: float) -> None:
-    # The tree of users runs on the plain brain, which takes seconds here.
-    words = ["simulate", "paper-dynamic", "--policy", "hdrf,hdrf+cosine,hdrf+first-fit"]
-    child = subprocess.Popen(
-        [sys.executable, "-m", "drfh", *words, "-o", "runs", "--jobs", "2"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(drfh.__file__).parents[1])},
-        start_new_session=True,
-    )  # fmt: skip
+    child = start_for_interrupt(tmp_path)
     while not os.listdir(tmp_path) and child.poll() is None:  # until the drafts are there
         time.sleep(0.05)
     time.sleep(delay)
@@ -186,29 +190,51 @@ def test_an_interrupt_stops_all_and_leaves_nothing(tmp_path: Path, delay: float)
     assert os.listdir(tmp_path) == []
 
 
-def tell_what_is_blocked(connection: Connection, *words: object) -> None:
-    """Be a process that says whether it hears of Ctrl-C."""
-    blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, set())
-    connection.send(("done", blocked))
+def sigint_is_blocked(*_: object) -> bool:
+    """Run in a worker process instead of a simulation."""
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, set())
 
 
-def test_the_first_process_is_deaf_too() -> None:
+def test_no_worker_process_receives_an_interrupt() -> None:
     # In a Python of its own, where no other test has started what the first process starts.
-    words = """\
+    code = """\
 import drfh
-from drfh.simulation import parallel as many
-from tests.cli.test_simulate import tell_what_is_blocked
-many._child = tell_what_is_blocked
-scenario = drfh.load_scenario("gpu-day")
-runs = [many.SimulationRun(name, name, 0) for name in ("fifo", "mesos")]
-print(many.simulate_many(scenario.cluster, scenario.workload, runs, processes=2))
+from drfh.simulation import parallel
+from tests.cli.test_simulate import sigint_is_blocked
+if __name__ == "__main__":
+    parallel._run_in_worker = sigint_is_blocked
+    scenario = drfh.load_scenario("gpu-day")
+    runs = [parallel.SimulationRun(name, name, 0) for name in ("fifo", "mesos")]
+    print(parallel.simulate_many(scenario.cluster, scenario.workload, runs, processes=2))
 """
     done = subprocess.run(
-        [sys.executable, "-c", words], cwd=ROOT, capture_output=True,
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True,
         text=True, check=False, timeout=60,
         env={**os.environ, "PYTHONPATH": str(Path(drfh.__file__).parents[1])},
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("[True, True]\n", "")
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    child = start_for_interrupt(tmp_path)
+    workers = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+    while len(started := [int(pid) for pid in workers.read_text().split()]) < 3:  # and the tracker
+        assert child.poll() is None
+        time.sleep(0.05)
+    time.sleep(1)
+    child.kill()
+    child.communicate(timeout=60)
+    until = time.monotonic() + 60
+    while not all(map(gone, started)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert all(map(gone, started))
 
 
 def test_list_and_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -343,7 +369,7 @@ def test_a_disk_that_is_full(
     if processes == 1:
         monkeypatch.setattr(drfh.Result, "write", full)
     else:
-        monkeypatch.setattr(many, "_child", tell_full)
+        monkeypatch.setattr(many, "_run_in_worker", fail_to_write)
     monkeypatch.chdir(small.parent)
     words = (small, "--policy", "fifo,mesos", "-o", "runs", "--jobs", processes)
     code, out, err = run(capsys, *words)
@@ -352,10 +378,9 @@ def test_a_disk_that_is_full(
     assert os.listdir() == ["small.yaml"]
 
 
-def tell_full(connection: Connection, *words: object) -> None:
-    """Be a process that cannot write."""
-    text = "directory must be writable (No space left), got '/draft'"
-    connection.send(("failed", ("directory", text, 2)))
+def fail_to_write(*_: object) -> None:
+    """Run in a worker process instead of a simulation."""
+    raise InputError("directory", "must be writable (No space left)", "/draft", place="fifo")
 
 
 def test_sparks() -> None:

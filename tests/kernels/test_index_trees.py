@@ -18,19 +18,19 @@ from drfh.scheduler.rules import Rules
 NAMES = ("cpu", "memory", "gpu", "disk")
 
 
-def rebuilt(core: IndexedCore) -> st.Brain:
-    """Return a copy of a brain with new trees."""
-    brain = copy.deepcopy(core.brain)
-    turns_build(brain.head)
-    if brain.head[st.INDEX] == st.BY_STAIRS:
-        brain.stairs[:] = brain.standing[:] = -7
-        stairs_build(brain.head)
-    return brain
+def rebuilt(core: IndexedCore) -> st.CoreArrays:
+    """Return a copy of the arrays with new trees."""
+    arrays = copy.deepcopy(core.data)
+    turns_build(arrays.head)
+    if arrays.head[st.INDEX] == st.BY_STAIRS:
+        arrays.stairs[:] = arrays.standing[:] = -7
+        stairs_build(arrays.head)
+    return arrays
 
 
 def same_trees(core: IndexedCore) -> bool:
     """Return whether the trees are what they should be; no server may be dirty."""
-    found, expected = core.brain, rebuilt(core)
+    found, expected = core.data, rebuilt(core)
     leaves, nodes = int(found.head[st.LEAVES]), int(found.head[st.STAIR_LEAVES])
     names = ["ready_first", "waiting_first", "waiting_need"]
     same = all(
@@ -67,10 +67,10 @@ def test_trees_follow_every_step(policy: str, m: int, seed: int) -> None:
         for _ in range(min(len(running), int(random.integers(0, 4)))):
             core.finish(running.pop(int(random.integers(len(running)))))
         running += core.place()[0].tolist()
-        assert core.brain.head[st.DIRTY] == 0
+        assert core.data.head[st.DIRTY] == 0
         assert same_trees(core), step
-        waited += int(core.brain.head[st.WAITERS] > 0)
+        waited += int(core.data.head[st.WAITERS] > 0)
     assert waited > 0
     assert len(running) > 20
-    steps.wake_all(core.brain.head)
+    steps.wake_all(core.data.head)
     assert same_trees(core)

@@ -1,4 +1,4 @@
-"""Random lives of a brain: the same events for the plain twin and the indexed one."""
+"""Random histories of events for the plain core and the indexed one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Life:
         ``many``: hardly two alike; ``huge``: close to 2⁴³, so that ratios are equal only rounded;
         ``lopsided``: a task needs so little of the first resource that differences are rounded off.
     swaps
-        Whether states are exchanged between brains now and then.
+        Whether states are exchanged between cores now and then.
     """
 
     seed: int

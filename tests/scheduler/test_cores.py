@@ -1,4 +1,4 @@
-"""The two brains are one: random lives, in which every placement and all that is seen agree."""
+"""Both cores agree on random histories: every placement and everything that can be read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.scheduler.cores import CHOICES, NUMBERS, Life, live, random_life
 from tests.support.examples import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
-BRAINS: list[Any] = [PlainCore, IndexedCore]
+CORES: list[Any] = [PlainCore, IndexedCore]
 
 
 def agree(life: Life, steps: int) -> None:
@@ -58,8 +58,8 @@ def test_an_index_is_right_after_many_changes(choice: str, numbers: str) -> None
 @pytest.mark.parametrize("inside", ["fifo", "backfill"])
 def test_a_large_release_lets_those_in_who_wait(choice: str, inside: str) -> None:
     found = []
-    for brain in BRAINS:
-        core = brain(
+    for core_class in CORES:
+        core = core_class(
             Rules(Policy.parse(f"drfh+{choice}+inside={inside}"), ("r0", "r1"), (1.0,) * 2)
         )
         for _ in range(100):
@@ -87,7 +87,7 @@ def test_long_rounds_go_on_where_they_stopped(seed: int) -> None:
 @pytest.mark.slow
 @settings(max_examples=400)
 @given(SEEDS, st.integers(2, 60), st.integers(1, 40), st.integers(100, 1500))
-def test_brains_agree_in_long_lives(seed: int, servers: int, users: int, steps: int) -> None:
+def test_brains_agree_in_long_histories(seed: int, servers: int, users: int, steps: int) -> None:
     agree(random_life(seed, servers, users), steps)
 
 
@@ -103,9 +103,9 @@ def test_brains_agree_on_very_large_clusters(
 # What went wrong once
 
 
-@pytest.mark.parametrize("brain", BRAINS)
-def test_a_head_that_comes_forward_when_slots_change(brain: Any) -> None:
-    core = brain(Rules(Policy.parse("slots:4"), ("cpu",), (1.0,)))
+@pytest.mark.parametrize("core_class", CORES)
+def test_a_head_that_comes_forward_when_slots_change(core_class: Any) -> None:
+    core = core_class(Rules(Policy.parse("slots:4"), ("cpu",), (1.0,)))
     core.add_server([7])
     core.add_server([16])
     for _ in range(3):
@@ -123,10 +123,10 @@ def test_a_head_that_comes_forward_when_slots_change(brain: Any) -> None:
     assert [found.tolist() for found in core.place()] == [[waits], [0]]
 
 
-@pytest.mark.parametrize("brain", BRAINS)
+@pytest.mark.parametrize("core_class", CORES)
 @pytest.mark.parametrize("choice", CHOICES)
-def test_overcommit_takes_what_the_pool_has_nothing_of(choice: str, brain: Any) -> None:
-    core = brain(
+def test_overcommit_takes_what_the_pool_has_nothing_of(choice: str, core_class: Any) -> None:
+    core = core_class(
         Rules(Policy.parse(f"slots:4:cpu:overcommit+{choice}"), ("cpu", "gpu"), (1.0,) * 2)
     )
     core.add_server([4, 0])
@@ -139,9 +139,9 @@ def test_scores_of_a_task_that_needs_nothing_there_is() -> None:
     assert best_fit((0, 0), (1, 1)) == simplex((0, 0), (1, 1)) == np.inf
 
 
-@pytest.mark.parametrize("brain", BRAINS)
-def test_tsf_with_a_task_that_would_hardly_run_alone(brain: Any) -> None:
-    core = brain(Rules(Policy.parse("tsf"), ("cpu", "memory"), (1.0,) * 2))
+@pytest.mark.parametrize("core_class", CORES)
+def test_tsf_with_a_task_that_would_hardly_run_alone(core_class: Any) -> None:
+    core = core_class(Rules(Policy.parse("tsf"), ("cpu", "memory"), (1.0,) * 2))
     core.add_server([2**42, 1])
     core.add_server([1, 2**42])
     core.add_user(1.0)

@@ -330,7 +330,7 @@ def test_an_error_changes_nothing(wrong: str) -> None:
 
 def test_total_has_a_limit() -> None:
     scheduler = Scheduler(Cluster([Server({"cpu": 1}, name="a")]))
-    largest = 2**50 * scheduler._units.sizes[0] * 0.99
+    largest = 2**50 * scheduler.snapshot()["units"][0] * 0.99
     for number in range(4):
         scheduler.add_server(f"x/{number}", {"cpu": largest})
     with pytest.raises(InputError, match="total of cpu must be at most"):

@@ -21,8 +21,8 @@ from drfh import AddServers, Cluster, InputError, Job, RemoveServers, ResizeServ
 from drfh.policies import POLICIES, Policy
 from drfh.simulation import Progress, Result
 from drfh.simulation.driver import PlainDriver
+from drfh.simulation.metrics import Samples, read_usage, time_span
 from drfh.simulation.plan import build
-from drfh.simulation.sampling import Samples, look, time_span
 from tests.simulation.naive_simulator import Naive
 
 ONE = Cluster([Server({"cpu": 1}, name="a")])
@@ -481,7 +481,7 @@ def test_a_second_simulator_agrees(case: tuple[Cluster, Workload]) -> None:
     st.sampled_from([2, 4096]),
 )
 @settings(max_examples=40)
-def test_both_brains_give_the_same_run(
+def test_both_cores_give_the_same_run(
     case: tuple[Cluster, Workload], policy: str, until: float | None, at_once: int
 ) -> None:
     options: dict[str, Any] = {"until": until, "log": True, "interval": 1, "fair": True, "seed": 5}
@@ -559,7 +559,7 @@ def test_many_samples_are_thinned_only_if_nobody_chose_the_interval() -> None:
     for thin, left in ((True, 501), (False, 1001)):
         samples = Samples(1.0, thin=thin)
         for _ in range(1001):
-            samples.take(look(core, plan).glance, None)
+            samples.take(read_usage(core, plan).sample, None)
         assert len(samples.time) == left
         assert samples.time[-1] == 1000
         assert samples.next_time == (1002 if thin else 1001)

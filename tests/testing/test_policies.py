@@ -140,18 +140,18 @@ def test_answers_that_are_none_are_caught() -> None:
         check_policy({"inside": fussy})
 
 
-def test_a_brain_that_passes_over_a_user_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_core_that_passes_over_a_user_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     from drfh.scheduler.plain import PlainCore
 
     monkeypatch.setattr(PlainCore, "_stops", lambda core, user: False)
     with pytest.raises(ConformanceError, match=r"serves .* before .*, whose turn it is"):
         check_policy({"blocked": "strict", "turn": hungriest})
-    monkeypatch.setattr(PlainCore, "_turn", lambda core, waiting: waiting[-1])
+    monkeypatch.setattr(PlainCore, "next_user", lambda core, waiting: waiting[-1])
     with pytest.raises(ConformanceError, match="who comes first and has a task that fits"):
         check_policy({"turn": hungriest})
 
 
-def test_a_brain_that_leaves_work_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_core_that_leaves_work_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     from drfh.scheduler.plain import PlainCore
 
     monkeypatch.setattr(PlainCore, "_stops", lambda core, user: True)
@@ -159,7 +159,7 @@ def test_a_brain_that_leaves_work_is_caught(monkeypatch: pytest.MonkeyPatch) -> 
         check_policy({"choice": emptiest})
 
 
-def test_a_brain_that_forgets_returning_tasks_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_core_that_forgets_returning_tasks_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     from drfh.scheduler import plain
 
     monkeypatch.setattr(plain, "RETURNED", 0)

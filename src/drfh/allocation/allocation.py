@@ -1,4 +1,4 @@
-"""The answer: who gets how much, where, and why not more."""
+"""Allocation: who gets how much, where, and what limits it."""
 
 from __future__ import annotations
 

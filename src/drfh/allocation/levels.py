@@ -1,4 +1,4 @@
-"""What a level is: the share of each user that counts as level 1, and the most it may have.
+"""Levels: the share of each user that counts as 1, and its limit.
 
 Every leximin mechanism is one such scale. DRFH measures the dominant share per weight, TSF the
 tasks against those a user could run alone, asset fairness the sum of shares, and placing a promise

@@ -1,4 +1,4 @@
-"""Who runs how many tasks where: a sparse table that is never over capacity."""
+"""Placement: sparse table of tasks by user and server, within capacity."""
 
 from __future__ import annotations
 

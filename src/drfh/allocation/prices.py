@@ -1,4 +1,4 @@
-"""Prices of resources on servers: what certificates are made of."""
+"""Prices of resources on servers, of which certificates consist."""
 
 from __future__ import annotations
 

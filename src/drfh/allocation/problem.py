@@ -1,4 +1,4 @@
-"""A cluster and its users as arrays: what every mechanism and every checker works on."""
+"""Problem: a cluster and its users as arrays."""
 
 from __future__ import annotations
 
@@ -216,8 +216,13 @@ class Problem:
             if self.eligible is None or self.restriction is None:
                 return None
             return self.eligible[np.ix_(self.restriction, blocks)]
-        needs = (self.demand > 0).astype(np.float32)
-        fits: Bools = needs @ self.lacks[blocks].T.astype(np.float32) == 0
+        # Sets of resources as bits: a product of zeros and ones may set floating-point flags.
+        needs = np.packbits(self.demand > 0, axis=1)
+        lacks = np.packbits(self.lacks[blocks], axis=1)
+        conflicts = needs[:, :1] & lacks[:, 0]
+        for byte in range(1, needs.shape[1]):
+            conflicts |= needs[:, byte, None] & lacks[:, byte]
+        fits: Bools = conflicts == 0
         if self.eligible is not None and self.restriction is not None:
             fits &= self.eligible[np.ix_(self.restriction, blocks)]
         return fits

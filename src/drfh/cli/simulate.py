@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from drfh.model.cluster import Cluster
     from drfh.model.jobs import Workload
-    from drfh.simulation.parallel import SimulationRun, Told
+    from drfh.simulation.parallel import OnProgress, SimulationRun
     from drfh.simulation.result import Result
 
 __all__ = ["check_runs", "run_directories", "simulate", "simulate_runs"]
@@ -332,7 +332,7 @@ def simulate_runs(
 
 
 @contextmanager
-def _progress(runs: list[SimulationRun]) -> Iterator[Told | None]:
+def _progress(runs: list[SimulationRun]) -> Iterator[OnProgress | None]:
     """Show a bar for each run on a terminal: simulated time, tasks and their rate."""
     out = console(stderr=True)
     if not out.is_terminal:

@@ -1,4 +1,4 @@
-"""Hot loops: flat arrays in, arrays out.
+"""Compiled hot loops on flat arrays.
 
 Every kernel is one plain Python function on NumPy arrays. That function is the definition: it
 runs as it is for small sizes, so that a small command never imports numba, and

@@ -1,4 +1,4 @@
-"""Placing known amounts on servers with two resources, in one sweep."""
+"""Assignment of known amounts to servers with two resources, in one sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progressive filling with whole tasks: the lowest level goes next, Best-Fit finds the server."""
+"""Progressive filling with whole tasks and Best-Fit."""
 
 from __future__ import annotations
 

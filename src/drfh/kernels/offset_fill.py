@@ -1,4 +1,4 @@
-"""Progressive filling of one server after the other, given what users have elsewhere."""
+"""Progressive filling server by server, given what users have elsewhere."""
 
 from __future__ import annotations
 

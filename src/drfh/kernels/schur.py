@@ -1,4 +1,4 @@
-"""Hot loops of the interior-point solver: the users' Schur complement, and server prices."""
+"""Schur complement of the users, and server prices, for the interior-point solver."""
 
 from __future__ import annotations
 

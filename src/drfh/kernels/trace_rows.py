@@ -1,4 +1,4 @@
-"""Rows of Google's trace, straight from the bytes.
+"""Parser of the rows of Google's trace from bytes.
 
 A short cut: :func:`drfh.traces.google2011.task_events.plain_part` defines what comes out. What
 is unusual in any way is not read here; the kernel says so, and the twin reads it.

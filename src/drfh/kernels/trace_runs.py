@@ -1,4 +1,4 @@
-"""The runs of Google's tasks in one pass over their events; and numbers for values.
+"""Runs of Google's tasks from their events, and numbers for values.
 
 Short cuts both: :func:`drfh.traces.google2011.task_runs.plain_runs` and
 :func:`drfh.traces.build.codes` define what comes out.

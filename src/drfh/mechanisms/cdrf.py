@@ -6,9 +6,9 @@ import numpy as np
 
 from drfh.allocation.levels import PerTask
 from drfh.allocation.problem import Floats, Problem
-from drfh.mechanisms.shared.alone import tasks_alone
 from drfh.mechanisms.shared.leximin import lexicographic
 from drfh.mechanisms.shared.solution import Solution
+from drfh.mechanisms.solvers.presolve import tasks_alone
 
 __all__ = ["cdrf"]
 

@@ -1,4 +1,4 @@
-"""The servers: groups of equal ones, and the cluster that they make up."""
+"""Servers in groups of equal ones, and the cluster of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resource names and amounts: ``500m``, ``16Gi``, ``2T``, ``4``; and the one numeric tolerance."""
+"""Resource names and amounts (``500m``, ``16Gi``, ``2T``), and the numeric tolerance."""
 
 from __future__ import annotations
 

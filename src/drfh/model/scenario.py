@@ -1,4 +1,4 @@
-"""A scenario: a cluster, its users, and what happens over time."""
+"""Scenario: a cluster, its users, and their workload."""
 
 from __future__ import annotations
 

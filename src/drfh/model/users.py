@@ -1,4 +1,4 @@
-"""The users: what one task of each needs, how many it has, and where they may run."""
+"""Users: demand of a task, number of tasks, and allowed servers."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ __all__ = [
     "eligible_servers",
     "parse_demand",
     "parse_restriction",
+    "parse_weight",
     "resolve_restriction",
     "shown_restriction",
     "unknown_server",
@@ -91,9 +92,7 @@ class User:
         check_name(name, "name")
         none = demand is None or demand is _NO_DEMAND
         amounts = _NO_DEMAND if none else parse_demand(demand)
-        entitled = parse_quantity(weight, "weight", "must be a number > 0, such as 1 or 2.5")
-        if entitled <= 0:
-            raise InputError("weight", "must be > 0", weight)
+        entitled = parse_weight(weight)
         rule = "must be a number ≥ 0, such as 100 (leave it out for no end)"
         limit = None if tasks is None else parse_quantity(tasks, "tasks", rule)
         check_name(parent, "parent", optional=True)
@@ -141,6 +140,20 @@ def parse_demand(demand: Any) -> FrozenMap[float]:
         rule = "must have at least one amount > 0 (else its tasks never end)"
         raise InputError("demand", rule, dict(amounts))
     return amounts
+
+
+def parse_weight(weight: Any, field: str = "weight") -> float:
+    """Read a weight, > 0.
+
+    Examples
+    --------
+    >>> parse_weight("2.5")
+    2.5
+    """
+    number = parse_quantity(weight, field, "must be a number > 0, such as 1 or 2.5")
+    if number <= 0:
+        raise InputError(field, "must be > 0", weight)
+    return number
 
 
 def parse_restriction(restriction: Any) -> tuple[Term, ...]:

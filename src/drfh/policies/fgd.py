@@ -1,4 +1,4 @@
-"""Fragmentation of GPUs: how much of what is free on a node the expected tasks cannot use.
+"""GPU fragmentation (FGD): free capacity that the expected tasks cannot use.
 
 Weng et al., Beware of fragmentation: scheduling GPU-sharing workloads with fragmentation gradient
 descent, USENIX ATC 2023. As a policy it waits for servers that know their single GPU devices.

@@ -1,4 +1,4 @@
-"""Which server: scores of a task on a server, the lowest wins, ties to the lowest index.
+"""Scores of a task on a server; the lowest is chosen.
 
 All take shares of the pool: `task` is what the task needs, `free` what the server has left, both
 divided by the pool's totals (0 where the pool has none). Each is written in

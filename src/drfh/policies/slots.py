@@ -1,4 +1,4 @@
-"""Slots: servers cut into equal bundles, as Hadoop's Fair Scheduler has them.
+"""Slots: servers cut into equal bundles, as in Hadoop's Fair Scheduler.
 
 A slot is 1/N of the component-wise largest server in every resource (semantics: section Online).
 """

@@ -1,4 +1,4 @@
-"""What a brain can do, in numbers: the protocol of the plain twin and of the indexed one.
+"""Protocol of a core: the scheduler in numbers, plain or indexed.
 
 Users, servers, shapes and tasks are numbered from 0 in the order in which they come. Names, bad
 input, the log and explanations are the business of :class:`drfh.Scheduler`; a core may assume
@@ -47,9 +47,9 @@ def draw(state: int, among: int) -> tuple[int, int]:
 
 @dataclass
 class CoreState:
-    """All that decides the future: enough to build the same brain again, plain or indexed.
+    """State of a core: enough to build the same one again, plain or indexed.
 
-    Only tasks that are queued, set aside or running are listed; `tasks` has their numbers, and
+    Only tasks that are queued, never to run, or running are listed; `tasks` has their numbers, and
     a restored core numbers them from 0 in the same order.
     """
 
@@ -73,7 +73,7 @@ class CoreState:
 
 
 class Core(Protocol):
-    """A brain."""
+    """Decides which task starts where, in numbers."""
 
     rules: Rules
 
@@ -158,8 +158,8 @@ class Core(Protocol):
     def could_hold(self, shape: int, server: int) -> bool:
         """Return whether a task of this shape would fit on the server if it were empty."""
 
-    def fits(self, shape: int, server: int) -> bool:
-        """Return whether a task of this shape would fit on the server now."""
+    def takes(self, task: int, server: int) -> bool:
+        """Return whether a task may go on the server now."""
 
     def dump(self) -> CoreState:
         """Return the state."""

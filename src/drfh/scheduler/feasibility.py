@@ -1,15 +1,19 @@
-"""Which tasks no server could hold, found quickly: servers of one size are looked at once."""
+"""Feasibility: which servers can hold a task, now or ever, and what the others lack."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drfh.scheduler.core import Ints
 
-__all__ = ["different_rows", "too_large"]
+if TYPE_CHECKING:
+    from drfh.scheduler.state import SchedulerState
+
+__all__ = ["Lack", "Missing", "Survey", "different_rows", "too_large"]
 
 _MOST_PAIRS = 1_000_000  # shapes × kinds of server that are compared at once
 
@@ -64,3 +68,133 @@ def different_rows(rows: Ints) -> tuple[Ints, Ints]:
     if not np.array_equal(kinds[which], rows):
         kinds, which = np.unique(rows, axis=0, return_inverse=True)
     return kinds, which.reshape(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """A resource of which there is not enough: what is needed, and the most that is free."""
+
+    resource: str
+    needed: float
+    free: float
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What servers of one size lack.
+
+    `group` is the group of all of them, or the name of a single one; None where equal servers
+    are from several groups. `free` in `lacks` is the most on any of them; where each resource
+    alone would fit somewhere but never all together, it is that of the server `nearest`. A kind
+    that is `too_small` would not do empty. Where adopted tasks overfill a server, `free` is
+    below 0, and that alone keeps others out.
+    """
+
+    group: str | None
+    servers: int
+    capacity: dict[str, float]
+    lacks: tuple[Lack, ...]
+    too_small: bool = False
+    nearest: str | None = None
+
+
+class Survey:
+    """Which servers a task may use, how many fit it now, and what the others lack."""
+
+    def __init__(self, state: SchedulerState, task: int) -> None:
+        core, rules = state.core, state.rules
+        shape = core.shape_of(task)
+        base, restriction = state.needs[shape]
+        allows = state.restrictions.allows
+        self._state = state
+        self.restrictions = state.restrictions.pair(restriction)
+        self.restricted = restriction > 0
+        self.servers = [s for s, up in enumerate(state.up) if up and allows(restriction, s)]
+        self.fitting = sum(core.takes(task, server) for server in self.servers)
+        sizes: Ints = np.array(
+            [core.capacity(s) for s in range(len(state.server_names))], dtype=np.int64
+        )
+        need = np.array(base, dtype=np.int64)
+        self.refused = rules.refuses(need, sizes)
+        self._room = rules.server_rows(sizes)[self.servers]
+        self._need = rules.shape_row(need, sizes)
+        self._free = self._free_rows(sizes)
+        self._columns = list(rules.fit)  # also where it needs 0: a server may be overfilled
+        self.needs = [
+            (self._name(c), self._amount(c, self._need[c]))
+            for c in self._columns
+            if self._need[c] > 0
+        ]
+        most = self._room.max(axis=0, initial=0)
+        self.too_large = [
+            (self._name(c), self._amount(c, self._need[c]), self._amount(c, most[c]))
+            for c in self._columns
+            if most[c] < self._need[c]
+        ]
+        self.missing = () if self.fitting or not self.servers else self._missing()
+
+    def _free_rows(self, sizes: Ints) -> Ints:
+        """Return what is free by column; slots are counted from the tasks on the server."""
+        state = self._state
+        core, rules = state.core, state.rules
+        rows: Ints = np.array([core.free(s) for s in self.servers], dtype=np.int64)
+        rows = rows.reshape(-1, len(rules.resources))
+        if not rules.extra:
+            return rows
+        slots = self._room[:, -1].copy()
+        of_shape: dict[int, int] = {}
+        for row, server in enumerate(self.servers):
+            for task in core.running_on(server):
+                shape = core.shape_of(task)
+                if shape not in of_shape:
+                    need = np.array(state.needs[shape][0], dtype=np.int64)
+                    of_shape[shape] = int(rules.shape_row(need, sizes)[-1])
+                slots[row] -= of_shape[shape]
+        return np.column_stack((rows, slots))
+
+    def _name(self, column: int) -> str:
+        resources = self._state.units.resources
+        return resources[column] if column < len(resources) else "slots"
+
+    def _amount(self, column: int, units: int) -> float:
+        row = [0] * len(self._state.units.resources)
+        if column >= len(row):
+            return float(units)
+        row[column] = int(units)
+        return self._state.units.amounts(row)[self._name(column)]
+
+    def _missing(self) -> tuple[Missing, ...]:
+        kinds: dict[tuple[int, ...], list[int]] = {}
+        for row, server in enumerate(self.servers):
+            kinds.setdefault(tuple(self._state.core.capacity(server)), []).append(row)
+        found = [self._of_kind(rows, size) for size, rows in kinds.items()]
+        found.sort(key=lambda pair: (pair[1].too_small, pair[0]))
+        return tuple(missing for _, missing in found)
+
+    def _group(self, rows: list[int]) -> str | None:
+        entries = [self._state.nodes.entries[self.servers[row]] for row in rows]
+        if len(entries) == 1:
+            return entries[0].name
+        groups = {entry.group for entry in entries}
+        return groups.pop() if len(groups) == 1 else None
+
+    def _of_kind(self, rows: list[int], size: tuple[int, ...]) -> tuple[float, Missing]:
+        """Return the largest part of its need that is missing, and what is missing."""
+        columns, need = self._columns, self._need
+        needed = np.maximum(need[columns], 1).astype(float)
+        small = bool((self._room[rows[0]][columns] < need[columns]).any())
+        rooms = (self._room if small else self._free)[rows][:, columns]
+        short = np.maximum((need[columns] - rooms) / needed, 0.0).max(axis=1, initial=0.0)
+        best = int(short.argmin())
+        most = rooms.max(axis=0)
+        apart = not (most < need[columns]).any()
+        free = rooms[best] if apart else most
+        lacks = tuple(
+            Lack(self._name(c), self._amount(c, need[c]), self._amount(c, amount))
+            for c, amount in zip(columns, free.tolist(), strict=True)
+            if amount < need[c]
+        )
+        nearest = self._state.server_names[self.servers[rows[best]]] if apart else None
+        capacity = self._state.units.amounts(size)
+        missing = Missing(self._group(rows), len(rows), capacity, lacks, small, nearest)
+        return float(short[best]), missing

@@ -1,32 +1,36 @@
-"""The indexed brain: the plain twin's decisions from arrays and compiled loops.
+"""Indexed core: the decisions of the plain core from arrays and compiled loops.
 
-All of its state is one tuple of arrays, :class:`~drfh.kernels.online.state.Brain`; this class
+All of its state is one tuple of arrays, :class:`~drfh.kernels.online.state.CoreArrays`; this class
 makes room, keeps totals and columns up to date, and hands over to ``kernels/online``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drfh.kernels.online import place as steps
 from drfh.kernels.online import state as st
 from drfh.kernels.online.blocks import blocks_build, server_keys
-from drfh.kernels.online.clock import glance
+from drfh.kernels.online.clock import sample
+from drfh.kernels.online.fill import fill, fill_start
 from drfh.kernels.online.stairs import stairs_build
 from drfh.kernels.online.turns import enqueue, turns_build, unlink
+from drfh.policies import Policy
 from drfh.scheduler.core import GONE, NEVER, QUEUED, RUNNING, CoreState, Ints
 from drfh.scheduler.feasibility import too_large
 from drfh.scheduler.rules import Rules
 
-__all__ = ["IndexedCore"]
+__all__ = ["IndexedCore", "fill_indexed"]
 
 Floats = st.Floats
 
 _ROOM_FOR_RESULTS = 4096
+_FILL_ROOM = 1 << 16  # tasks between two reports of progress
 _LINE = 64  # bytes of the processor's cache that come together
 
 # Array → (what it has a row for, number type, what new rows hold). Shapes beyond the first axis
@@ -36,7 +40,7 @@ _ROWS: dict[str, tuple[str, Any, float]] = {
     "dirty_list": ("server", np.int64, 0), "weight": ("user", np.float64, 1),
     "usage": ("user", np.int64, 0), "level": ("user", np.float64, 0),
     "running": ("user", np.int64, 0), "queued": ("user", np.int64, 0),
-    "aside": ("user", np.int64, 0),
+    "never_tasks": ("user", np.int64, 0),
     "first_queue": ("user", np.int32, -1), "ready_first": ("leaf", np.int32, -1),
     "waiting_first": ("leaf", np.int32, -1), "waiting_need": ("leaf", np.int64, st.LARGEST),
     "need": ("shape", np.int64, 0), "part": ("shape", np.float64, 0),
@@ -59,8 +63,8 @@ _ROWS: dict[str, tuple[str, Any, float]] = {
 }  # fmt: skip
 
 
-class Seen(NamedTuple):
-    """What users hold and how many tasks they have, and the servers."""
+class UsageTable(NamedTuple):
+    """Units and tasks of each user, and sizes of the servers."""
 
     usage: Ints
     running: Ints
@@ -99,7 +103,7 @@ class IndexedCore:
 
     def __init__(self, rules: Rules) -> None:
         if rules.policy.own or rules.mode not in st.MODES:
-            raise ValueError(f"{rules.policy.name} runs on the plain brain only")
+            raise ValueError(f"{rules.policy.name} runs on the plain core only")
         self.rules = rules
         m, columns = len(rules.resources), rules.columns
         self._widths: dict[str, tuple[int, ...]] = {
@@ -123,10 +127,10 @@ class IndexedCore:
         for name, (kind, number, start) in _ROWS.items():
             self._room[kind] = 0
             arrays[name] = np.full((0, *self._widths.get(name, ())), start, dtype=number)
-        self.brain = st.Brain()
-        self.brain.head[: st.RULES] = self._rule()
+        self.data = st.CoreArrays()
+        self.data.head[: st.RULES] = self._rule()
         for name, array in arrays.items():
-            self.brain.set(name, array)
+            self.data.set(name, array)
         self._stepped = 0  # shapes that the staircases know
         self._scaled = False  # columns and totals are those of the servers
         self._results = np.zeros((2, _ROOM_FOR_RESULTS), dtype=np.int64)
@@ -163,16 +167,16 @@ class IndexedCore:
         self._room[kind] = room
         for name, (of, number, start) in _ROWS.items():
             if of == kind:
-                old = getattr(self.brain, name)
+                old = getattr(self.data, name)
                 new = _lined_up((room, *old.shape[1:]), number)
                 new[: len(old)], new[len(old) :] = old, start
                 if name == "server":
                     new[len(old) :, st.FIRST_ON] = new[len(old) :, st.LAST_ON] = -1
-                self.brain.set(name, new)
+                self.data.set(name, new)
 
     def reserve(self, *, users: int = 0, tasks: int = 0, shapes: int = 0, queues: int = 0) -> None:
         """Make room in one go for what is known to come."""
-        count = self.brain.head
+        count = self.data.head
         self._grow_users(int(count[st.USERS]) + users)
         self._grow("task", int(count[st.TASKS]) + tasks)
         self._grow("shape", len(self._base) + shapes)
@@ -180,27 +184,27 @@ class IndexedCore:
 
     def _grow_users(self, users: int) -> None:
         self._grow("user", users)
-        leaves = int(self.brain.head[st.LEAVES])
+        leaves = int(self.data.head[st.LEAVES])
         if users > leaves:
-            self.brain.head[st.LEAVES] = leaves = 1 << max(users - 1, 1).bit_length()
+            self.data.head[st.LEAVES] = leaves = 1 << max(users - 1, 1).bit_length()
             self._grow("leaf", 2 * leaves)
-            turns_build(self.brain.head)
+            turns_build(self.data.head)
 
     # Users, servers, shapes
 
     def add_group(self, parent: int, weight: float) -> int:
-        raise NotImplementedError("groups of users are for hdrf, which the plain brain runs")
+        raise NotImplementedError("groups of users are for hdrf, which the plain core runs")
 
     def add_user(self, weight: float, group: int = -1) -> int:
-        user = int(self.brain.head[st.USERS])
+        user = int(self.data.head[st.USERS])
         self._grow_users(user + 1)
-        self.brain.head[st.USERS] = user + 1
-        self.brain.weight[user] = weight
+        self.data.head[st.USERS] = user + 1
+        self.data.weight[user] = weight
         return user
 
     def set_weight(self, user: int, weight: float) -> None:
-        self.brain.weight[user] = weight
-        steps.changed(self.brain.head, user)
+        self.data.weight[user] = weight
+        steps.changed(self.data.head, user)
 
     def add_server(self, capacity: Sequence[int], allowed: Sequence[bool] = ()) -> int:
         row = np.array([capacity], dtype=np.int64)
@@ -214,11 +218,11 @@ class IndexedCore:
         first = len(self._size)
         self._size = np.concatenate((self._size, capacity))
         self._grow("server", len(self._size))
-        self.brain.head[st.SERVERS] = len(self._size)
-        more = np.ones((len(self.brain.allowed), len(capacity)), dtype=np.uint8)
+        self.data.head[st.SERVERS] = len(self._size)
+        more = np.ones((len(self.data.allowed), len(capacity)), dtype=np.uint8)
         if allowed is not None:
             more[1:] = np.asarray(allowed, dtype=np.uint8).T
-        self._set_allowed(np.concatenate((self.brain.allowed, more), axis=1))
+        self._set_allowed(np.concatenate((self.data.allowed, more), axis=1))
         self._changed_servers(range(first, len(self._size)))
         return first
 
@@ -227,10 +231,10 @@ class IndexedCore:
         self._changed_servers([server])
 
     def _set_allowed(self, allowed: Any) -> None:
-        self.brain.set("allowed", np.ascontiguousarray(allowed))
+        self.data.set("allowed", np.ascontiguousarray(allowed))
 
     def _changed_servers(self, servers: Sequence[int]) -> None:
-        b, m = self.brain, len(self.rules.resources)
+        b, m = self.data, len(self.rules.resources)
         at = np.array(servers, dtype=np.int64)
         b.free[at, :m] += self._size[at] - b.room[at, :m]
         b.room[at, :m] = self._size[at]
@@ -241,8 +245,8 @@ class IndexedCore:
 
     def add_restriction(self, allowed: Sequence[bool]) -> int:
         row = np.array([allowed], dtype=np.uint8).reshape(1, -1)
-        self._set_allowed(np.concatenate((self.brain.allowed, row)))
-        return len(self.brain.allowed) - 1
+        self._set_allowed(np.concatenate((self.data.allowed, row)))
+        return len(self.data.allowed) - 1
 
     def add_shape(self, need: Sequence[int], restriction: int = 0) -> int:
         return self.add_shapes(np.array([need], dtype=np.int64), np.array([restriction]))
@@ -252,11 +256,11 @@ class IndexedCore:
         first = len(self._base)
         self._base = np.concatenate((self._base, need))
         self._grow("shape", len(self._base))
-        self.brain.restriction[first : len(self._base)] = restriction
+        self.data.restriction[first : len(self._base)] = restriction
         if self._scaled:
             self._scale_shapes(np.arange(first, len(self._base)))
             # A staircase is good for the tasks it was made for.
-            by_stairs = self.brain.head[st.INDEX] == st.BY_STAIRS
+            by_stairs = self.data.head[st.INDEX] == st.BY_STAIRS
             if by_stairs and len(self._base) > 2 * self._stepped + 8:
                 self._build_index()
         return first
@@ -267,7 +271,7 @@ class IndexedCore:
         """Count everything on the servers that are up now, and build the index anew."""
         if self._scaled:
             return
-        b, rules = self.brain, self.rules
+        b, rules = self.data, self.rules
         totals = self._size.sum(axis=0)
         b.total[:] = totals
         b.full[:] = rules.denominators(totals.tolist())
@@ -285,7 +289,7 @@ class IndexedCore:
 
     def _recount(self) -> None:
         """Count the extra column of servers and users from the tasks that run."""
-        b, m, k = self.brain, len(self.rules.resources), len(self._size)
+        b, m, k = self.data, len(self.rules.resources), len(self._size)
         b.room[:k] = self.rules.server_rows(self._size)
         b.free[:k, m] = b.room[:k, m]
         b.usage[:, m] = 0
@@ -295,7 +299,7 @@ class IndexedCore:
         np.add.at(b.usage[:, m], b.task[running, st.TASK_USER], held)
 
     def _scale_shapes(self, shapes: Ints) -> None:
-        b, rules = self.brain, self.rules
+        b, rules = self.data, self.rules
         total = b.total
         base = self._base[shapes]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -325,8 +329,8 @@ class IndexedCore:
                 b.never[shape] |= rules.refuses(need, sizes)
 
     def _regroup(self, before: Any) -> None:
-        """Set aside the queued tasks that no server can hold now; queue those that one can."""
-        b = self.brain
+        """Move queued tasks that no server can hold now to *never*, and back."""
+        b = self.data
         now = b.never[: len(before)]
         n = int(b.head[st.TASKS])
         for shape in np.flatnonzero(now != before).tolist():
@@ -335,7 +339,7 @@ class IndexedCore:
                 for task in np.flatnonzero(mine & (b.task[:n, st.TASK_STATE] == QUEUED)).tolist():
                     unlink(b.head, task)
                     b.task[task, st.TASK_STATE] = NEVER
-                    b.aside[b.task[task, st.TASK_USER]] += 1
+                    b.never_tasks[b.task[task, st.TASK_USER]] += 1
             else:
                 for task in np.flatnonzero(mine & (b.task[:n, st.TASK_STATE] == NEVER)).tolist():
                     self._make_queue_room()
@@ -343,20 +347,20 @@ class IndexedCore:
                     enqueue(b.head, task)
 
     def _build_index(self) -> None:
-        b, k = self.brain, len(self._size)
+        b, k = self.data, len(self._size)
         b.server[:k, st.IS_DIRTY] = 0
         if b.head[st.INDEX] == st.BY_BLOCKS:
             blocks = k // 4 + 16
             self._grow("block", blocks)
             self._grow("entry", self._room["block"] * st.BLOCK)
-            b = self.brain
+            b = self.data
             keys = server_keys(b.head)
             blocks_build(b.head, np.argsort(keys, kind="stable"), keys)
         elif b.head[st.INDEX] == st.BY_STAIRS:
             leaves = 1 << max((k + st.LEAF - 1) // st.LEAF - 1, 0).bit_length()
             b.head[st.STAIR_LEAVES] = leaves
             self._grow("stair", 2 * leaves)
-            b = self.brain
+            b = self.data
             steps = self._steps()
             b.head[st.STEPS] = len(steps)
             b.steps[: len(steps)] = steps
@@ -374,7 +378,7 @@ class IndexedCore:
         """Return the amounts of a staircase: 0, and what tasks need of the first column."""
         if len(self.rules.fit) == 1:
             return np.zeros(1, dtype=np.int64)
-        needs = np.sort(self.brain.need[: len(self._base), self.rules.fit.start])
+        needs = np.sort(self.data.need[: len(self._base), self.rules.fit.start])
         different = np.unique(needs)
         if len(different) >= st.MOST_STEPS:
             places = np.linspace(0, len(needs) - 1, st.MOST_STEPS - 1)
@@ -384,22 +388,22 @@ class IndexedCore:
     # Tasks
 
     def _make_queue_room(self, more: int = 1) -> None:
-        self._grow("queue", int(self.brain.head[st.QUEUES]) + more)
+        self._grow("queue", int(self.data.head[st.QUEUES]) + more)
 
     def submit(self, user: int, shape: int, count: int = 1) -> int:
         self._scale()
-        self._grow("task", int(self.brain.head[st.TASKS]) + count)
+        self._grow("task", int(self.data.head[st.TASKS]) + count)
         self._make_queue_room()
-        return int(steps.submit(self.brain.head, user, shape, count))
+        return int(steps.submit(self.data.head, user, shape, count))
 
     def cancel(self, task: int) -> None:
         self._scale()
-        steps.cancel(self.brain.head, task)
+        steps.cancel(self.data.head, task)
 
     def update(self, task: int, shape: int) -> None:
         self._scale()
         self._make_queue_room()
-        b = self.brain
+        b = self.data
         unlink(b.head, task)
         b.task[task, st.TASK_SHAPE] = shape
         enqueue(b.head, task)
@@ -411,7 +415,7 @@ class IndexedCore:
         left = limit if limit >= 0 else 2**62
         while left > 0:
             room = min(left, _ROOM_FOR_RESULTS)
-            number = int(steps.place(self.brain.head, self._results[0], self._results[1], room))
+            number = int(steps.place(self.data.head, self._results[0], self._results[1], room))
             found.append(self._results[:, :number].copy())
             left -= number
             if number < room:
@@ -421,19 +425,19 @@ class IndexedCore:
 
     def finish(self, task: int) -> None:
         self._scale()
-        steps.finish(self.brain.head, task)
+        steps.finish(self.data.head, task)
 
     def put_back(self, task: int) -> None:
         self._scale()
         self._make_queue_room()
-        steps.put_back(self.brain.head, task)
+        steps.put_back(self.data.head, task)
 
     def adopt(self, user: int, shape: int, server: int) -> int:
         self._scale()
-        b = self.brain
+        b = self.data
         task = int(b.head[st.TASKS])
         self._grow("task", task + 1)
-        b = self.brain
+        b = self.data
         b.head[st.TASKS] += 1
         b.task[task, st.TASK_USER], b.task[task, st.TASK_SHAPE] = user, shape
         b.task[task, st.TASK_ORDER] = b.head[st.NEXT_ORDER]
@@ -442,29 +446,29 @@ class IndexedCore:
         return task
 
     def _run(self, task: int, server: int) -> None:
-        b = self.brain
+        b = self.data
         steps.put_on(b.head, task, server)
         if not b.server[server, st.IS_DIRTY]:
             steps.index_update(b.head, server)
         steps.changed(b.head, int(b.task[task, st.TASK_USER]))
 
-    # Looking
+    # Reading
 
     def state(self, task: int) -> int:
         self._scale()
-        return int(self.brain.task[task, st.TASK_STATE])
+        return int(self.data.task[task, st.TASK_STATE])
 
     def user_of(self, task: int) -> int:
-        return int(self.brain.task[task, st.TASK_USER])
+        return int(self.data.task[task, st.TASK_USER])
 
     def shape_of(self, task: int) -> int:
-        return int(self.brain.task[task, st.TASK_SHAPE])
+        return int(self.data.task[task, st.TASK_SHAPE])
 
     def server_of(self, task: int) -> int:
-        return int(self.brain.task[task, st.TASK_SERVER])
+        return int(self.data.task[task, st.TASK_SERVER])
 
     def running_on(self, server: int) -> list[int]:
-        b = self.brain
+        b = self.data
         tasks: list[int] = []
         task = int(b.server[server, st.FIRST_ON])
         while task >= 0:
@@ -474,7 +478,7 @@ class IndexedCore:
 
     def queue_of(self, user: int) -> list[int]:
         self._scale()
-        b, n = self.brain, int(self.brain.head[st.TASKS])
+        b, n = self.data, int(self.data.head[st.TASKS])
         waits = (b.task[:n, st.TASK_STATE] == QUEUED) | (b.task[:n, st.TASK_STATE] == NEVER)
         tasks = np.flatnonzero(waits & (b.task[:n, st.TASK_USER] == user))
         ordered: list[int] = tasks[np.argsort(b.task[tasks, st.TASK_ORDER], kind="stable")].tolist()
@@ -482,72 +486,72 @@ class IndexedCore:
 
     def level(self, user: int) -> float:
         self._scale()
-        return float(self.brain.level[user])
+        return float(self.data.level[user])
 
     def usage(self, user: int) -> list[int]:
-        held: list[int] = self.brain.usage[user, : len(self.rules.resources)].tolist()
+        held: list[int] = self.data.usage[user, : len(self.rules.resources)].tolist()
         return held
 
     def counts(self, user: int) -> tuple[int, int, int]:
         self._scale()
-        b = self.brain
-        return int(b.running[user]), int(b.queued[user]), int(b.aside[user])
+        b = self.data
+        return int(b.running[user]), int(b.queued[user]), int(b.never_tasks[user])
 
     def capacity(self, server: int) -> list[int]:
         size: list[int] = self._size[server].tolist()
         return size
 
     def free(self, server: int) -> list[int]:
-        left: list[int] = self.brain.free[server, : len(self.rules.resources)].tolist()
+        left: list[int] = self.data.free[server, : len(self.rules.resources)].tolist()
         return left
 
     def overfull(self, server: int) -> bool:
         self._scale()
-        return bool((self.brain.free[server, self.rules.fit.start : self.rules.fit.stop] < 0).any())
+        return bool((self.data.free[server, self.rules.fit.start : self.rules.fit.stop] < 0).any())
 
     def could_hold(self, shape: int, server: int) -> bool:
-        return self._has_room(shape, server, self.brain.room)
+        return self._has_room(shape, server, self.data.room)
 
-    def fits(self, shape: int, server: int) -> bool:
-        return self._has_room(shape, server, self.brain.free)
+    def takes(self, task: int, server: int) -> bool:
+        return self._has_room(self.shape_of(task), server, self.data.free)
 
     def _has_room(self, shape: int, server: int, room: Ints) -> bool:
         self._scale()
-        b, fit = self.brain, slice(self.rules.fit.start, self.rules.fit.stop)
+        b, fit = self.data, slice(self.rules.fit.start, self.rules.fit.stop)
         holds = bool((room[server, fit] >= b.need[shape, fit]).all())
         return holds and bool(b.allowed[b.restriction[shape], server])
 
     def forget_places(self) -> None:
-        """Keep no list of the tasks on each server: for a life in which no server changes."""
-        self.brain.head[st.LISTS] = 0
+        """Keep no list of the tasks on each server: for a simulation in which no server changes."""
+        self.data.head[st.LISTS] = 0
 
     def ready(self) -> Ints:
         """Return the header for a kernel, with all columns counted."""
         self._scale()
-        return self.brain.head
+        return self.data.head
 
-    def arrays(self) -> Seen:
-        """Return what can be seen of all users and servers at once."""
+    def usage_table(self) -> UsageTable:
+        """Return usage and task counts of all users, and the servers, at once."""
         self._scale()
-        b, m = self.brain, len(self.rules.resources)
+        b, m = self.data, len(self.rules.resources)
         users = int(b.head[st.USERS])
         held = b.usage[:users, :m].copy()
-        running, queued, aside = (a[:users].copy() for a in (b.running, b.queued, b.aside))
-        return Seen(held, running, queued, aside, self._size)
+        running, queued, never = (a[:users].copy() for a in (b.running, b.queued, b.never_tasks))
+        return UsageTable(held, running, queued, never, self._size)
 
-    def glance(self) -> tuple[Floats, Floats, int, int]:
+    def sample(self) -> tuple[Floats, Floats, int, int]:
         """Return dominant shares, what part of each resource is in use, tasks that run and wait."""
         self._scale()
-        share = np.empty(int(self.brain.head[st.USERS]))
+        share = np.empty(int(self.data.head[st.USERS]))
         utilisation = np.empty(len(self.rules.resources))
-        running, queued = glance(self.brain.head, share, utilisation)
+        running, queued = sample(self.data.head, share, utilisation)
         return share, utilisation, int(running), int(queued)
 
     # Saving
 
     def dump(self) -> CoreState:
         self._scale()
-        b, k = self.brain, len(self._size)
+        b, k = self.data, len(self._size)
         n, users = int(b.head[st.TASKS]), int(b.head[st.USERS])
         tasks = np.flatnonzero(b.task[:n, st.TASK_STATE] != GONE)
         rows = b.task[tasks]
@@ -576,7 +580,7 @@ class IndexedCore:
         for need, restriction in zip(state.need, state.restriction, strict=True):
             self.add_shape(need, restriction)
         self._scale()
-        b = self.brain
+        b = self.data
         b.head[st.TASKS] = n
         b.task[:n, st.TASK_USER], b.task[:n, st.TASK_SHAPE] = state.user, state.shape
         b.task[:n, st.TASK_ORDER], b.task[:n, st.TASK_SERVER] = state.order, -1
@@ -586,7 +590,64 @@ class IndexedCore:
         for task in range(n):
             if b.task[task, st.TASK_STATE] != RUNNING:
                 self._make_queue_room()
-                enqueue(self.brain.head, task)
-                steps.changed(self.brain.head, int(self.brain.task[task, st.TASK_USER]))
-        self.brain.head[st.NEXT_ORDER] = state.next_order
-        self.brain.draws[0] = state.draws
+                enqueue(self.data.head, task)
+                steps.changed(self.data.head, int(self.data.task[task, st.TASK_USER]))
+        self.data.head[st.NEXT_ORDER] = state.next_order
+        self.data.draws[0] = state.draws
+
+
+def fill_indexed(
+    need: Ints,
+    room: Ints,
+    allowed: NDArray[np.bool_],
+    restriction: Ints,
+    weight: Sequence[float],
+    left: Ints,
+    *,
+    reference: int,
+    ahead: bool = False,
+) -> Iterator[tuple[Ints, Ints]]:
+    """Yield users and servers of tasks in the order of progressive filling, in pieces.
+
+    Parameters
+    ----------
+    need
+        Units that one task needs, users × resources.
+    room
+        Units of each server, servers × resources.
+    allowed
+        Sets of servers, one a row.
+    restriction
+        Which of these rows a user may use.
+    weight, left
+        Weight, and how many tasks there are, of each user. `left` counts down.
+    reference
+        Resource that H divides by.
+    ahead
+        Whether the turn goes by the level with one task more.
+
+    Examples
+    --------
+    >>> everywhere = np.ones((1, 1), dtype=bool), np.array([0, 0])
+    >>> pieces = fill_indexed(np.array([[1], [4]]), np.array([[6]]), *everywhere, [1.0, 1.0],
+    ...                       np.array([9, 9]), reference=0)
+    >>> [users.tolist() for users, servers in pieces]
+    [[0, 1, 0]]
+    """
+    names = tuple(f"r{position}" for position in range(need.shape[1]))
+    policy = Policy(choice=f"best-fit:{names[reference]}")
+    core = IndexedCore(Rules(policy, names, (1.0,) * len(names)))
+    core.reserve(users=len(need), shapes=len(need), queues=len(need))
+    for entitled in weight:
+        core.add_user(float(entitled))
+    core.add_servers(room)
+    number = [0 if row.all() else core.add_restriction(row.tolist()) for row in allowed]
+    core.add_shapes(need, np.array(number, dtype=np.int64)[restriction])
+    head = core.ready()
+    steps.settle(head)
+    fill_start(head, left, ahead)
+    users, servers = np.empty(_FILL_ROOM, dtype=np.int64), np.empty(_FILL_ROOM, dtype=np.int64)
+    written = _FILL_ROOM
+    while written == _FILL_ROOM:
+        written = int(fill(head, left, users, servers))
+        yield users[:written], servers[:written]

@@ -1,4 +1,4 @@
-"""The log: what starts it, and how it is run again."""
+"""Log of a scheduler: its first record, and its replay."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from drfh.policies import Policy, find_policy
 from drfh.scheduler.restrictions import from_json
 
 if TYPE_CHECKING:
-    from drfh.scheduler.desk import Engine
     from drfh.scheduler.scheduler import Scheduler
+    from drfh.scheduler.state import Engine
 
 __all__ = ["first_record", "replay", "same_policy"]
 
@@ -77,7 +77,7 @@ def replay(
     policy: str | Policy | None,
     engine: Engine,
 ) -> Scheduler:
-    """Make the calls of a log again."""
+    """Make the calls of a log again and return the scheduler."""
     if isinstance(log, (str, bytes, Mapping)) or not isinstance(log, Sequence) or not log:
         raise InputError("log", "must be a list of records, the first of which starts it", log)
     scheduler: Scheduler | None = None
@@ -86,9 +86,9 @@ def replay(
             raise InputError(f"log[{position}]", "must be a record with a call", record)
         try:
             if scheduler is None:
-                scheduler = _start(cls, record, policy, engine)
+                scheduler = _restart(cls, record, policy, engine)
             else:
-                _again(scheduler, record)
+                _repeat(scheduler, record)
         except InputError as error:
             raise error.within(f"log[{position}]") from None
         except (KeyError, TypeError, AttributeError) as error:
@@ -98,7 +98,7 @@ def replay(
     return scheduler
 
 
-def _start(
+def _restart(
     cls: type[Scheduler], record: Mapping[str, Any], policy: str | Policy | None, engine: Engine
 ) -> Scheduler:
     if record["call"] == "restore":
@@ -113,15 +113,18 @@ def _start(
     return cls(cluster, chosen, seed=record["seed"], engine=engine, groups=record.get("groups"))
 
 
-def _again(scheduler: Scheduler, record: Mapping[str, Any]) -> None:
+def _repeat(scheduler: Scheduler, record: Mapping[str, Any]) -> None:
     fields = dict(record)
     call = fields.pop("call")
     if call not in _CALLS:
         raise UnknownNameError("call", call, _CALLS)
+    restrictions = scheduler._state.restrictions
     for accepted in fields.pop("accepted", ()):
-        scheduler._restrictions.remember(accepted)
+        restrictions.remember(accepted)
     if "servers" in fields:
         fields["servers"] = from_json(fields["servers"])
+    if call == "add_server":
+        restrictions.expect(fields["name"], fields.pop("accepting", ()))
     if call == "place":
         placed = len(scheduler.place(fields.get("limit")))
         if placed != fields["placed"]:
@@ -129,9 +132,5 @@ def _again(scheduler: Scheduler, record: Mapping[str, Any]) -> None:
             raise InputError("place", rule, placed)
     elif call in ("finish", "cancel"):
         getattr(scheduler, call)(*fields["tasks"])
-    elif call == "add_server":
-        scheduler._add_server(
-            fields["name"], fields["resources"], fields.get("labels"), fields.get("accepting", [])
-        )
     else:
         getattr(scheduler, call)(**fields)

@@ -1,6 +1,6 @@
-"""The plain twin: the brain as a definition. No index, nothing remembered, every step in the open.
+"""Plain core: the definition of the scheduler, without an index.
 
-It says what the indexed brain must do, task by task; it also runs the policies that have parts
+It says what the indexed core must do, task by task; it also runs the policies that have parts
 written as Python functions, and small clusters.
 """
 
@@ -52,14 +52,14 @@ class PlainCore:
         self._size: list[list[int]] = []  # by resource
         self._room: list[list[int]] = []  # by column
         self._free: list[list[int]] = []  # by column
-        self._mirror = np.zeros((0, rules.columns), dtype=np.int64)  # the same as an array
+        self._free_array = np.zeros((0, rules.columns), dtype=np.int64)  # of `_free`
         self._on: list[dict[int, int]] = []  # task → stamp
         self._base: list[list[int]] = []  # what a shape needs, by resource
         self._need: list[list[int]] = []  # by column
         self._restriction: list[int] = []
         self._never: list[bool] = []
-        # Tasks that a policy's own check would take nowhere: it may look at whose they are.
-        self._aside: set[int] = set()
+        # Tasks that a policy's own check would take nowhere: it may depend on whose they are.
+        self._refused: set[int] = set()
         self._allowed: list[list[bool]] = [[]]
         self._task_user: list[int] = []
         self._task_shape: list[int] = []
@@ -136,7 +136,7 @@ class PlainCore:
                 for r, amount in enumerate(held):
                     free[r] -= amount
                     usage[r] += amount
-        self._mirror = np.array(self._free, dtype=np.int64).reshape(-1, self.rules.columns)
+        self._free_array = np.array(self._free, dtype=np.int64).reshape(-1, self.rules.columns)
         self._never = [self._is_never(shape) for shape in range(len(self._base))]
         for queue in self._queue:
             for _, task in queue:
@@ -191,7 +191,7 @@ class PlainCore:
         for r, amount in enumerate(self._need[self._task_shape[task]]):
             self._free[server][r] -= amount
             self._usage[user][r] += amount
-        self._mirror[server] = self._free[server]
+        self._free_array[server] = self._free[server]
         self._running[user] += 1
         self._task_state[task] = RUNNING
         self._task_server[task] = server
@@ -203,7 +203,7 @@ class PlainCore:
         for r, amount in enumerate(self._need[self._task_shape[task]]):
             self._free[server][r] += amount
             self._usage[user][r] -= amount
-        self._mirror[server] = self._free[server]
+        self._free_array[server] = self._free[server]
         self._running[user] -= 1
         self._task_server[task] = -1
         del self._on[server][task]
@@ -222,7 +222,7 @@ class PlainCore:
             ]
             if not waiting:
                 break
-            user = self._turn(waiting)
+            user = self.next_user(waiting)
             found = self._next_of(user)
             if found is None:
                 if self._stops(user):
@@ -236,9 +236,10 @@ class PlainCore:
             servers.append(server)
         return np.array(tasks, dtype=np.int64), np.array(servers, dtype=np.int64)
 
-    def _turn(self, waiting: list[int]) -> int:
+    def next_user(self, waiting: list[int]) -> int:
+        """Return the user whose turn it is among those who wait."""
         if self.rules.mode == "tree":
-            return self._down_the_tree(waiting)
+            return self._next_in_tree(waiting)
         return min(waiting, key=lambda user: (self.level(user), user))
 
     def level(self, user: int) -> float:
@@ -254,7 +255,7 @@ class PlainCore:
                 level = level + share if mode == "sum" else max(level, share)
         return level / self._weight[user]
 
-    def _down_the_tree(self, waiting: list[int]) -> int:
+    def _next_in_tree(self, waiting: list[int]) -> int:
         """Descend from the root to the child with the least share that is not blocked (H-DRF)."""
         children: dict[int, list[tuple[bool, int]]] = {}  # group → (is a user, number)
         for user in waiting:
@@ -300,7 +301,7 @@ class PlainCore:
 
     def _ready(self, user: int) -> Iterator[int]:
         """Yield the queued tasks that some server could hold, in order."""
-        return (t for _, t in self._queue[user] if not self._is_aside(t))
+        return (t for _, t in self._queue[user] if not self._never_runs(t))
 
     def _next_of(self, user: int) -> tuple[int, int] | None:
         inside = self.rules.policy.inside
@@ -339,7 +340,7 @@ class PlainCore:
             return [server for server in range(len(self._size)) if self.takes(task, server)]
         # The same as asking each in turn, in one go.
         columns = slice(self.rules.fit.start, self.rules.fit.stop)
-        holds = (self._mirror[:, columns] >= self._need[shape][columns]).all(axis=1)
+        holds = (self._free_array[:, columns] >= self._need[shape][columns]).all(axis=1)
         may = self._allowed[self._restriction[shape]]
         return [server for server in np.flatnonzero(holds).tolist() if may[server]]
 
@@ -380,8 +381,8 @@ class PlainCore:
             return False  # asked task by task
         return not any(self.could_hold(shape, server) for server in range(len(self._size)))
 
-    def _is_aside(self, task: int) -> bool:
-        return self._never[self._task_shape[task]] or task in self._aside
+    def _never_runs(self, task: int) -> bool:
+        return self._never[self._task_shape[task]] or task in self._refused
 
     def _ask(self, task: int) -> None:
         """Ask a policy's own check about a queued task on every server as if it were empty."""
@@ -391,7 +392,7 @@ class PlainCore:
         may = self._allowed[self._restriction[shape]]
         servers = (server for server, yes in enumerate(may) if yes)
         taken = any(self._holds(shape, server, self._room[server], view) for server in servers)
-        (self._aside.discard if taken else self._aside.add)(task)
+        (self._refused.discard if taken else self._refused.add)(task)
 
     def _stops(self, user: int) -> bool:
         blocked = self.rules.policy.blocked
@@ -399,10 +400,10 @@ class PlainCore:
             return bool(self._ask_own("blocked", self._user_view(user)))
         return blocked == "strict"
 
-    # Looking
+    # Reading
 
     def state(self, task: int) -> int:
-        never = self._task_state[task] == QUEUED and self._is_aside(task)
+        never = self._task_state[task] == QUEUED and self._never_runs(task)
         return NEVER if never else self._task_state[task]
 
     def user_of(self, task: int) -> int:
@@ -425,7 +426,7 @@ class PlainCore:
 
     def counts(self, user: int) -> tuple[int, int, int]:
         waiting = len(self._queue[user])
-        some_never = bool(self._aside) or any(self._never)
+        some_never = bool(self._refused) or any(self._never)
         queued = sum(1 for _ in self._ready(user)) if some_never else waiting
         return self._running[user], queued, waiting - queued
 
@@ -443,12 +444,6 @@ class PlainCore:
             return False
         view = self._shape_view(shape) if self._own_fits else None
         return self._holds(shape, server, self._room[server], view)
-
-    def fits(self, shape: int, server: int) -> bool:
-        if not self._allowed[self._restriction[shape]][server]:
-            return False
-        view = self._shape_view(shape) if self._own_fits else None
-        return self._holds(shape, server, self._free[server], view)
 
     # A policy's own functions, and what they see
 
@@ -503,7 +498,7 @@ class PlainCore:
     # Saving
 
     def copy(self) -> PlainCore:
-        """Return another brain in the same state, without asking the policy's functions."""
+        """Return a core in the same state, without calling the policy's functions."""
         twin = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, (set, np.ndarray)):

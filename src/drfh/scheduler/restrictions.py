@@ -1,4 +1,4 @@
-"""Which servers tasks may use: every restriction is resolved once, and followed as servers come.
+"""Restrictions of tasks to servers, resolved once and kept up to date as servers come.
 
 A task obeys its own restriction and that of its user, so what counts is the pair of them. Names
 and labels can be written down. A predicate cannot, so its answers are: it has a number, and the
@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 from drfh.errors import InputError
 from drfh.model.cluster import Server
-from drfh.model.users import Restriction, User
-from drfh.scheduler.nodes import Fleet
+from drfh.model.users import Restriction, parse_restriction
+from drfh.scheduler.nodes import NodeTable
 
 __all__ = ["Remembered", "Restrictions", "Terms", "from_json", "to_json"]
 
@@ -40,7 +40,7 @@ class Restrictions:
     --------
     >>> from drfh import Cluster
     >>> cluster = Cluster([Server({"cpu": 1}, name="a", count=2), Server({"cpu": 2}, name="b")])
-    >>> known = Restrictions(Fleet(cluster))
+    >>> known = Restrictions(NodeTable(cluster))
     >>> large = known.read(lambda server: server.resources["cpu"] > 1)
     >>> large, known.answers
     ((0,), [{'b'}])
@@ -48,8 +48,8 @@ class Restrictions:
     ([False, False, True], [False, False, False])
     """
 
-    def __init__(self, fleet: Fleet) -> None:
-        self.fleet = fleet
+    def __init__(self, nodes: NodeTable) -> None:
+        self.nodes = nodes
         self.answers: list[set[str]] = []  # predicate → names of servers that it accepts
         self._predicates: list[Callable[[Server], bool]] = []
         self._numbers: dict[Callable[[Server], bool], int] = {}
@@ -57,6 +57,7 @@ class Restrictions:
         self.rows: list[list[bool]] = []
         self._pair_numbers: dict[tuple[Terms | None, Terms | None], int] = {(None, None): 0}
         self._names_read: dict[Any, Terms] = {}
+        self._expected: dict[str, list[int]] = {}
 
     def remember(self, names: Iterable[str]) -> Remembered:
         """Add a predicate of which only the answers are known."""
@@ -77,18 +78,18 @@ class Restrictions:
         only_names = isinstance(restriction, tuple) and all(type(t) is str for t in restriction)
         if only_names and restriction in self._names_read:
             return self._names_read[restriction]
-        given: Any = User("-", {"-": 1}, servers=restriction).servers
+        given: Any = parse_restriction(restriction)
         new: dict[Callable[[Server], bool], set[str]] = {}
         plain = [term for term in given if not callable(term)]
         if plain:
-            self.fleet.allowed(plain, field)
+            self.nodes.allowed(plain, field)
         if only_names:
             # Names once good stay so: thousands of jobs of one partition bring the same tuple.
             self._names_read[restriction] = given
         for term in given:
             if callable(term) and term not in self._numbers:
-                may = self.fleet.allowed([term], field)
-                members = self.fleet.members
+                may = self.nodes.allowed([term], field)
+                members = self.nodes.entries
                 new[term] = {m.name for m, yes in zip(members, may, strict=True) if yes}
         for predicate, accepted in new.items():
             self._take(predicate, accepted)
@@ -96,14 +97,14 @@ class Restrictions:
 
     def row(self, terms: Terms | None) -> list[bool]:
         """Return for each server whether one of the terms holds."""
-        members = self.fleet.members
+        members = self.nodes.entries
         if terms is None:
             return [True] * len(members)
         plain = [term for term in terms if not isinstance(term, int)]
-        may = self.fleet.allowed(plain) if plain else [False] * len(members)
+        may = self.nodes.allowed(plain) if plain else [False] * len(members)
         for term in terms:
             if isinstance(term, int):
-                found = [member.name in self.answers[term] for member in members]
+                found = [entry.name in self.answers[term] for entry in members]
                 may = [a or b for a, b in zip(may, found, strict=True)]
         return may
 
@@ -145,12 +146,18 @@ class Restrictions:
         """Return whether a server may be used."""
         return number == 0 or self.rows[number - 1][server]
 
+    def expect(self, name: str, accepting: Iterable[int]) -> None:
+        """Set what :meth:`ask` returns for a server: a log knows which predicates accepted it."""
+        self._expected[name] = list(accepting)
+
     def ask(self, name: str, record: Server) -> list[int]:
         """Return the numbers of the predicates that accept a server which is about to come."""
+        if name in self._expected:
+            return self._expected.pop(name)
         accepting = []
         for number, predicate in enumerate(self._predicates):
             try:
-                # Nobody is left to ask for one that is only remembered: what it said holds on.
+                # A remembered predicate cannot be called: its last answer holds.
                 remembered = isinstance(predicate, Remembered)
                 yes = name in self.answers[number] if remembered else bool(predicate(record))
             except Exception as error:
@@ -166,7 +173,7 @@ class Restrictions:
 
         def holds(terms: Terms | None) -> bool:
             return terms is None or any(
-                term in accepted if isinstance(term, int) else self.fleet.allows([term], position)
+                term in accepted if isinstance(term, int) else self.nodes.allows([term], position)
                 for term in terms
             )
 
@@ -181,7 +188,7 @@ class Restrictions:
 
     def settle(self, position: int, accepting: Iterable[int], column: list[bool]) -> None:
         """Keep what :meth:`column` found."""
-        name = self.fleet.members[position].name
+        name = self.nodes.entries[position].name
         accepted = set(accepting)
         for number, names in enumerate(self.answers):
             (names.add if number in accepted else names.discard)(name)

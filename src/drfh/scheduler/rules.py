@@ -1,4 +1,4 @@
-"""A policy made ready for one cluster: columns of integers, and where to look in them.
+"""Rules: a policy for one cluster, in columns of integers.
 
 Everything that is counted is a column: the resources, and for some turns one more (slots; for
 ``tsf`` the part of what a user could run alone). A task fits where the columns of ``fit`` have

@@ -1,4 +1,4 @@
-"""Amounts as integers: one unit for each resource, so that nothing ever drifts.
+"""Units: amounts as integers, with one unit for each resource.
 
 The unit is as fine as the pool allows: its total is at most 2⁴³ units, which leaves room for
 servers that come later. It is a power of ten (0.1 of a CPU stays exact, ten of them are one CPU)

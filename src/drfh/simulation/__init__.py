@@ -1,4 +1,4 @@
-"""Virtual clock + workload + brain → :class:`Result`."""
+"""Simulation of workloads on a virtual clock."""
 
 from drfh.simulation.result import RUN_FILE, Result
 from drfh.simulation.run import Progress, simulate

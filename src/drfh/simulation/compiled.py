@@ -1,4 +1,4 @@
-"""The compiled clock: the plain driver's numbers from the indexed brain and machine code."""
+"""Compiled driver: the numbers of the plain driver from the indexed core and machine code."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class CompiledDriver:
 
     def evicted(self, tasks: Sequence[int], time: float) -> None:
         """Forget when these tasks would have ended: they were put back and start from scratch."""
-        self.core.brain.task[list(tasks), TASK_RUN] = -1
+        self.core.data.task[list(tasks), TASK_RUN] = -1
         if self.log is not None:
             self.log.evicted(tasks, time)
         # Their ends stay in the heap until their time comes, beside those of the new runs.
@@ -123,5 +123,5 @@ class CompiledDriver:
             self._clock.set(name, new)
 
     def rescale(self) -> None:
-        """Take totals and shares from the brain again: after servers or evictions changed them."""
+        """Take totals and shares from the core again: after servers or evictions changed them."""
         clock.rescale(self._head, self.core.ready())

@@ -1,7 +1,7 @@
-"""Which GPU of a server a task would be on: a run is replayed device by device, afterwards.
+"""Replay of a run GPU by GPU: which devices of a server its tasks would be on.
 
-The brain sees the GPUs of a server as one pool: two halves that are left on two devices look like
-one whole. This tells how much that matters.
+The scheduler sees the GPUs of a server as one pool: two halves that are left on two devices look
+like one whole. This tells how much that matters.
 
 A task asks for `num_gpu` devices and `gpu_milli` thousandths of each of them: 1000 for whole
 devices. When it starts, it takes those of the devices with room for its part that are fullest; so

@@ -1,4 +1,4 @@
-"""The clock: what arrives and what ends, in order, and what is counted meanwhile."""
+"""Drivers: the virtual clock of arrivals and ends, and its counters."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TaskLog:
 
 
 class Driver(Protocol):
-    """Plays a plan on a brain. An *instant* is releases, then arrivals, then placing.
+    """Plays a plan on a core. An *instant* is releases, then arrivals, then placing.
 
     A task that ends at the time it starts is released at once, and placing starts again.
 
@@ -131,7 +131,7 @@ class Driver(Protocol):
         """Forget when these tasks would have ended: they were put back and start from scratch."""
 
     def rescale(self) -> None:
-        """Take totals and shares from the brain again: after servers or evictions changed them."""
+        """Take totals and shares from the core again: after servers or evictions changed them."""
 
 
 class PlainDriver:
@@ -299,7 +299,7 @@ class PlainDriver:
             self._count_user(user, time)
 
     def rescale(self) -> None:
-        """Take totals and shares from the brain again: after servers or evictions changed them."""
+        """Take totals and shares from the core again: after servers or evictions changed them."""
         servers, users = range(len(self.plan.capacity)), range(len(self._since))
         sizes = np.array([self.core.capacity(server) for server in servers], dtype=np.int64)
         self._total = [float(total) for total in sizes.sum(axis=0).tolist()]
@@ -309,7 +309,7 @@ class PlainDriver:
 
 
 def make_driver(core: Core, plan: Plan, *, log: bool = False) -> Driver:
-    """Return the driver that is fastest with a brain."""
+    """Return the driver for a core."""
     if isinstance(core, PlainCore):
         return PlainDriver(core, plan, log=log)
     from drfh.scheduler.indexed import IndexedCore

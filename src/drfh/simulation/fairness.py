@@ -1,4 +1,4 @@
-"""How far a run is from fair: the exact mechanism on who is active now."""
+"""Distance of a run from the fair allocation of its active users."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FairLevels:
     Parameters
     ----------
     core
-        The brain that is looked at.
+        The core that is read.
     plan
         What it was built for.
     users
@@ -63,7 +63,7 @@ class FairLevels:
         self.servers_changed()
 
     def servers_changed(self) -> None:
-        """Look at the servers again."""
+        """Read the servers again."""
         plan, core = self.plan, self.core
         servers = range(len(plan.capacity))
         capacity = np.array([core.capacity(s) for s in servers], dtype=np.int64)

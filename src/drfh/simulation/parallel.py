@@ -1,18 +1,26 @@
-"""Several simulations of one workload, side by side in processes."""
+"""Several simulations of one workload at once, in a process pool.
+
+``concurrent.futures`` lacks four things, which are added here: progress while a call runs (a
+queue), workers that a terminal's Ctrl-C does not reach (they start with SIGINT blocked), workers
+that are stopped at once (``terminate_workers`` comes with Python 3.14), and workers that end when
+their parent was killed.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection, wait
+from multiprocessing import connection, resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from drfh.errors import DrfhError, InputError
 from drfh.model.cluster import Cluster
@@ -20,9 +28,9 @@ from drfh.model.jobs import Workload
 from drfh.simulation.result import Result
 from drfh.simulation.run import Progress, simulate
 
-__all__ = ["SimulationRun", "simulate_many"]
+__all__ = ["OnProgress", "SimulationRun", "simulate_many"]
 
-_SECONDS_BETWEEN_LOOKS = 0.2
+_SECONDS_BETWEEN_REPORTS = 0.2
 
 
 @dataclass(frozen=True)
@@ -38,13 +46,13 @@ class SimulationRun:
     seed : int
         Start of its draws.
     folder : Path or None
-        A folder that is there, to write the files of the run into.
+        An existing folder for the files of the run.
     cluster : Cluster or None
         Servers of its own, instead of those of all runs.
     workload : Workload or None
         Users and jobs of its own.
     options : mapping
-        What it wants to be different: options of :func:`~drfh.simulate`.
+        Options of :func:`~drfh.simulate` for this run only.
     """
 
     name: str
@@ -57,7 +65,7 @@ class SimulationRun:
 
 
 #: Called with the position of a run and how far it is.
-Told: TypeAlias = Callable[[int, Progress], None]
+OnProgress: TypeAlias = Callable[[int, Progress], None]
 
 
 def simulate_many(
@@ -66,7 +74,7 @@ def simulate_many(
     runs: Sequence[SimulationRun],
     *,
     processes: int = 1,
-    progress: Told | None = None,
+    progress: OnProgress | None = None,
     **options: Any,
 ) -> list[Result]:
     """Simulate a workload several times.
@@ -99,85 +107,87 @@ def simulate_many(
     """
     if processes <= 1 or len(runs) <= 1:
         return [
-            _one(cluster, workload, run, options, progress and _told(progress, position))
+            _simulate(cluster, workload, run, options, progress and _of_run(progress, position))
             for position, run in enumerate(runs)
         ]
     context = multiprocessing.get_context("spawn")  # a fork would copy threads half alive
-    results: dict[int, Result] = {}
-    alive: dict[Connection, tuple[int, BaseProcess]] = {}
-    waiting = list(enumerate(runs))[::-1]
-    # The first start would start the tracker too, which lets its caller hear signals again.
+    # Starting a process would start the tracker too, which unblocks SIGINT in its caller.
     resource_tracker.ensure_running()
+    reports = context.SimpleQueue() if progress is not None else None
+    pool = ProcessPoolExecutor(
+        min(processes, len(runs)),
+        context,
+        initializer=_start_worker,
+        initargs=(_Worker(cluster, workload, options, reports),),
+    )
+    futures: list[Future[Result]] = []
+    workers: list[BaseProcess] = []
+    complete = False
     try:
-        while waiting or alive:
-            while waiting and len(alive) < processes:
-                ours, theirs = context.Pipe()
-                words = (theirs, cluster, workload, options, progress is not None)
-                child: BaseProcess = context.Process(target=_child, args=words, daemon=True)
-                position, run = waiting.pop()
-                with _deaf():
-                    child.start()
-                    theirs.close()
-                    alive[ours] = position, child
-                _send(ours, run)
-            for ready in wait(list(alive), timeout=_SECONDS_BETWEEN_LOOKS):
-                assert isinstance(ready, Connection)
-                if not _listen(ready, alive, results, runs, progress):
-                    continue
-                _, child = alive[ready]
-                if waiting:  # a process that has loaded everything goes on
-                    position, run = waiting.pop()
-                    alive[ready] = position, child
-                    _send(ready, run)
-                else:
-                    del alive[ready]
-                    ready.close()
-                    child.join()
+        with _sigint_blocked():
+            others = multiprocessing.active_children()
+            for position, run in enumerate(runs):
+                futures.append(pool.submit(_run_in_worker, position, run))
+            workers = [child for child in multiprocessing.active_children() if child not in others]
+        waiting = set(futures)
+        while waiting:
+            done, waiting = wait(waiting, _SECONDS_BETWEEN_REPORTS, FIRST_COMPLETED)
+            while reports is not None and not reports.empty():
+                assert progress is not None
+                progress(*reports.get())
+            for future in done:
+                future.result()
+        complete = True
+    except BrokenProcessPool:
+        pass  # said below, when all have ended
     finally:
-        for connection, (_, child) in alive.items():
-            child.terminate()
-            child.join()
-            connection.close()
-    return [results[position] for position in range(len(runs))]
-
-
-def _send(connection: Connection, run: SimulationRun) -> None:
-    with suppress(OSError):  # a process that died: its end of the pipe will say so
-        connection.send(run)
+        if not complete:
+            for worker in workers:
+                worker.terminate()
+        pool.shutdown(wait=True, cancel_futures=True)
+    if not complete:
+        # The pool terminates the others: the one that died first has another code.
+        codes = [worker.exitcode for worker in workers]
+        code = next((c for c in codes if c not in (None, 0, -signal.SIGTERM)), -signal.SIGTERM)
+        name = next(
+            run.name for run, future in zip(runs, futures, strict=False) if future.exception()
+        )
+        raise DrfhError(f"{name}: its process ended with code {code}")
+    return [future.result() for future in futures]
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """Let processes that start meanwhile not hear of Ctrl-C, not even while they load.
+def _sigint_blocked() -> Iterator[None]:
+    """Block SIGINT in processes that start meanwhile; the caller gets it afterwards.
 
-    A terminal sends it to all of them; the parent is told when this is over, and stops them.
+    A terminal sends it to all of them; the parent alone handles it and stops the others.
     """
-    heard: list[int] = []
+    received: list[int] = []
     main = threading.current_thread() is threading.main_thread()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     # Another thread, of a library, may still take the signal, and Python would act on it here.
     handler = signal.getsignal(signal.SIGINT)
     if main and handler is not None:
-        signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+        signal.signal(signal.SIGINT, lambda number, _: received.append(number))
     try:
         yield
     finally:
         if main and handler is not None:
             signal.signal(signal.SIGINT, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        if heard:
+        if received:
             signal.raise_signal(signal.SIGINT)
 
 
-def _told(progress: Told, position: int) -> Callable[[Progress], None]:
+def _of_run(progress: OnProgress, position: int) -> Callable[[Progress], None]:
     return lambda news: progress(position, news)
 
 
-def _one(
+def _simulate(
     cluster: Cluster,
     workload: Workload,
     run: SimulationRun,
-    options: dict[str, Any],
+    options: Mapping[str, Any],
     progress: Callable[[Progress], None] | None,
 ) -> Result:
     result = simulate(
@@ -193,60 +203,46 @@ def _one(
     return result
 
 
-def _listen(
-    ready: Connection,
-    alive: dict[Connection, tuple[int, BaseProcess]],
-    results: dict[int, Result],
-    runs: Sequence[SimulationRun],
-    progress: Told | None,
-) -> bool:
-    """Take one message of a process; return whether its run is done."""
-    position, child = alive[ready]
-    try:
-        kind, news = ready.recv()
-    except (EOFError, ConnectionResetError):
-        child.join()
-        kind, news = "failed", DrfhError(f"its process ended with code {child.exitcode}")
-    if kind == "progress":
-        if progress is not None:
-            progress(position, news)
-        return False
-    if kind == "failed":
-        name = runs[position].name
-        if isinstance(news, InputError) and not news.place:
-            news.place = name
-            raise news
-        error = DrfhError(f"{name}: {news}")
-        error.exit_code = news.exit_code
-        raise error
-    results[position] = news
-    return True
+class _Worker(NamedTuple):
+    """What a worker process has for all of its runs."""
+
+    cluster: Cluster
+    workload: Workload
+    options: dict[str, Any]
+    reports: Any  # a queue of (position, Progress), or None
 
 
-def _child(
-    connection: Connection,
-    cluster: Cluster,
-    workload: Workload,
-    options: dict[str, Any],
-    tells: bool,
-) -> None:
-    """Carry out one run after the other, until nobody asks for more."""
+_worker: _Worker | None = None
 
-    def tell(news: Progress) -> None:
-        connection.send(("progress", news))
+
+def _start_worker(worker: _Worker) -> None:
+    global _worker
+    _worker = worker
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+
+
+def _exit_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os._exit(1)
+
+
+def _run_in_worker(position: int, run: SimulationRun) -> Result:
+    assert _worker is not None
+    cluster, workload, options, reports = _worker
+
+    def report(news: Progress) -> None:
+        reports.put((position, news))
 
     try:
-        while True:
-            run = connection.recv()
-            connection.send(
-                ("done", _one(cluster, workload, run, options, tell if tells else None))
-            )
-    except (BrokenPipeError, ConnectionResetError, EOFError):
-        pass  # nobody listens any more
-    except Exception as error:  # one line at the other end, whatever it is
-        if not isinstance(error, DrfhError):
-            error = DrfhError(f"internal error: {type(error).__name__}: {error}")
-        with suppress(OSError):
-            connection.send(("failed", error))
-    finally:
-        connection.close()
+        return _simulate(cluster, workload, run, options, report if reports is not None else None)
+    except InputError as error:
+        error.place = f"{run.name}: {error.place}" if error.place else run.name
+        raise
+    except Exception as error:  # as one that surely can be sent
+        ours = isinstance(error, DrfhError)
+        text = str(error) if ours else f"internal error: {type(error).__name__}: {error}"
+        plain = DrfhError(f"{run.name}: {text}")
+        plain.exit_code = error.exit_code if isinstance(error, DrfhError) else 1
+        raise plain from None

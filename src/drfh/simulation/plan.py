@@ -1,4 +1,4 @@
-"""A workload in numbers, in the order in which the brain sees it, and the brain for it."""
+"""Plan of a simulation: a workload in numbers, and the core for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from drfh.model.jobs import AddServers, RemoveServers, ServerEvent, Workload, ev
 from drfh.model.users import Restriction
 from drfh.policies import Policy
 from drfh.scheduler.core import Core, CoreState
-from drfh.scheduler.nodes import Fleet
+from drfh.scheduler.nodes import NodeTable
 from drfh.scheduler.plain import PlainCore
 from drfh.scheduler.rules import Rules
 from drfh.scheduler.units import LARGEST_AMOUNT, Units
@@ -77,13 +77,13 @@ def units_of(cluster: Cluster, events: Sequence[ServerEvent]) -> Units:
 
 
 def resolve_changes(
-    fleet: Fleet, events: Sequence[ServerEvent], units: Units, *, by_size: bool
+    nodes: NodeTable, events: Sequence[ServerEvent], units: Units, *, by_size: bool
 ) -> list[ServerChange]:
-    """Give every server that comes a place in the fleet, and return the events in numbers.
+    """Give every server that comes a place in the nodes, and return the events in numbers.
 
     Parameters
     ----------
-    fleet
+    nodes
         The servers at the start; the later ones are put into it.
     events
         Checked, and ordered by time.
@@ -92,8 +92,8 @@ def resolve_changes(
     by_size
         Whether some restriction looks at the size of a server (a predicate may).
     """
-    up = dict(fleet.position)
-    groups = {position: member.group for position, member in enumerate(fleet.members)}
+    up = dict(nodes.position)
+    groups = {position: entry.group for position, entry in enumerate(nodes.entries)}
     changes: list[ServerChange] = []
     for event in events:
         if isinstance(event, AddServers):
@@ -101,7 +101,7 @@ def resolve_changes(
             names = [str(record.name)]
             if record.count > 1:
                 names = [f"{record.name}/{index}" for index in range(record.count)]
-            positions = tuple(_enter(fleet, name, record, by_size) for name in names)
+            positions = tuple(_enter(nodes, name, record, by_size) for name in names)
             up.update(zip(names, positions, strict=True))
             groups.update(dict.fromkeys(positions, str(record.name)))
             row = units.capacity(record.resources)
@@ -120,15 +120,15 @@ def resolve_changes(
     return changes
 
 
-def _enter(fleet: Fleet, name: str, record: Server, by_size: bool) -> int:
+def _enter(nodes: NodeTable, name: str, record: Server, by_size: bool) -> int:
     """Return the place of a server that comes: its old one, unless others may use it now."""
-    old = fleet.position.get(name)
+    old = nodes.position.get(name)
     if old is not None:
-        before = fleet.members[old].record
+        before = nodes.entries[old].record
         sizes_differ = by_size and before.resources != record.resources
         if before.labels != record.labels or sizes_differ:
-            del fleet.position[name]
-    return fleet.add(name, record, str(record.name))
+            del nodes.position[name]
+    return nodes.add(name, record, str(record.name))
 
 
 def _names_up(name: str, up: dict[str, int], groups: dict[int, str]) -> list[str]:
@@ -141,29 +141,29 @@ def _names_up(name: str, up: dict[str, int], groups: dict[int, str]) -> list[str
 
 
 def resolve_allowed(
-    fleet: Fleet, restriction: Restriction, owner: str, *, changes: bool = False
+    nodes: NodeTable, restriction: Restriction, owner: str, *, changes: bool = False
 ) -> Bools:
     """Return for each server that is ever up whether a restriction allows it."""
     field = f"servers of {owner}"
     terms = restriction if isinstance(restriction, tuple) else (restriction,)
-    known = tuple(_as_here(term, fleet) if isinstance(term, str) else term for term in terms)
+    known = tuple(_as_here(term, nodes) if isinstance(term, str) else term for term in terms)
     if not changes:
-        return np.array(fleet.allowed(known, field), dtype=bool)
+        return np.array(nodes.allowed(known, field), dtype=bool)
     # One by one: a name may have been that of a server, and later of a group or another server.
-    every = range(len(fleet.members))
-    return np.array([fleet.allows(known, position, field) for position in every], dtype=bool)
+    every = range(len(nodes.entries))
+    return np.array([nodes.allows(known, position, field) for position in every], dtype=bool)
 
 
-def _as_here(name: str, fleet: Fleet) -> str:
+def _as_here(name: str, nodes: NodeTable) -> str:
     """Return ``big`` for ``big/0`` where that is the only one."""
     group, _, index = name.rpartition("/")
     return (
-        group if index == "0" and name not in fleet.position and group in fleet.position else name
+        group if index == "0" and name not in nodes.position and group in nodes.position else name
     )
 
 
 def apply_change(core: Core, change: ServerChange) -> list[int]:
-    """ServerChange the servers of a brain, and return the tasks that were put back."""
+    """Change the servers of a core, and return the tasks that were put back."""
     evicted: list[int] = []
     for server in change.positions:
         shrinks = any(
@@ -191,7 +191,7 @@ Engine: TypeAlias = Literal["auto", "plain", "indexed"]
 
 ENGINES: tuple[Engine, ...] = ("auto", "plain", "indexed")
 
-# Tasks × servers up to which the plain brain is done before the indexed one is loaded, for few
+# Tasks × servers up to which the plain core is done before the indexed one is loaded, for few
 # users. With more it takes longer: when a task ends, everybody who waits may be asked again.
 _SMALL_WORK = 200_000
 _FEW_USERS = 5
@@ -202,12 +202,12 @@ class Plan:
     """What is submitted when, as arrays in order of submission.
 
     A *batch* is a number of equal tasks that arrive together. Tasks are numbered batch by batch,
-    which is how a brain numbers them. A *pair* is a user with one of its shapes.
+    which is how a core numbers them. A *pair* is a user with one of its shapes.
 
     Attributes
     ----------
     user, shape, job, count, first : int array, batches
-        Position of the user, the brain's shape, the job; how many tasks, and the first of them.
+        Position of the user, the core's shape, the job; how many tasks, and the first of them.
     arrival : float array, batches
         In seconds, never falling.
     duration : float array, tasks
@@ -279,15 +279,15 @@ def _places(first: Ints, count: Ints, start: Ints) -> Ints:
 
 def build(
     cluster: Cluster, workload: Workload, policy: Policy, seed: int = 0, engine: Engine = "auto"
-) -> tuple[Core, Plan, Fleet, Units]:
-    """Return an empty brain on the servers, and what to submit to it.
+) -> tuple[Core, Plan, NodeTable, Units]:
+    """Return an empty core on the servers, and what to submit to it.
 
     Parameters
     ----------
     cluster, workload
         Checked against each other.
     policy
-        What the brain carries out.
+        What the core carries out.
     seed
         Start of its draws.
     engine
@@ -298,13 +298,13 @@ def build(
     >>> from drfh import Job, Server
     >>> workload = Workload(["ann"], [Job("ann", demand={"cpu": 1}, duration=9, arrival=5),
     ...                               Job("ann", demand={"cpu": 2}, duration=7, tasks=2)])
-    >>> core, plan, fleet, units = build(Cluster([Server({"cpu": 4})]), workload, Policy())
+    >>> core, plan, nodes, units = build(Cluster([Server({"cpu": 4})]), workload, Policy())
     >>> plan.arrival.tolist(), plan.count.tolist(), plan.duration.tolist()
     ([0.0, 5.0], [2, 1], [7.0, 7.0, 9.0])
     """
     units = units_of(cluster, workload.events)
     rules = Rules(policy, units.resources, units.sizes, seed)
-    plan, fleet = make_plan(cluster, workload, units)
+    plan, nodes = make_plan(cluster, workload, units)
     work = len(plan.duration) * len(plan.capacity)
     core = _core(rules, engine, work * max(1, len(workload.users) // _FEW_USERS))
     groups: dict[str, int] = {}
@@ -326,8 +326,8 @@ def build(
     )  # fmt: skip
     if isinstance(core, PlainCore):  # whose policy may have functions that look at names
         core.user_name = [user.name for user in workload.users].__getitem__
-        core.server_name = [member.name for member in fleet.members].__getitem__
-    return core, plan, fleet, units
+        core.server_name = [entry.name for entry in nodes.entries].__getitem__
+    return core, plan, nodes, units
 
 
 def _core(rules: Rules, engine: Engine, work: int) -> Core:
@@ -344,21 +344,21 @@ def _core(rules: Rules, engine: Engine, work: int) -> Core:
     return IndexedCore(rules)
 
 
-def make_plan(cluster: Cluster, workload: Workload, units: Units) -> tuple[Plan, Fleet]:
+def make_plan(cluster: Cluster, workload: Workload, units: Units) -> tuple[Plan, NodeTable]:
     """Return the plan and the servers, those that come later included."""
-    fleet = Fleet(cluster)
-    start = len(fleet.members)
+    nodes = NodeTable(cluster)
+    start = len(nodes.entries)
     changes = resolve_changes(
-        fleet, workload.events, units, by_size=bool(workload.events) and has_predicate(workload)
+        nodes, workload.events, units, by_size=bool(workload.events) and has_predicate(workload)
     )
-    capacity = np.zeros((len(fleet.members), len(units.resources)), dtype=np.int64)
+    capacity = np.zeros((len(nodes.entries), len(units.resources)), dtype=np.int64)
     column = [units.resources.index(name) for name in cluster.resources]
     sizes = np.zeros((len(cluster), len(units.resources)))
     sizes[:, column] = cluster.capacity
     capacity[:start] = np.repeat(units.rows(sizes), cluster.counts, axis=0)
-    allowed, of_user, of_shape = _restrictions(workload, fleet)
+    allowed, of_user, of_shape = _restrictions(workload, nodes)
 
-    # A brain's shape is the workload's together with what the user is restricted to.
+    # A core's shape is the workload's together with what the user is restricted to.
     demand = np.zeros((len(workload.demand), len(units.resources)))
     for index, name in enumerate(workload.resources):
         if name in units.resources:  # else nobody demands it
@@ -409,19 +409,19 @@ def make_plan(cluster: Cluster, workload: Workload, units: Units) -> tuple[Plan,
         capacity=capacity,
         changes=tuple(changes),
     )
-    return plan, fleet
+    return plan, nodes
 
 
-def _restrictions(workload: Workload, fleet: Fleet) -> tuple[Bools, Ints, Ints]:
+def _restrictions(workload: Workload, nodes: NodeTable) -> tuple[Bools, Ints, Ints]:
     """Return the different restrictions, that of each user and that of each shape."""
     changes = bool(workload.events)
-    rows = [np.ones(len(fleet.members), dtype=bool)]
+    rows = [np.ones(len(nodes.entries), dtype=bool)]
     number: dict[object, int] = {None: 0}
     of_user = np.zeros(len(workload.users), dtype=np.int64)
     for position, user in enumerate(workload.users):
         if user.servers not in number:
             number[user.servers] = len(rows)
-            rows.append(resolve_allowed(fleet, user.servers or (), user.name, changes=changes))
+            rows.append(resolve_allowed(nodes, user.servers or (), user.name, changes=changes))
         of_user[position] = number[user.servers]
     of_job = np.zeros(len(workload.restrictions), dtype=np.int64)
     used = set(workload.restriction.tolist())
@@ -431,7 +431,7 @@ def _restrictions(workload: Workload, fleet: Fleet) -> tuple[Bools, Ints, Ints]:
                 number[terms] = len(rows)
                 asks = np.flatnonzero((workload.restriction == position)[workload.batch_shape])
                 owner = workload.job_name(int(workload.batch_job[asks[0]])) if len(asks) else "jobs"
-                rows.append(resolve_allowed(fleet, terms, owner, changes=changes))
+                rows.append(resolve_allowed(nodes, terms, owner, changes=changes))
             of_job[position] = number[terms]
     return np.array(rows, dtype=bool), of_user, of_job[workload.restriction]
 

@@ -1,4 +1,4 @@
-"""What a simulation found out, and its run directory."""
+"""Result of a simulation, and its run directory."""
 
 from __future__ import annotations
 

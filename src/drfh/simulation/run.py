@@ -1,4 +1,4 @@
-"""The simulation: a virtual clock, a workload and the brain."""
+"""Simulation of a workload on a virtual clock."""
 
 from __future__ import annotations
 
@@ -16,16 +16,23 @@ from drfh.policies import Policy, find_policy
 from drfh.scheduler.plain import PlainCore
 from drfh.simulation.driver import Driver, make_driver
 from drfh.simulation.fairness import FairLevels
-from drfh.simulation.metrics import Finished, make_result
+from drfh.simulation.metrics import (
+    Finished,
+    Samples,
+    default_interval,
+    make_result,
+    read_sample,
+    read_usage,
+    time_span,
+)
 from drfh.simulation.plan import Engine, Plan, apply_change, build
 from drfh.simulation.result import Result
-from drfh.simulation.sampling import Samples, default_interval, glance, look, time_span
 
 __all__ = ["Progress", "check_length", "check_simulation", "simulate"]
 
 _MOST_SAMPLES = 1_000_000
 _TICKS = 400
-_SECONDS_BETWEEN_WORDS = 0.1
+_SECONDS_BETWEEN_REPORTS = 0.1
 
 
 class Progress(NamedTuple):
@@ -109,7 +116,7 @@ def simulate(
     started = time.perf_counter()
     chosen = find_policy(policy)
     check_simulation(cluster, workload, until, seed, interval)
-    core, plan, fleet, units = build(cluster, workload, chosen, int(seed), engine)
+    core, plan, nodes, units = build(cluster, workload, chosen, int(seed), engine)
     if until is None and interval is not None:
         check_length(plan, float(interval))
     horizon = math.inf if until is None else float(until)
@@ -117,7 +124,7 @@ def simulate(
     step = default_interval(plan, until) if interval is None else float(interval)
     samples = Samples(step, thin=interval is None)
     levels = FairLevels(core, plan, workload.users, units.resources) if fair else None
-    told = _Teller(progress, plan, until)
+    reporter = _Reporter(progress, plan, until)
     evicted = np.zeros(len(plan.weight), dtype=np.int64)
     last_change, coming, sampling = 0.0, 0, 0.0
     while True:
@@ -125,7 +132,7 @@ def simulate(
         change = change if change <= horizon else math.inf
         if until is None and samples.number > 0 and _over(driver, plan, coming):
             break
-        stop = min(change, samples.next_time, told.next_time, horizon)
+        stop = min(change, samples.next_time, reporter.next_time, horizon)
         driver.advance(stop)
         if until is None and stop > max(driver.now, last_change) and _over(driver, plan, coming):
             break  # a sample now would be of a time after the end
@@ -147,20 +154,21 @@ def simulate(
         if samples.next_time == stop:
             _check_number(samples)
             before = time.perf_counter()
-            samples.take(glance(core, plan), None if levels is None else levels.at(driver.active))
+            fair_levels = None if levels is None else levels.at(driver.active)
+            samples.take(read_sample(core, plan), fair_levels)
             sampling += time.perf_counter() - before
-        told.tell(stop, driver)
+        reporter.report(stop, driver)
         if stop >= horizon:
             break
     end = max(driver.now, last_change) if until is None else horizon
     driver.flush(end)
-    told.tell(end, driver, last=True)
+    reporter.report(end, driver, last=True)
     return make_result(
         Finished(
-            workload=workload, plan=plan, fleet=fleet, units=units, driver=driver, samples=samples,
+            workload=workload, plan=plan, nodes=nodes, units=units, driver=driver, samples=samples,
             policy=chosen, seed=int(seed), source=source, until=until, horizon=end, evicted=evicted,
-            look=look(core, plan), engine="plain" if isinstance(core, PlainCore) else "indexed",
-            sample_seconds=sampling,
+            usage=read_usage(core, plan), sample_seconds=sampling,
+            engine="plain" if isinstance(core, PlainCore) else "indexed",
             fair_seconds=None if levels is None else levels.seconds,
             fair_solved=0 if levels is None else levels.solved,
             fair_mixed=0 if levels is None else int(levels.mixed.sum()),
@@ -179,7 +187,7 @@ def _over(driver: Driver, plan: Plan, coming: int) -> bool:
 def check_simulation(
     cluster: Cluster, workload: Workload, until: Any, seed: Any, interval: Any
 ) -> None:
-    """Raise unless the words of a simulation make sense together."""
+    """Raise unless the arguments of a simulation make sense together."""
     if not isinstance(cluster, Cluster):
         raise InputError("cluster", "must be a drfh.Cluster", cluster)
     if not isinstance(workload, Workload):
@@ -229,10 +237,10 @@ def _check_number(samples: Samples) -> None:
         raise InputError("interval", rule, samples.interval, names={"until": "until"})
 
 
-class _Teller:
-    """Says how far the run is, now and then.
+class _Reporter:
+    """Reports the progress of a run, now and then.
 
-    It stops the clock for that also if nobody listens: Python hears of Ctrl-C only between two
+    It stops the clock for that even without a callback: Python handles Ctrl-C only between two
     calls of compiled code.
     """
 
@@ -244,16 +252,16 @@ class _Teller:
         self.tasks = len(plan.duration)
         span = time_span(plan) if until is None else until
         self._step = span / _TICKS or math.inf
-        self._said = 0.0
+        self._reported = 0.0
         self.next_time = self._step
 
-    def tell(self, now: float, driver: Driver, *, last: bool = False) -> None:
+    def report(self, now: float, driver: Driver, *, last: bool = False) -> None:
         if self.next_time <= now:
             # Steps grow with the time, should the whole take much longer than it looked.
             self.next_time = now + max(self._step, now / _TICKS)
         if self.progress is None:
             return
         clock = time.monotonic()
-        if last or clock - self._said >= _SECONDS_BETWEEN_WORDS:
-            self._said = clock
+        if last or clock - self._reported >= _SECONDS_BETWEEN_REPORTS:
+            self._reported = clock
             self.progress(Progress(now, self.until, int(driver.user_done.sum()), self.tasks))

@@ -1,9 +1,9 @@
-"""The conformance suite: what every mechanism and every policy must do, ours and yours."""
+"""Conformance suites for mechanisms and policies, ours and yours."""
 
 from __future__ import annotations
 
+from drfh.testing.conformance import Conformance, ConformanceError
 from drfh.testing.mechanisms import SYMMETRIES, check_mechanism, random_scenario
-from drfh.testing.outcome import Conformance, ConformanceError
 from drfh.testing.policies import check_policy
 
 __all__ = [

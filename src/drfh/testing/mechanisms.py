@@ -1,4 +1,4 @@
-"""What every mechanism must do, ours and yours.
+"""Conformance suite for mechanisms.
 
 A mechanism is one function from a :class:`~drfh.allocation.problem.Problem` to a
 :class:`~drfh.mechanisms.Solution`. :func:`check_mechanism` sends small random problems through it
@@ -24,7 +24,7 @@ from drfh.mechanisms.shared.card import ASSUMPTIONS, card_of
 from drfh.model.cluster import Cluster, Server
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
-from drfh.testing.outcome import Conformance, ConformanceError
+from drfh.testing.conformance import Conformance, ConformanceError
 
 __all__ = ["SYMMETRIES", "check_mechanism", "random_scenario"]
 

@@ -269,9 +269,9 @@ def test_texts_and_tables_of_odd_workloads() -> None:
     assert "1 task runs, 1 waits, 0 done. In use: cpu 100 %." in now_text(recording, frame)
     assert "0 of 2" in summary_table([recording])
     many = [Server({"cpu": i + 1}, name=f"n{i}") for i in range(99)]
-    from drfh.scheduler.nodes import Fleet
+    from drfh.scheduler.nodes import NodeTable
 
-    blocks, order = blocks_of(Fleet(Cluster(many)).members)
+    blocks, order = blocks_of(NodeTable(Cluster(many)).entries)
     assert (len(blocks), blocks[-1]) == (40, ("60 other sizes", 60))
     assert sorted(order.tolist()) == list(range(99))
 

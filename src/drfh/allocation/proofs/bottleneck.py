@@ -1,4 +1,4 @@
-"""The proof for mechanisms that fill servers: a bottleneck for everybody, everywhere.
+"""Bottleneck proof for mechanisms that fill servers.
 
 On server l a user's level is s_il = x_i/(weight·gamma_il), gamma_il being the tasks it could run
 with the server for itself. Nobody can complain about a server if it finds there a resource that it

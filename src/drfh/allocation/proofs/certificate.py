@@ -1,4 +1,4 @@
-"""The proof of optimality: prices for each round, and what anyone can check with them.
+"""Certificate of a leximin allocation: prices for each round, and their check.
 
 A price vector p for every server bounds what users can have together: whatever they are given,
 the tasks of user i cost at least mu_i = min over its servers of p·d_i a unit, and all servers

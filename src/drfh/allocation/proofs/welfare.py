@@ -1,4 +1,4 @@
-"""Welfares, and the proof that an allocation has the largest.
+"""Welfare functions, and the proof that an allocation has the largest.
 
 A concave welfare W lies below its tangent: with g_i the marginal welfare of user i's share at the
 answer x, no allocation x' has more than W(x) + Σ g_i·(x'_i − x_i). Prices p ≥ 0 bound what the

@@ -250,14 +250,14 @@ class _Told:
 
     def weights(self) -> dict[str, float]:
         from drfh.engines.slurm.config import read_weights
-        from drfh.scheduler.groups import read_weight
+        from drfh.model.users import parse_weight
 
         found = self.facts.get("weights")
         if isinstance(found, str) and found:
             return read_weights(Path(found))
         if not isinstance(found, dict):
             return {}
-        return {str(name): read_weight(value, str(name)) for name, value in found.items()}
+        return {str(name): parse_weight(value, str(name)) for name, value in found.items()}
 
 
 def partition_names(given: Sequence[str] | None) -> tuple[str, ...]:

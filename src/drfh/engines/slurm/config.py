@@ -11,7 +11,7 @@ from drfh.errors import InputError
 from drfh.files.atomic import read_text
 from drfh.files.yaml import parse, plain
 from drfh.model.cluster import check_name
-from drfh.scheduler.groups import read_weight
+from drfh.model.users import parse_weight
 
 __all__ = ["LOCK_NAME", "SlurmConfig", "config_of", "lock_path", "read_weights"]
 
@@ -78,7 +78,7 @@ def read_weights(path: Path) -> dict[str, float]:
     for name, value in data.items():
         try:
             check_name(str(name), "a name")
-            weights[str(name)] = read_weight(value, str(name))
+            weights[str(name)] = parse_weight(value, str(name))
         except InputError as error:
             raise document.at(error) from None
     return weights

@@ -1,5 +1,5 @@
-"""The indexed brain's hot loops. Importing this package imports numba.
+"""Hot loops of the indexed core; importing this imports numba.
 
 The plain twin of all of it is ``drfh.scheduler.plain``: every placement must be the same, in the
-same order. One tuple of arrays, :class:`~drfh.kernels.online.state.Brain`, is the whole state.
+same order. One tuple of arrays, :class:`~drfh.kernels.online.state.CoreArrays`, is the whole state.
 """

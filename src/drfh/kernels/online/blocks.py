@@ -1,4 +1,4 @@
-"""Best-Fit index: servers by their ratio of free resources, in blocks of neighbours.
+"""Best-Fit index: servers sorted by their ratio of free resources, in blocks.
 
 The key of a server is (v_o/T_o)/(v_ref/T_ref), with the reference resource and the first other
 one. A block holds the servers from its bound (key, number) up to the next block's, in no order, so

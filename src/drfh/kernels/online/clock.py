@@ -1,4 +1,4 @@
-"""The simulator's clock: what arrives and what ends, the brain in between, and what is counted.
+"""Clock of the simulator: arrivals, ends, placing in between, and what is counted.
 
 The plain twin is ``drfh.simulation.driver.PlainDriver``: every number must be the same. Ends stand
 in a heap of four children a node, ordered by (time, number of the start).
@@ -28,7 +28,7 @@ from drfh.kernels.online.state import (
 )
 from drfh.kernels.online.views import bare
 
-__all__ = ["ARRAYS", "REGISTERS", "advance", "flush", "glance", "next_time", "release", "settle"]
+__all__ = ["ARRAYS", "REGISTERS", "advance", "flush", "next_time", "release", "sample", "settle"]
 
 # Counters. The clock itself is in the array `time`.
 ARRIVED, PLACEMENTS, ENDS, STARTS, LOGS, REGISTERS = range(6)
@@ -140,7 +140,7 @@ def count_user(c: Ints, user: int, time: float) -> None:
 
 @kernel
 def set_share(c: Ints, b: Ints, user: int) -> None:
-    """Take a user's dominant share from the brain."""
+    """Take a user's dominant share from the core."""
     c_share = floats1(c, AT_SHARE)
     b_usage, b_total = ints2(b, AT_USAGE), floats1(b, AT_TOTAL)
     highest = 0.0
@@ -276,7 +276,7 @@ def flush(c: Ints, b: Ints, time: float) -> None:
 
 @kernel
 def rescale(c: Ints, b: Ints) -> None:
-    """Take shares and use from the brain again."""
+    """Take shares and use from the core again."""
     c, b = bare(c), bare(b)
     c_pool_used, b_usage = ints1(c, AT_POOL_USED), ints2(b, AT_USAGE)
     for r in range(b[RESOURCES]):
@@ -288,7 +288,7 @@ def rescale(c: Ints, b: Ints) -> None:
 
 
 @kernel
-def glance(b: Ints, share: np.ndarray, utilisation: np.ndarray) -> tuple[int, int]:
+def sample(b: Ints, share: np.ndarray, utilisation: np.ndarray) -> tuple[int, int]:
     """Write the dominant shares and what is in use; return how many tasks run and wait."""
     b = bare(b)
     b_usage, b_total = ints2(b, AT_USAGE), floats1(b, AT_TOTAL)

@@ -1,6 +1,6 @@
-"""Progressive filling from the empty cluster: tasks without names that never end.
+"""Progressive filling from the empty cluster with the index of the core.
 
-The twin of ``drfh.kernels.fill.fill_best_fit``, with the brain's index and tree.
+The twin of ``drfh.kernels.fill.fill_best_fit``, with the core's index and tree.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The brain's own steps: start tasks, end them, and the loop that finds who is next where.
+"""Steps of the core: start tasks, end them, and find who is next and where.
 
 What a release makes possible is found exactly, without trying everybody again: a server whose
 room grew is *dirty* until the next round of placing is over, and a waiting head can fit on a

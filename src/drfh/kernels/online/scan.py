@@ -1,4 +1,4 @@
-"""Server choices without an index: every server is looked at, in machine code.
+"""Server choices without an index: a scan of all servers.
 
 Scores repeat ``drfh.policies.scores`` operation by operation.
 """

@@ -1,4 +1,4 @@
-"""First-Fit index: a tree over the servers in their order, with a staircase at each node.
+"""First-Fit index: a tree over the servers with a staircase at each node.
 
 A node knows, for up to 256 amounts g of the first column, the most of the second column that is
 free on a server below it with at least g of the first. So a server that has enough of both is

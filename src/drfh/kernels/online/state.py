@@ -1,4 +1,4 @@
-"""The state of the indexed brain: one header of integers that leads to all arrays.
+"""State of the indexed core: one header of integers that leads to all arrays.
 
 A kernel takes the header ``b`` alone. It holds the fixed numbers of the policy, the counters, and
 for each array its address and its size; ``ints2(b, AT_FREE)`` is the array itself. Sixty arrays as
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from drfh.kernels.online.views import bare, view1, view2
 
 __all__ = [
-    "Brain",
+    "CoreArrays",
     "StateHeader",
     "flags1",
     "flags2",
@@ -110,8 +110,9 @@ LARGEST = 2**62
 # Where the address, the rows and the columns of each array stand in the header.
 (
     AT_DRAWS, AT_FULL, AT_TOTAL, AT_ROOM, AT_SERVER, AT_DIRTY_LIST, AT_WEIGHT, AT_USAGE,
-    AT_LEVEL, AT_RUNNING, AT_QUEUED, AT_ASIDE, AT_FIRST_QUEUE, AT_READY_FIRST, AT_WAITING_FIRST,
-    AT_WAITING_NEED, AT_STACK, AT_NEED, AT_PART, AT_RATIO, AT_REFERENCE, AT_RESTRICTION,
+    AT_LEVEL, AT_RUNNING, AT_QUEUED, AT_NEVER_TASKS, AT_FIRST_QUEUE, AT_READY_FIRST,
+    AT_WAITING_FIRST, AT_WAITING_NEED, AT_STACK, AT_NEED, AT_PART, AT_RATIO, AT_REFERENCE,
+    AT_RESTRICTION,
     AT_NEVER, AT_BLOCKED, AT_WAITERS, AT_ALLOWED, AT_QUEUE_USER, AT_QUEUE_SHAPE, AT_QUEUE_HEAD,
     AT_QUEUE_TAIL, AT_QUEUE_STATE, AT_NEXT_QUEUE, AT_TASK, AT_BLOCK_KEY, AT_BLOCK_SERVER,
     AT_BLOCK_LENGTH, AT_BLOCK_FREE, AT_SPARE, AT_DIRECTORY, AT_DIRECTORY_KEY, AT_BLOCK_BOUND,
@@ -121,8 +122,9 @@ LARGEST = 2**62
 
 ARRAYS = (
     "draws", "full", "total", "room", "server", "dirty_list", "weight", "usage", "level",
-    "running", "queued", "aside", "first_queue", "ready_first", "waiting_first", "waiting_need",
-    "stack", "need", "part", "ratio", "reference", "restriction", "never", "blocked", "waiters",
+    "running", "queued", "never_tasks", "first_queue", "ready_first", "waiting_first",
+    "waiting_need", "stack", "need", "part", "ratio", "reference", "restriction", "never",
+    "blocked", "waiters",
     "allowed", "queue_user", "queue_shape", "queue_head", "queue_tail", "queue_state",
     "next_queue", "task", "block_key", "block_server", "block_length", "block_free", "spare",
     "directory", "directory_key", "block_bound", "block_least", "block_first", "block_most",
@@ -222,8 +224,8 @@ class StateHeader:
         self.head[at + 2] = array.shape[1] if array.ndim > 1 else 1
 
 
-class Brain(StateHeader):
-    """All of the indexed brain. Rows beyond the counters are room to grow."""
+class CoreArrays(StateHeader):
+    """All arrays of the indexed core. Rows beyond the counters are room to grow."""
 
     def __init__(self) -> None:
         super().__init__(COUNTERS, ARRAYS)
@@ -244,7 +246,7 @@ class Brain(StateHeader):
     level: Floats
     running: Ints
     queued: Ints
-    aside: Ints  # tasks that no server can hold
+    never_tasks: Ints  # tasks that no server can hold
     first_queue: Small
     ready_first: Small
     waiting_first: Small

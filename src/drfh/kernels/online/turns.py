@@ -1,4 +1,4 @@
-"""Whose turn: a tree over the users, and the queues that feed it.
+"""Turn order: a tree over the users, and their queues.
 
 A queue is empty, ready (whether its head fits is not known) or waiting (its head fits no clean
 server). Each node of the tree knows the first ready user and the first waiting user below it, and
@@ -11,13 +11,13 @@ import numpy as np
 
 from drfh.kernels.online.state import (
     AT_ALLOWED,
-    AT_ASIDE,
     AT_BLOCKED,
     AT_FIRST_QUEUE,
     AT_FULL,
     AT_LEVEL,
     AT_NEED,
     AT_NEVER,
+    AT_NEVER_TASKS,
     AT_NEXT_QUEUE,
     AT_QUEUE_HEAD,
     AT_QUEUE_SHAPE,
@@ -407,16 +407,16 @@ def insert(b: Ints, queue: int, task: int) -> bool:
 
 @kernel
 def enqueue(b: Ints, task: int) -> bool:
-    """Queue a task, or set it aside; return whether its user has to be touched."""
+    """Queue a task, or count it as never to run; return whether its user has to be touched."""
     b = bare(b)
-    b_aside = ints1(b, AT_ASIDE)
+    b_never_tasks = ints1(b, AT_NEVER_TASKS)
     b_task = ints2(b, AT_TASK)
     b_never = flags1(b, AT_NEVER)
     b_queued = ints1(b, AT_QUEUED)
     user, shape = b_task[task, TASK_USER], b_task[task, TASK_SHAPE]
     if b_never[shape]:
         b_task[task, TASK_STATE] = NEVER
-        b_aside[user] += 1
+        b_never_tasks[user] += 1
         return False
     b_task[task, TASK_STATE] = QUEUED
     b_queued[user] += 1
@@ -430,16 +430,16 @@ def enqueue(b: Ints, task: int) -> bool:
 
 @kernel
 def unlink(b: Ints, task: int) -> bool:
-    """Take a task out of its queue, or from where it was set aside; return if it was the head."""
+    """Take a task out of its queue, or out of those that never run; return if it was the head."""
     b = bare(b)
-    b_aside = ints1(b, AT_ASIDE)
+    b_never_tasks = ints1(b, AT_NEVER_TASKS)
     b_task = ints2(b, AT_TASK)
     b_queued = ints1(b, AT_QUEUED)
     b_queue_tail = small1(b, AT_QUEUE_TAIL)
     b_queue_head = small1(b, AT_QUEUE_HEAD)
     user = b_task[task, TASK_USER]
     if b_task[task, TASK_STATE] == NEVER:
-        b_aside[user] -= 1
+        b_never_tasks[user] -= 1
         return False
     b_queued[user] -= 1
     b[QUEUED_NOW] -= 1

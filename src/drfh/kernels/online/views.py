@@ -1,4 +1,4 @@
-"""Numbers in memory as compiled code sees them: an address, and how many there are.
+"""Views of memory for compiled code: an address and a size.
 
 Numba's own arrays count who refers to them, atomically and in each call, and every index may be
 negative. In steps of a few hundred nanoseconds both take a fifth of the time. Here an index is

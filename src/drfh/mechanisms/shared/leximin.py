@@ -1,4 +1,4 @@
-"""Leximin mechanisms: one scale each, and the solver that suits the problem."""
+"""Leximin allocation for a given scale, and the choice of its solver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole tasks: progressive filling with Best-Fit from the empty cluster.
+"""Progressive filling of whole tasks with Best-Fit, from the empty cluster.
 
 Wang, Li, Liang (INFOCOM 2014), section V: the user with the lowest global dominant share goes
 next, on the server whose free resources look most like its task.
@@ -143,7 +143,7 @@ def filling_order(
 def _with_index(
     problem: Problem, need: Ints, room: Ints, left: Ints, reference: int, *, ahead: bool
 ) -> Iterator[tuple[Ints, Ints]]:
-    from drfh.scheduler.progressive_filling import fill_indexed  # loads numba
+    from drfh.scheduler.indexed import fill_indexed  # loads numba
 
     count = problem.blocks.count
     usable = problem.usable_on(np.arange(len(problem.blocks)))

@@ -1,4 +1,4 @@
-"""``slots:N`` as a mechanism: whole tasks, filled into equal slots by the scheduler."""
+"""Mechanism ``slots:N``: whole tasks in equal slots, placed by the scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a mechanism returns."""
+"""Solution: the placement that a mechanism returns, and its proof."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The allocation of the largest welfare, with its proof: what nash, fds and gfj have in common."""
+"""Allocation of the largest welfare with its proof, for nash, fds and gfj."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drfh.allocation.proofs.welfare import PowerWelfare, WelfareProof
 from drfh.errors import InputError, SolverError
 from drfh.mechanisms.shared.solution import Solution
 from drfh.mechanisms.solvers.interior.welfare import LIGHTEST, maximise
-from drfh.mechanisms.solvers.mending import raised_prices
+from drfh.mechanisms.solvers.oracle import raised_prices
 from drfh.mechanisms.solvers.presolve import Classes
 
 __all__ = [

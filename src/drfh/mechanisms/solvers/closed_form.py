@@ -1,4 +1,4 @@
-"""At most two resources, or proportional servers, and no restrictions: closed forms."""
+"""Closed-form solvers: at most two resources, or proportional servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The linear program of the most tasks in total, by HiGHS."""
+"""Linear program of the most tasks in total, solved by HiGHS."""
 
 from __future__ import annotations
 

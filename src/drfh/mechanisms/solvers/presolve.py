@@ -1,4 +1,4 @@
-"""Presolve: join proportional servers and users of one shape; nothing is lost by it.
+"""Presolve: proportional servers and proportional users joined into classes.
 
 In the divisible model a server twice as large is two servers, so servers with proportional
 capacities (and the same users allowed) act as one. Users with proportional demands (and the same
@@ -7,6 +7,7 @@ restriction) act as one user with the sum of their shares.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 from drfh.allocation.placement import Placement, Pools
 from drfh.allocation.problem import Bools, Floats, Ints, Problem
 
-__all__ = ["Classes"]
+__all__ = ["Classes", "tasks_alone"]
+
 
 # Two numbers that agree in this many binary digits are the same number, computed in two ways.
 _DIGITS = 44
@@ -134,3 +136,33 @@ class Classes:
         member = order[start[user[entry]] + offset]
         tasks = amount[entry] * own[member] / self.problem.task_share[member]
         return Placement.fitted(self.problem, member, server[entry], tasks, self.pools)
+
+
+_CHUNK = 4_000_000  # numbers in one temporary array
+
+
+def tasks_alone(problem: Problem) -> Floats:
+    """Return the tasks of each user with all the servers it may use; its own number is ignored.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server, User
+    >>> cluster = Cluster([Server({"cpu": 6, "memory": 1}), Server({"cpu": 1, "memory": 6})])
+    >>> tasks_alone(Problem.build(cluster, [User("a", {"cpu": 1, "memory": 1})]))
+    array([2.])
+    """
+    classes = Classes.of(problem)
+    d, c = classes.direction, classes.capacity
+    share = np.empty(len(d))
+    step = max(1, _CHUNK // c.size)
+    for start in range(0, len(d), step):
+        rows = slice(start, start + step)
+        alone = np.full((len(d[rows]), len(c)), math.inf)
+        for r in range(d.shape[1]):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = c[:, r] / d[rows, r][:, None]
+            np.minimum(alone, np.where(d[rows, r][:, None] > 0, ratio, math.inf), out=alone)
+        alone[~classes.usable[rows]] = 0.0
+        share[rows] = alone.sum(axis=1)
+    tasks: Floats = share[classes.user_class] / problem.task_share
+    return tasks

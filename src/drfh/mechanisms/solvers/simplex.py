@@ -1,4 +1,4 @@
-"""Rounds by HiGHS's simplex method on the whole model: exact vertices, for moderate sizes."""
+"""Leximin rounds by HiGHS's simplex method, for moderate sizes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from drfh.allocation.placement import Placement
 from drfh.allocation.prices import TablePrices
 from drfh.allocation.problem import Floats, Ints
 from drfh.errors import SolverError
-from drfh.mechanisms.solvers.mending import raised_prices
-from drfh.mechanisms.solvers.oracle import NOTHING_STOPS, Cut
+from drfh.mechanisms.solvers.oracle import NOTHING_STOPS, Cut, raised_prices
 from drfh.mechanisms.solvers.presolve import Classes
 
 __all__ = ["Simplex", "run_highs"]

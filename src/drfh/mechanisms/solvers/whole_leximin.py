@@ -1,4 +1,4 @@
-"""The best that whole tasks can do: leximin of levels by an integer program, for small cases.
+"""Leximin of whole tasks by an integer program, for small cases.
 
 Servers of one shape are alike, and what one of them holds is a *pattern*: how many tasks of each
 user. So the program counts servers by shape and pattern, and needs no variable for each server.

@@ -20,7 +20,7 @@ from drfh.errors import InputError
 from drfh.formatting import format_amounts, format_count
 from drfh.model.cluster import Cluster
 from drfh.model.jobs import Workload
-from drfh.scheduler.nodes import Member
+from drfh.scheduler.nodes import NodeEntry
 from drfh.simulation import Result
 from drfh.simulation.plan import Plan, make_plan, units_of
 from drfh.web.components.heat_map_data import STATES, Cells, levels_of
@@ -333,11 +333,11 @@ def record(result: Result, cluster: Cluster, workload: Workload) -> Recording:
     if result.tasks is None:
         raise InputError("result", "must have its tasks logged (simulate with log=True)")
     units = units_of(cluster, workload.events)
-    plan, fleet = make_plan(cluster, workload, units)
-    blocks, order = blocks_of(fleet.members)
+    plan, nodes = make_plan(cluster, workload, units)
+    blocks, order = blocks_of(nodes.entries)
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
-    names = [fleet.members[position].name for position in order.tolist()]
+    names = [nodes.entries[position].name for position in order.tolist()]
     changes = tuple(
         CapacityChange(change.time, tuple(place[list(change.positions)].tolist()), change.capacity)
         for change in plan.changes
@@ -400,7 +400,7 @@ def _samples(result: Result, resources: Sequence[str], weight: Floats) -> Record
     )
 
 
-def blocks_of(members: Sequence[Member]) -> tuple[tuple[tuple[str, int], ...], Ints]:
+def blocks_of(members: Sequence[NodeEntry]) -> tuple[tuple[tuple[str, int], ...], Ints]:
     """Return name and size of the heat map's blocks, and server indices in their order.
 
     A block is a server group of the cluster; with more than 40 groups, all servers of one size.
@@ -408,9 +408,9 @@ def blocks_of(members: Sequence[Member]) -> tuple[tuple[tuple[str, int], ...], I
     Examples
     --------
     >>> from drfh import Server
-    >>> from drfh.scheduler.nodes import Fleet
+    >>> from drfh.scheduler.nodes import NodeTable
     >>> many = [Server({"cpu": 4 + 4 * (i % 2)}, name=f"n{i}") for i in range(50)]
-    >>> blocks_of(Fleet(Cluster(many)).members)[0]
+    >>> blocks_of(NodeTable(Cluster(many)).entries)[0]
     (('4 cpu', 25), ('8 cpu', 25))
     """
     found: dict[str, list[int]] = {}

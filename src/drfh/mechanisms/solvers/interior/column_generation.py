@@ -1,4 +1,4 @@
-"""The radial sharing problem with every user-server pair: choose columns, solve, prove.
+"""Column generation for the radial sharing problem: choose columns, solve, prove.
 
 Small problems go to the interior-point method whole. Large ones start from a few promising
 users per server; pairs that the prices reached so far leave underpriced join until the bound

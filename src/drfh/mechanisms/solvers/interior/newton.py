@@ -1,4 +1,4 @@
-"""The Newton system of the interior-point method: a block arrow, and two ways to take it apart.
+"""Newton system of the interior-point method, factorised in two ways.
 
 Each server couples its own few columns through m capacities, and the servers meet only in the
 users' rows. With few users, eliminate the servers (m × m blocks, all at once) and solve a dense

@@ -1,4 +1,4 @@
-"""A primal-dual interior-point method for the radial sharing problem on a set of columns."""
+"""Primal-dual interior-point method for the radial sharing problem."""
 
 from __future__ import annotations
 

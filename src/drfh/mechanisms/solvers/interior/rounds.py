@@ -1,4 +1,4 @@
-"""Rounds by the interior-point method: for many distinct servers and any number of resources.
+"""Leximin rounds by the interior-point method, for many distinct servers.
 
 The method answers one question: how far can the shares of some users rise beside what the others
 hold? A round with caps asks it a few times, coming up from below: who has enough at a level that

@@ -1,4 +1,4 @@
-"""An interior-point method for welfares: concave functions of what the users have.
+"""Interior-point method for concave welfare functions.
 
 Maximise Σ_i w_i·q_i^(1-beta)/(1-beta) over all placements, where q_i = unit_i·share_i/w_i (for
 beta = 1: Σ w_i·log q_i), plus, for the family of Joe-Wong et al., a part that depends on the total

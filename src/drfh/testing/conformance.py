@@ -1,4 +1,4 @@
-"""What a conformance suite found."""
+"""Result and error of a conformance suite."""
 
 from __future__ import annotations
 
