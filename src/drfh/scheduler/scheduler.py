@@ -117,8 +117,6 @@ class Scheduler:
 
         Parameters
         ----------
-        name
-            A name that no other user has.
         weight
             Entitlement relative to others, > 0.
         servers
@@ -274,12 +272,8 @@ class Scheduler:
         ----------
         task
             A name that was never used here. The tasks of a job are ``task/0``, ``task/1``, …
-        user
-            Whose it is.
         demand
             What one task needs.
-        count
-            How many tasks there are.
         servers
             Where they may run; the restriction of the user holds too.
 
