@@ -185,7 +185,7 @@ memory is used up on high-cpu.
         return to_dict(self)
 
     def plot(self) -> altair.TopLevelMixin:
-        """Return a picture: stacked bars per server group and resource, coloured by user."""
+        """Return a chart: stacked bars per server group and resource, coloured by user."""
         from drfh.report.charts.allocation import allocation_chart
 
         return allocation_chart(self)

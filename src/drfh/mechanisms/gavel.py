@@ -104,8 +104,8 @@ def _numbers(name: str, values: object, depth: int, length: int | None = None) -
     except (TypeError, ValueError):
         raise InputError(name, "must be numbers in rows of one length", values) from None
     if table.ndim != depth or table.size == 0 or length not in (None, len(table)):
-        wanted = "a table, jobs × kinds of workers" if depth == 2 else f"{length} numbers"
-        raise InputError(name, f"must be {wanted}", values)
+        required = "a table, jobs × kinds of workers" if depth == 2 else f"{length} numbers"
+        raise InputError(name, f"must be {required}", values)
     if not (np.isfinite(table).all() and table.min() >= 0):
         raise InputError(name, "must be finite and ≥ 0", values)
     return table

@@ -28,10 +28,10 @@ __all__ = [
     "UserView",
     "find_name",
     "find_policy",
+    "part_name",
     "part_of",
     "read_slots",
     "shown_names",
-    "word_of",
 ]
 
 
@@ -150,31 +150,31 @@ def shown_names(known: Mapping[str, str]) -> list[str]:
 
 
 def part_of(
-    word: str, chosen: Mapping[str, str], *, turn_given: bool, whole: str, named: Iterable[str]
+    token: str, chosen: Mapping[str, str], *, turn_given: bool, whole: str, named: Iterable[str]
 ) -> tuple[str, str]:
-    """Return which part a word of a policy's name is, and its value.
+    """Return which part a token of a policy's name is, and its value.
 
     Examples
     --------
     >>> part_of("fifo", {"turn": "drfh"}, turn_given=False, whole="drfh+fifo", named=())
     ('inside', 'fifo')
     """
-    part, equals, value = word.partition("=")
+    part, equals, value = token.partition("=")
     if equals:
         if part not in KNOWN:
             raise UnknownNameError("policy", part, KNOWN)
         if find_name(value, KNOWN[part]) is None:
             raise UnknownNameError(f"policy.{part}", value, shown_names(KNOWN[part]))
         return part, value
-    homes = [part for part, known in KNOWN.items() if find_name(word, known) is not None]
-    if word == "fifo" and (turn_given or "turn" in chosen):
+    homes = [part for part, known in KNOWN.items() if find_name(token, known) is not None]
+    if token == "fifo" and (turn_given or "turn" in chosen):
         homes = ["inside"]
     if homes:
-        return homes[0], word
-    if word == whole:
-        raise UnknownNameError("policy", word, [*named, "slots:N"])
+        return homes[0], token
+    if token == whole:
+        raise UnknownNameError("policy", token, [*named, "slots:N"])
     names = [name for known in KNOWN.values() for name in shown_names(known)]
-    raise UnknownNameError(f"part of policy {whole!r}", word, names)
+    raise UnknownNameError(f"part of policy {whole!r}", token, names)
 
 
 def read_slots(turn: str) -> Slots:
@@ -186,27 +186,27 @@ def read_slots(turn: str) -> Slots:
     Slots(number=14, count='cpu', oversize='reject')
     """
     _, _, rest = turn.partition(":")
-    words = rest.split(":")
-    if not words[0].isascii() or not words[0].isdigit() or not 1 <= int(words[0]) <= 2**16:
+    tokens = rest.split(":")
+    if not tokens[0].isascii() or not tokens[0].isdigit() or not 1 <= int(tokens[0]) <= 2**16:
         rule = "must be slots:N with a whole number N from 1 to 65536"
         raise InputError("policy", rule, turn)
-    slots = Slots(int(words[0]))
-    for word in words[1:]:
-        if word in COUNT_RULES:
-            slots = replace(slots, count=cast("CountRule", word))
-        elif word in OVERSIZE:
-            slots = replace(slots, oversize=cast("Oversize", word))
+    slots = Slots(int(tokens[0]))
+    for token in tokens[1:]:
+        if token in COUNT_RULES:
+            slots = replace(slots, count=cast("CountRule", token))
+        elif token in OVERSIZE:
+            slots = replace(slots, oversize=cast("Oversize", token))
         else:
-            raise UnknownNameError(f"part of {turn!r}", word, [*COUNT_RULES, *OVERSIZE])
+            raise UnknownNameError(f"part of {turn!r}", token, [*COUNT_RULES, *OVERSIZE])
     return slots
 
 
-def word_of(part: Part) -> str:
+def part_name(part: Part) -> str:
     """Return the name of a part.
 
     Examples
     --------
-    >>> word_of("skip"), word_of(len)
+    >>> part_name("skip"), part_name(len)
     ('skip', 'len')
     """
     return part if isinstance(part, str) else getattr(part, "__name__", type(part).__name__)
@@ -225,7 +225,7 @@ class Policy:
         Which server: a name of :data:`~drfh.policies.policy.CHOICES`, or a function of a task and
         a server whose lowest value is taken. ``best-fit:RESOURCE`` names the reference resource.
     blocked
-        ``skip`` or ``strict``, or a function of the user that says whether to stop.
+        ``skip`` or ``strict``, or a function of the user: whether to stop.
     inside
         ``fifo`` or ``backfill``, or a function of a task: the lowest is tried first, then the
         others.
@@ -284,14 +284,14 @@ first-fit-drfh, mesos, slots:N (did you mean best-fit-drfh?), got 'best-fit-drff
         """
         if not isinstance(name, str) or not name.strip():
             raise InputError("policy", "must be a name, such as best-fit-drfh", name)
-        words = [word.strip() for word in name.split("+")]
+        tokens = [token.strip() for token in name.split("+")]
         chosen: dict[str, str] = {}
-        start = _named(words[0])
+        start = _named(tokens[0])
         if start is not None:
-            words = words[1:]
-        for word in words:
+            tokens = tokens[1:]
+        for token in tokens:
             part, value = part_of(
-                word, chosen, turn_given=start is not None, whole=name, named=POLICIES
+                token, chosen, turn_given=start is not None, whole=name, named=POLICIES
             )
             if part in chosen:
                 rule = f"must give {part} once ({chosen[part]} and {value})"
@@ -312,16 +312,16 @@ first-fit-drfh, mesos, slots:N (did you mean best-fit-drfh?), got 'best-fit-drff
             return str(self.turn)
         default = Policy()
         # A bare fifo in front would be the policy of that name.
-        first = "turn=fifo" if self.turn == "fifo" else word_of(self.turn)
-        words = [first, word_of(self.choice)]
-        words += [
-            word_of(value)
+        first = "turn=fifo" if self.turn == "fifo" else part_name(self.turn)
+        tokens = [first, part_name(self.choice)]
+        tokens += [
+            part_name(value)
             for part in ("blocked", "inside")
             if (value := getattr(self, part)) != getattr(default, part)
         ]
         if self.fits is not None:
-            words.append(f"fits={word_of(self.fits)}")
-        return "+".join(words)
+            tokens.append(f"fits={part_name(self.fits)}")
+        return "+".join(tokens)
 
     @property
     def slots(self) -> Slots | None:
@@ -365,7 +365,7 @@ def find_policy(policy: str | Policy | Mapping[str, Any]) -> Policy:
     return Policy.parse(policy)
 
 
-def _named(word: str) -> Policy | None:
-    if word.startswith("slots:"):
-        return Policy(turn=word, choice="first-fit")
-    return POLICIES.get(word)
+def _named(token: str) -> Policy | None:
+    if token.startswith("slots:"):
+        return Policy(turn=token, choice="first-fit")
+    return POLICIES.get(token)

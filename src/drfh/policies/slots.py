@@ -74,8 +74,8 @@ class Slots:
 
     def _slots(self, need: NDArray[np.int64], capacity: NDArray[np.int64]) -> int:
         largest = capacity.max(axis=0, initial=0)
-        wanted = 1
+        slots = 1
         for amount, most in zip(need.tolist(), largest.tolist(), strict=True):
             if amount > 0:
-                wanted = max(wanted, -(-amount * self.number // most) if most > 0 else _TOO_MANY)
-        return min(wanted, _TOO_MANY)
+                slots = max(slots, -(-amount * self.number // most) if most > 0 else _TOO_MANY)
+        return min(slots, _TOO_MANY)

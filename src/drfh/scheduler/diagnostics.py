@@ -187,9 +187,9 @@ def _never(state: SchedulerState, survey: Survey) -> str:
     which = " that it may use" if survey.restricted else ""
     if not survey.too_large:
         return f"it needs {_listed(survey.needs)}, and no server{which} has all of it"
-    wanted = _listed([(name, amount) for name, amount, _ in survey.too_large])
+    required = _listed([(name, amount) for name, amount, _ in survey.too_large])
     largest = _listed([(name, size) for name, _, size in survey.too_large], "or")
-    return f"it needs {wanted}, and no server{which} has more than {largest}"
+    return f"it needs {required}, and no server{which} has more than {largest}"
 
 
 def _printable(terms: Sequence[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from drfh.errors import InputError
-from drfh.policies.policy import ServerView, TaskView, UserView, word_of
+from drfh.policies.policy import ServerView, TaskView, UserView, part_name
 from drfh.policies.scores import SCORES, best_fit
 from drfh.scheduler.core import GONE, NEVER, QUEUED, RETURNED, RUNNING, CoreState, Ints, draw
 from drfh.scheduler.rules import Rules
@@ -454,7 +454,7 @@ class PlainCore:
             return function(*views)
         except Exception as error:
             rule = f"must accept everything ({type(error).__name__}: {error})"
-            raise InputError(f"policy.{part} {word_of(function)}()", rule) from error
+            raise InputError(f"policy.{part} {part_name(function)}()", rule) from error
 
     def _ask_for_number(self, part: str, *views: Any) -> float:
         answer = self._ask_own(part, *views)
@@ -463,7 +463,7 @@ class PlainCore:
         except (TypeError, ValueError):
             number = math.nan
         if math.isnan(number):
-            function = word_of(getattr(self.rules.policy, part))
+            function = part_name(getattr(self.rules.policy, part))
             raise InputError(f"policy.{part} {function}()", "must return a number", answer)
         return number
 

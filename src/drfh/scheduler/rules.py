@@ -144,7 +144,7 @@ class Rules:
     @staticmethod
     def _alone(need: Ints, capacity: Ints) -> int:
         """Return one task as a part of all that this user could run on the empty cluster."""
-        wanted = need > 0
-        parts = capacity[:, wanted] / need[wanted]
+        required = need > 0
+        parts = capacity[:, required] / need[required]
         tasks = float(np.cumsum(parts.min(axis=1))[-1]) if len(parts) else 0.0
         return max(1, round(min(ALONE / tasks, _MOST_ALONE))) if tasks > 0 else 0

@@ -196,7 +196,7 @@ class SchedulerState:
         return position
 
     def task(self, name: str, required: str) -> int:
-        """Return the number of a task that is queued or running; errors say it is `required`."""
+        """Return the number of a task that is queued or running. `required` is for the error."""
         number = self.tasks.get(name) if isinstance(name, str) else None
         if number is not None:
             return number
@@ -367,7 +367,7 @@ class SchedulerState:
             key = (user, *demand, *values, *map(type, values))
             try:
                 known = self._known_demands.get(key)
-            except TypeError:  # a list, say; the reader below will say it better
+            except TypeError:  # an unhashable value: the reader below has the error
                 key = known = None
             if known is not None:
                 return known, None

@@ -91,7 +91,7 @@ def replay_devices(
     *,
     resource: str = "gpu",
 ) -> Devices:
-    """Replay a run device by device; what that means is said above.
+    """Replay a run device by device (see the module).
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from drfh import __version__
 from drfh.model.jobs import Workload
 from drfh.policies import Policy
-from drfh.policies.policy import word_of
+from drfh.policies.policy import part_name
 from drfh.scheduler.core import Core
 from drfh.scheduler.nodes import NodeTable
 from drfh.scheduler.rules import Rules
@@ -478,10 +478,10 @@ def _spread(values: pl.Series) -> dict[str, float] | None:
 def _config(run: Finished) -> dict[str, Any]:
     policy, rules = run.policy, Rules(run.policy, run.units.resources, run.units.sizes)
     parts = {
-        name: word_of(getattr(policy, name)) for name in ("turn", "choice", "blocked", "inside")
+        name: part_name(getattr(policy, name)) for name in ("turn", "choice", "blocked", "inside")
     }
     if policy.fits is not None:
-        parts["fits"] = word_of(policy.fits)
+        parts["fits"] = part_name(policy.fits)
     return {
         "source": run.source,
         "policy": policy.name,

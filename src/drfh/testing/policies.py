@@ -19,7 +19,7 @@ from drfh.policies import Policy, find_policy
 from drfh.scheduler import Scheduler
 from drfh.testing.conformance import Conformance, ConformanceError
 
-__all__ = ["Books", "ModelTask", "SchedulerHistory", "Twins", "check_policy"]
+__all__ = ["ModelTask", "SchedulerHistory", "SchedulerModel", "Twins", "check_policy"]
 
 
 #: What it means if a twin answers otherwise.
@@ -57,7 +57,7 @@ class Twins:
 
 @dataclass
 class ModelTask:
-    """A task in the books."""
+    """A task of the model."""
 
     user: str
     demand: Mapping[str, float]
@@ -68,7 +68,7 @@ class ModelTask:
 
 
 @dataclass
-class Books:
+class SchedulerModel:
     """What must be true, counted in the simplest way. Amounts are small whole numbers."""
 
     capacity: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Books:
 
 
 class SchedulerHistory:
-    """Random events, each for all twins and for the books. `step` says what happened.
+    """Random events, each for all twins and for the model. `step` returns what happened.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class SchedulerHistory:
     ) -> None:
         self.rng = np.random.default_rng(seed)
         self.resources = tuple(resources)
-        self.books = Books()
+        self.model = SchedulerModel()
         servers = [self._server(f"s{i}") for i in range(int(self.rng.integers(2, 7)))]
         first, *others = (
             Scheduler(Cluster(servers), policy, seed=seed, engine=engine, groups=_GROUPS)
@@ -145,7 +145,7 @@ class SchedulerHistory:
         if name != "s0" and self.rng.random() < 0.3:
             size[str(self.rng.choice(self.resources[1:]))] = 0.0
         zone = "ab"[int(name[1:]) % 2]
-        self.books.capacity[name], self.books.zone[name] = size, zone
+        self.model.capacity[name], self.model.zone[name] = size, zone
         return Server(size, name=name, labels={"zone": zone})
 
     def _demand(self) -> dict[str, float]:
@@ -167,10 +167,10 @@ class SchedulerHistory:
         return str(self.rng.choice(list(names)))
 
     def _running(self) -> list[str]:
-        return [name for name, task in self.books.tasks.items() if task.server is not None]
+        return [name for name, task in self.model.tasks.items() if task.server is not None]
 
     def _waiting(self) -> list[str]:
-        return [name for name, task in self.books.tasks.items() if task.server is None]
+        return [name for name, task in self.model.tasks.items() if task.server is None]
 
     def step(self) -> str:
         """Let something happen and return what; ``place`` is left to the caller."""
@@ -186,41 +186,41 @@ class SchedulerHistory:
         parent = str(self.rng.choice(["above", "below"])) if self.rng.random() < 0.6 else None
         weight = float(self.rng.choice([0.5, 1.0, 1.0, 1.0, 3.0]))
         self.twins("add_user", name, weight, terms, parent)
-        self.books.users[name] = terms
+        self.model.users[name] = terms
 
     def weight(self) -> None:
         """Change a weight."""
-        self.twins("set_weight", self._any(list(self.books.users)), float(self.rng.integers(1, 4)))
+        self.twins("set_weight", self._any(list(self.model.users)), float(self.rng.integers(1, 4)))
 
     def leave(self) -> None:
         """Remove a user with all it has."""
-        if len(self.books.users) > 1:
-            user = self._any(list(self.books.users))
-            mine = {name for name, task in self.books.tasks.items() if task.user == user}
+        if len(self.model.users) > 1:
+            user = self._any(list(self.model.users))
+            mine = {name for name, task in self.model.tasks.items() if task.user == user}
             gone = self.twins("remove_user", user, cancel=True)
             if set(gone) != mine or len(gone) != len(mine):
                 raise ConformanceError(f"loses tasks: {user} left with {gone}, not {sorted(mine)}")
             self._end(gone, "cancelled")
-            del self.books.users[user]
+            del self.model.users[user]
 
     def submit(self) -> None:
         """Submit a task or a job."""
-        name, user = self._new("t"), self._any(list(self.books.users))
+        name, user = self._new("t"), self._any(list(self.model.users))
         count = int(self.rng.choice([1, 1, 2, 4, 7]))
         demand, terms = self._demand(), self._restriction()
         for task in self.twins("submit", name, user, demand, count=count, servers=terms):
-            self.books.tasks[task] = ModelTask(user, demand, terms, self._order)
+            self.model.tasks[task] = ModelTask(user, demand, terms, self._order)
             self._order += 1
 
     def adopt(self) -> None:
         """Let a task run that was not placed, where it fits."""
-        task = ModelTask(self._any(list(self.books.users)), self._demand(), None, self._order)
-        rooms = {server: self.books.free(server) for server in self.books.capacity}
+        task = ModelTask(self._any(list(self.model.users)), self._demand(), None, self._order)
+        rooms = {server: self.model.free(server) for server in self.model.capacity}
         for server, room in rooms.items():
-            if self.books.fits(task, server, room):
+            if self.model.fits(task, server, room):
                 name = self._new("t")
                 self.twins("adopt", name, task.user, task.demand, server)
-                self.books.tasks[name] = task
+                self.model.tasks[name] = task
                 task.server = server
                 self._order += 1
                 break
@@ -236,8 +236,8 @@ class SchedulerHistory:
 
     def cancel(self) -> None:
         """Cancel a task."""
-        if self.books.tasks:
-            name = self._any(list(self.books.tasks))
+        if self.model.tasks:
+            name = self._any(list(self.model.tasks))
             self.twins("cancel", name)
             self._end([name], "cancelled")
 
@@ -245,7 +245,7 @@ class SchedulerHistory:
         """Change what a waiting task needs."""
         names = self._waiting()
         if names:
-            task = self.books.tasks[name := self._any(names)]
+            task = self.model.tasks[name := self._any(names)]
             task.demand = self._demand()
             self.twins("update", name, demand=task.demand)
 
@@ -258,35 +258,35 @@ class SchedulerHistory:
 
     def add(self) -> None:
         """Add a server, or bring one back."""
-        down = [name for name in self.books.zone if name not in self.books.capacity]
+        down = [name for name in self.model.zone if name not in self.model.capacity]
         bring = down and self.rng.random() < 0.7
-        name = self._any(down) if bring else f"s{len(self.books.zone)}"
+        name = self._any(down) if bring else f"s{len(self.model.zone)}"
         server = self._server(name)
         self.twins("add_server", name, server.resources, server.labels)
 
     def remove(self) -> None:
         """Remove a server, unless it is the last."""
-        if len(self.books.capacity) > 1:
-            name = self._any(list(self.books.capacity))
+        if len(self.model.capacity) > 1:
+            name = self._any(list(self.model.capacity))
             self._back(self.twins("remove_server", name))
-            del self.books.capacity[name]
+            del self.model.capacity[name]
 
     def resize(self) -> None:
         """Change the size of a server."""
-        name = self._any(list(self.books.capacity))
+        name = self._any(list(self.model.capacity))
         size = {r: float(self.rng.choice([2, 4, 6, 12])) for r in self.resources}
         self._back(self.twins("resize_server", name, size))
-        self.books.capacity[name] = size
+        self.model.capacity[name] = size
 
     def _end(self, names: Sequence[str], how: str) -> None:
         for name in names:
-            del self.books.tasks[name]
-            self.books.ended[name] = how
+            del self.model.tasks[name]
+            self.model.ended[name] = how
 
     def _back(self, names: Sequence[str]) -> None:
         for name in names:
-            self.books.tasks[name].server = None
-            self.books.tasks[name].returned = True
+            self.model.tasks[name].server = None
+            self.model.tasks[name].returned = True
 
 
 def _short(answer: Any) -> str:
@@ -399,7 +399,7 @@ class _Checked:
                     done.update(snapshot=1, log=1)
                 if self.history.step() == "place":
                     done |= self._place()
-                self._check_books()
+                self._check_model()
         except ConformanceError as error:
             raise self._broken(str(error)) from error
         except Exception as error:  # of functions that are not ours, too
@@ -438,25 +438,25 @@ class _Checked:
                 done["strict"] = 1
         if self.policy.blocked == "skip":
             done["work-conserving"] = 1
-            for user in self.history.books.users:
+            for user in self.history.model.users:
                 if (task := self._that_fits(user)) is not None:
                     raise ConformanceError(f"leaves {task} of {user} waiting, and it fits")
         return done
 
     def _start(self, limit: int | None) -> list[Any]:
-        """Place, and enter what starts into the books."""
-        books = self.history.books
+        """Place, and enter what starts into the model."""
+        model = self.history.model
         placed = list(self.history.twins("place", limit))
         for task, user, server in placed:
-            entry = books.tasks.get(task)
+            entry = model.tasks.get(task)
             if entry is None or entry.user != user:
                 raise ConformanceError(f"starts {task} of {user}, which was not submitted")
             if entry.server is not None:
                 raise ConformanceError(f"starts {task}, which runs already")
-            if server not in books.capacity or not books.may_run(entry, server):
+            if server not in model.capacity or not model.may_run(entry, server):
                 raise ConformanceError(f"starts {task} on {server}, where it may not run")
             entry.server = server
-            left = books.free(server)
+            left = model.free(server)
             short = [r for r, amount in entry.demand.items() if amount and left[r] < 0]
             if self.checks_capacity and short:
                 rule = f"overfills {server}: {task} leaves {left[short[0]]:g} {short[0]} free"
@@ -464,7 +464,7 @@ class _Checked:
         return placed
 
     def _start_one(self) -> bool:
-        """Place one task and look whose turn it was."""
+        """Place one task and check whose turn it was."""
         first = self.history.twins.first
         order = {user: number for number, user in enumerate(first.users)}
         waiting = {user: (first.level(user), order[user]) for user in order if first.queued(user)}
@@ -487,57 +487,57 @@ class _Checked:
 
     def _that_fits(self, user: str) -> str | None:
         """Return a task of a user that may start now, if there is one."""
-        first, books = self.history.twins.first, self.history.books
+        first, model = self.history.twins.first, self.history.model
         queue = [task for task, state in first.tasks(user).items() if state == "queued"]
-        rooms = {server: books.free(server) for server in books.capacity}
+        rooms = {server: model.free(server) for server in model.capacity}
         for task in queue[:1] if self.policy.inside == "fifo" else queue:
             for server, room in rooms.items():
-                if self.usual and books.fits(books.tasks[task], server, room):
+                if self.usual and model.fits(model.tasks[task], server, room):
                     return task
                 if not self.usual and first.fits(task, server):
                     return task
         return None
 
-    # Books
+    # SchedulerModel
 
-    def _check_books(self) -> None:
-        first, books = self.history.twins.first, self.history.books
-        for user in books.users:
+    def _check_model(self) -> None:
+        first, model = self.history.twins.first, self.history.model
+        for user in model.users:
             seen = first.tasks(user)
             queue = [task for task, state in seen.items() if state != "running"]
-            if queue != books.queue(user):
-                rule = f"has {user}'s queue as {queue}, not {books.queue(user)}"
+            if queue != model.queue(user):
+                rule = f"has {user}'s queue as {queue}, not {model.queue(user)}"
                 raise ConformanceError(rule)
             running = {task for task, state in seen.items() if state == "running"}
             for task in running:
-                if first.where(task) != books.tasks[task].server:
-                    rule = f"has {task} on {first.where(task)}, not {books.tasks[task].server}"
+                if first.where(task) != model.tasks[task].server:
+                    rule = f"has {task} on {first.where(task)}, not {model.tasks[task].server}"
                     raise ConformanceError(rule)
             if self.usual:
                 self._check_never(user, seen)
-        for task, how in books.ended.items():
+        for task, how in model.ended.items():
             if first.state(task) != how:
                 raise ConformanceError(f"has {task} as {first.state(task)}, not {how}")
-        for server in books.capacity:
-            if first.free(server) != books.free(server):
-                rule = f"has {first.free(server)} free on {server}, not {books.free(server)}"
+        for server in model.capacity:
+            if first.free(server) != model.free(server):
+                rule = f"has {first.free(server)} free on {server}, not {model.free(server)}"
                 raise ConformanceError(rule)
 
     def _check_never(self, user: str, seen: Mapping[str, str]) -> None:
-        books = self.history.books
+        model = self.history.model
         for name, state in seen.items():
-            task = books.tasks[name]
-            could = any(books.fits(task, server, size) for server, size in books.capacity.items())
+            task = model.tasks[name]
+            could = any(model.fits(task, server, size) for server, size in model.capacity.items())
             if state != "running" and (state == "never") == could:
                 raise ConformanceError(f"has {name} of {user} as {state}")
 
 
-#: Slots whose count looks at the CPU alone.
+#: Slots that are counted by the CPU alone.
 _OVER = {("cpu", "ceil"), ("cpu", "reject")}
 
 
 def _guarded(policy: Policy) -> Policy:
-    """Return the policy with functions whose answers are looked at."""
+    """Return the policy with functions whose answers are checked."""
     return replace(
         policy,
         **{part: _guard(getattr(policy, part), part) for part in policy.own},

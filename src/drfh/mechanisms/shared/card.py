@@ -85,12 +85,12 @@ class PropertyClaim:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a mechanism says about itself.
+    """Claims of a mechanism about itself, and their sources.
 
     Attributes
     ----------
     summary, definition, paper : str
-        In words.
+        As text.
     claims : dict
         Property name → claim.
     """
@@ -117,8 +117,8 @@ def _parsed(text: str, name: str) -> Card:
                 raise UnknownNameError(f"assumption of {name}", assumption, ASSUMPTIONS)
         # Whatever a card says of divisible tasks says nothing of whole ones.
         claims[found[1]] = PropertyClaim(found[2] == "yes", assumes, found[4])
-    words = {head: " ".join(" ".join(blocks[head]).split()) for head in ("Definition", "Paper")}
-    return Card(summary, words["Definition"], words["Paper"], claims)
+    texts = {head: " ".join(" ".join(blocks[head]).split()) for head in ("Definition", "Paper")}
+    return Card(summary, texts["Definition"], texts["Paper"], claims)
 
 
 def _block(text: str, head: str) -> list[str]:

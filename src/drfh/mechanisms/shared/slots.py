@@ -16,7 +16,7 @@ from drfh.scheduler import Scheduler
 
 __all__ = ["MOST_SERVERS", "check_servers", "slots_mechanism"]
 
-#: Servers that are filled with whole tasks on a page: each one is looked at.
+#: Servers that are filled with whole tasks on a page: they are filled one by one.
 MOST_SERVERS = 200_000
 
 # Tasks in every queue: so many can be placed before anybody's queue may run dry.
@@ -66,11 +66,11 @@ def _filled(problem: Problem, policy: str) -> Solution:
         user.name: dict(zip(cluster.resources, row, strict=True))
         for user, row in zip(problem.users, problem.demand.tolist(), strict=True)
     }
-    wanted = Counter(dict.fromkeys(left, _QUEUED))
+    refill = Counter(dict.fromkeys(left, _QUEUED))
     where: Counter[tuple[str, str]] = Counter()
     batch = 0
-    while wanted:
-        for name, number in wanted.items():
+    while refill:
+        for name, number in refill.items():
             count = int(min(number, left[name]))
             if count > 0:
                 scheduler.submit(f"{name} {batch}", name, demands[name], count=count)
@@ -79,7 +79,7 @@ def _filled(problem: Problem, policy: str) -> Solution:
         placed = scheduler.place(_QUEUED)
         where.update((one.user, one.server) for one in placed)
         scheduler_is_full = len(placed) < _QUEUED
-        wanted = Counter() if scheduler_is_full else Counter(one.user for one in placed)
+        refill = Counter() if scheduler_is_full else Counter(one.user for one in placed)
     return Solution(_placement(problem, where), method=f"filling {policy}", whole=True)
 
 

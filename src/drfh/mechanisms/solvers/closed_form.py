@@ -109,10 +109,10 @@ class Slopes:
         d1, d2, left = np.empty((3, n + 2))
         d1[0], d1[1:-1], d1[-1] = 1.0, self._d1, 0.0
         d2[0], d2[1:-1], d2[-1] = 0.0, self._d2, 1.0
-        wanted = amount[self.order]
-        left[0] = max(0.0, float(self.worth[n] - wanted @ self._d1))
-        left[1:-1] = wanted
-        left[-1] = max(0.0, float(self.worth[n + 1] - wanted @ self._d2))
+        required = amount[self.order]
+        left[0] = max(0.0, float(self.worth[n] - required @ self._d1))
+        left[1:-1] = required
+        left[-1] = max(0.0, float(self.worth[n + 1] - required @ self._d2))
         user, server = np.empty((2, n + 2 + 3 * k), dtype=np.int64)
         placed = np.empty(len(user))
         kernel = fast(assign_two_resources, steps=8 * (n + k))
@@ -122,7 +122,7 @@ class Slopes:
         short = 0.0
         if left[1:-1].any():
             with np.errstate(divide="ignore", invalid="ignore"):
-                short = float(np.where(wanted > 0, left[1:-1] / wanted, 0.0).max())
+                short = float(np.where(required > 0, left[1:-1] / required, 0.0).max())
         return self.order[user[real]], self.server_order[server[real]], placed[real], short
 
 

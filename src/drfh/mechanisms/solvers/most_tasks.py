@@ -76,15 +76,15 @@ def _alone(direction: Floats, room: Floats) -> Floats:
 
 def _everything(classes: Classes) -> Floats | None:
     """Return amounts that give everybody all its tasks, if they fit when spread evenly."""
-    wanted = classes.sum_users(classes.problem.share_limit)
-    if not np.isfinite(wanted).all():
+    required = classes.sum_users(classes.problem.share_limit)
+    if not np.isfinite(required).all():
         return None
     n, k = classes.usable.shape
     used = np.zeros_like(classes.capacity)
     amount = np.zeros((n, k))
-    for c in np.flatnonzero(wanted > 0).tolist():
+    for c in np.flatnonzero(required > 0).tolist():
         alone = np.where(classes.usable[c], _alone(classes.direction[c], classes.capacity), 0.0)
-        amount[c] = alone * (wanted[c] / alone.sum())
+        amount[c] = alone * (required[c] / alone.sum())
         used += amount[c][:, None] * classes.direction[c]
         if (used > classes.capacity).any():
             return None
@@ -177,11 +177,11 @@ class _Layer:
         return cls(who, given * most, faint, amount, prices, worth)
 
 
-def _complete(direction: Floats, room: Floats, amount: Floats, wanted: Floats) -> None:
+def _complete(direction: Floats, room: Floats, amount: Floats, required: Floats) -> None:
     """Add what a class lacks of its share, where it is a speck: a solver does not see specks."""
     given = amount.sum(axis=1)
-    for c in np.flatnonzero((given > 0) & (given < wanted * (1 - _SPECK))).tolist():
-        more = amount[c] * (wanted[c] / given[c] - 1)
+    for c in np.flatnonzero((given > 0) & (given < required * (1 - _SPECK))).tolist():
+        more = amount[c] * (required[c] / given[c] - 1)
         if (more[:, None] * direction[c] <= _SPECK * room).all():
             amount[c] += more
 

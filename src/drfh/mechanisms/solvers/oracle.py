@@ -42,7 +42,7 @@ class Oracle(Protocol):
     faintest: float
 
     def new_phase(self) -> None:
-        """Be told that other users rise from now on: levels start from nothing again."""
+        """Start again from level 0: other users rise from now on."""
 
     def raise_level(self, fixed: Floats, rising: Floats, cap: Floats) -> Cut:
         """Return the highest level and the prices that bound it."""

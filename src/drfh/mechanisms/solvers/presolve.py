@@ -121,14 +121,14 @@ class Classes:
         user, server, amount
             Entries by class: share of a user class on a server class.
         """
-        wanted = self.sum_users(share)
-        given = np.bincount(user, amount, minlength=len(wanted))
+        required = self.sum_users(share)
+        given = np.bincount(user, amount, minlength=len(required))
         with np.errstate(divide="ignore", invalid="ignore"):
-            factor = np.where(given > 0, np.minimum(1.0, wanted / given), 0.0)
-            own = np.where(wanted[self.user_class] > 0, share / wanted[self.user_class], 0.0)
+            factor = np.where(given > 0, np.minimum(1.0, required / given), 0.0)
+            own = np.where(required[self.user_class] > 0, share / required[self.user_class], 0.0)
         amount = amount * factor[user]
         order = np.argsort(self.user_class, kind="stable")  # users, class by class
-        size = np.bincount(self.user_class, minlength=len(wanted))
+        size = np.bincount(self.user_class, minlength=len(required))
         start = np.concatenate(([0], np.cumsum(size)[:-1]))
         repeat = size[user]
         entry = np.repeat(np.arange(len(user)), repeat)

@@ -94,24 +94,24 @@ class InteriorPoint:
         shares at the bound by the last prices are the next question (Newton's method).
         """
         classes = self._classes
-        wanted = _shares(fixed, rising, cap, best.level)
+        required = _shares(fixed, rising, cap, best.level)
         # What is held from earlier rounds magnifies the error of this one.
         target = _TARGET / 10 if fixed.any() else _TARGET
         for _ in range(_MOST_STEPS):
-            solution = self._solve(np.zeros_like(wanted), wanted, 1.0, target)
+            solution = self._solve(np.zeros_like(required), required, 1.0, target)
             prices = TablePrices(classes.full_prices(solution.prices), classes.server_class)
             lower = self._lower(best, prices, fixed, rising, cap)
-            given = solution.theta * wanted
-            wanted = _shares(fixed, rising, cap, lower.level)
+            given = solution.theta * required
+            required = _shares(fixed, rising, cap, lower.level)
             enough = given * (1 + 2 * max(solution.gap, target))
-            done = lower is best or bool(np.all(wanted <= enough))
+            done = lower is best or bool(np.all(required <= enough))
             best = lower
             if done:
                 break
         # Stop a little below the bound, at what was really placed: frozen users that ask for more
         # than there is would take it from those that still rise.
         with np.errstate(divide="ignore", invalid="ignore"):
-            part = float(np.min(given / wanted, initial=1.0, where=wanted > 0))
+            part = float(np.min(given / required, initial=1.0, where=required > 0))
         self._level = best.level * part
         return Cut(self._level, best.prices)
 
