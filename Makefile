@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONUTF8 := 1
 export NO_MKDOCS_2_WARNING := 1
+# Tests start hundreds of processes: they need not compile the same modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run tour explore test coverage test-slow lint bench bench-audit bench-explore bench-heat bench-schedule bench-simulate bench-slurm bench-trace docs pictures reference browser slurm slurm-demo lock clean
 .DEFAULT_GOAL := help

@@ -7,7 +7,6 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from drfh import experiments
 from drfh.cli import main
 from drfh.experiments import recompute
 from drfh.report.charts.lines import MOST_POINTS, on_grid, spread_table
@@ -185,15 +183,12 @@ def test_the_page_is_whole_and_quiet(browser: Any, written: Path, scheme: str, w
     page.close()
 
 
-@pytest.mark.parametrize("users", [30, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_from_the_command_to_the_browser(
-    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, users: int | None
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Run all of it on a small generated workload, and open what it writes."""
     monkeypatch.delenv("DRFH_DATA", raising=False)
-    if users is not None:  # instead of 900; the command has no option for it
-        few = partial(experiments.Setup, users=users, audit_tries=20)
-        monkeypatch.setattr(experiments, "Setup", few)
     output = tmp_path / "paper"
     words = ["--quick", "--servers", "10", "--hours", "0.05", "-o", str(output)]
     assert main(["reproduce", *words]) == 0
