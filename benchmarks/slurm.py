@@ -36,7 +36,7 @@ from drfh.engines.cache import SchedulerCache
 from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.cluster import observe
 from drfh.engines.slurm.config import SlurmConfig, config_of
-from drfh.engines.slurm.controller import Controller, Cycle
+from drfh.engines.slurm.controller import Controller, SlurmCycle
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode, missing
 from drfh.engines.slurm.service import Service
 from drfh.engines.slurm.state import SlurmState
@@ -137,28 +137,28 @@ class TimedSlurm(Slurm):
         with self.meters.timed("sinfo"):
             return super().nodes()
 
-    def at_once(self, commands: Iterable[str]) -> dict[str, str]:
+    def scontrol_parallel(self, lines: Iterable[str]) -> dict[str, str]:
         """Pin jobs."""
-        lines = list(commands)
+        lines = list(lines)
         with self.meters.timed("pin", len(lines)):
-            return super().at_once(lines)
+            return super().scontrol_parallel(lines)
 
-    def together(self, commands: Iterable[str]) -> dict[str, str]:
+    def scontrol(self, lines: Iterable[str]) -> dict[str, str]:
         """Hold or release jobs, or pin some of many."""
-        lines = list(commands)
+        lines = list(lines)
         kind = lines[0].split()[0] if lines else ""
         if kind != "release":
-            return super().together(lines)
+            return super().scontrol(lines)
         jobs = sum(line.count(",") + 1 for line in lines)
         with self.meters.timed("release", jobs):
-            return super().together(lines)
+            return super().scontrol(lines)
 
 
 class TimedController(Controller):
     """A controller with a clock."""
 
-    def __init__(self, slurm: TimedSlurm, site: SlurmConfig, cache: SchedulerCache) -> None:
-        super().__init__(slurm, site, cache)
+    def __init__(self, slurm: TimedSlurm, config: SlurmConfig, cache: SchedulerCache) -> None:
+        super().__init__(slurm, config, cache)
         self.meters = slurm.meters
 
     def read_state(self) -> SlurmState:
@@ -166,7 +166,7 @@ class TimedController(Controller):
         with self.meters.timed("state"):
             return super().read_state()
 
-    def cycle(self) -> Cycle:
+    def cycle(self) -> SlurmCycle:
         """Run one cycle."""
         done = super().cycle()
         self.meters.note("round", done.seconds)
@@ -211,7 +211,7 @@ class Bench:
     def __init__(self, sandbox: Sandbox, case: Case) -> None:
         self.sandbox, self.row = sandbox, Row(case)
         slurm = TimedSlurm(sandbox.environment, Meters())
-        self.site: SlurmConfig = config_of(
+        self.config: SlurmConfig = config_of(
             slurm.configuration(), user_by="account", partitions=(MANAGED,)
         )
 
@@ -263,8 +263,8 @@ class Bench:
 
     def _drive(self, meters: Meters, goal: int) -> None:
         slurm = TimedSlurm(self.sandbox.environment, meters)
-        controller = TimedController(slurm, self.site, SchedulerCache(POLICY))
-        service = Service(controller, say=report.say)
+        controller = TimedController(slurm, self.config, SchedulerCache(POLICY))
+        service = Service(controller)
         thread = threading.Thread(target=service.run)
         thread.start()
         try:
@@ -277,7 +277,7 @@ class Bench:
         """Measure the brain alone, on all jobs and the empty cluster."""
         arrays = self.submit(f"--partition={MANAGED}")
         slurm = TimedSlurm(self.sandbox.environment, Meters())
-        snapshot = observe(slurm, self.site, POLICY).snapshot
+        snapshot = observe(slurm, self.config, POLICY).snapshot
         best = float("inf")
         for _ in range(repeats):
             cache = SchedulerCache(POLICY)

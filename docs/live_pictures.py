@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from drfh.engines.slurm.demo import Demo, DemoMoment, open_directory
+from drfh.engines.slurm.demo import Demo, DemoSample, open_directory
 from drfh.engines.slurm.sandbox import missing
 
 IMAGES = Path(__file__).parent / "images"
@@ -56,7 +56,7 @@ def main(folder: Path | None) -> None:
         )
         demo = Demo(Path(place), NODES, SECONDS, web_port=0)
 
-        def show(moment: DemoMoment) -> None:
+        def show(moment: DemoSample) -> None:
             if moment.seconds < MOMENT * SECONDS:
                 return
             for look in ("light", "dark"):

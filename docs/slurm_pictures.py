@@ -54,12 +54,12 @@ def cluster_status() -> Status:
         for account, jobs, cpus, memory, more in WORK:
             array = f"--array=0-{jobs - 1}"
             sandbox.submit("sleep 600", array, *more, account=account, cpus=cpus, memory=memory)
-        site = SlurmConfig(user_by="account", weights={"physics": 2.0})
-        controller = Controller(Slurm(sandbox.environment), site, SchedulerCache(), batch=10_000)
+        config = SlurmConfig(user_by="account", weights={"physics": 2.0})
+        controller = Controller(Slurm(sandbox.environment), config, SchedulerCache(), batch=10_000)
         for _ in range(4):
             done = controller.cycle()
             time.sleep(1.0)
-        return status_of(controller.cluster(done))
+        return status_of(done.cluster)
 
 
 def draw(status: Status, look: str) -> str:

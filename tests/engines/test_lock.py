@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import re
 import signal
@@ -354,7 +355,7 @@ def test_after_a_kill_the_next_one_takes_it(
     left = ControllerLock.read(path)
     assert left is not None
     assert is_running(left) is False
-    with ControllerLock(path).acquire({}, patience=0):
+    with ControllerLock(path).acquire({}, timeout=0):
         found = ControllerLock.read(path)
         assert found is not None
         assert found["pid"] == os.getpid()
@@ -370,14 +371,18 @@ def killed_with_a_command(
 
 
 def test_a_command_that_was_left_behind_is_waited_for(
-    path: Path, start: Start, commands: list[int], monkeypatch: pytest.MonkeyPatch
+    path: Path,
+    start: Start,
+    commands: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     first = killed_with_a_command(path, start, commands, "given")
     first.wait()
     pid = first.pid
     why = f"process {pid} on host {socket.gethostname()} has ended, but a command that it started"
     with pytest.raises(InputError, match=re.escape(f"only one for this cluster ({why} has not)")):
-        ControllerLock(path).acquire({}, patience=0)
+        ControllerLock(path).acquire({}, timeout=0)
     real, waits = time.sleep, []
 
     def sleep(seconds: float) -> None:
@@ -387,16 +392,15 @@ def test_a_command_that_was_left_behind_is_waited_for(
         real(seconds)
 
     monkeypatch.setattr(time, "sleep", sleep)
-    said: list[str] = []
-    with ControllerLock(path).acquire({}, patience=60, say=said.append):
+    with caplog.at_level("INFO"), ControllerLock(path).acquire({}, timeout=60):
         assert len(waits) >= 3
-        assert said == [f"waiting for up to 60 s: {why} has not"]
+        assert caplog.messages == [f"lock awaited seconds=60 reason={why} has not"]
 
 
 def test_patience_ends(path: Path, start: Start, commands: list[int]) -> None:
     killed_with_a_command(path, start, commands, "given").wait()
     with pytest.raises(InputError, match="has ended, but a command that it started has not"):
-        ControllerLock(path).acquire({}, patience=0.2)
+        ControllerLock(path).acquire({}, timeout=0.2)
     os.kill(commands[0], 0)  # nothing was done to the command
 
 
@@ -404,7 +408,7 @@ def test_a_command_that_was_not_given_the_lock_does_not_hold_it(
     path: Path, start: Start, commands: list[int]
 ) -> None:
     killed_with_a_command(path, start, commands, "not").wait()
-    with ControllerLock(path).acquire({}, patience=0):
+    with ControllerLock(path).acquire({}, timeout=0):
         os.kill(commands[0], 0)
 
 
@@ -414,7 +418,7 @@ def test_one_that_was_killed_and_not_yet_buried_does_not_live(
     first = killed_with_a_command(path, start, commands, "given")
     os.waitid(os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and is a zombie
     with pytest.raises(InputError, match="has ended, but a command that it started has not"):
-        ControllerLock(path).acquire({}, patience=0)
+        ControllerLock(path).acquire({}, timeout=0)
     found = ControllerLock.read(path)
     assert found is not None
     assert is_running(found) is False
@@ -429,23 +433,26 @@ def test_a_command_keeps_the_lock_when_its_controller_gives_it_back(
     assert first.wait() == 0
     assert ControllerLock.read(path) is None
     with pytest.raises(InputError, match="a process that has not said who it is holds the lock"):
-        ControllerLock(path).acquire({}, patience=0)
+        ControllerLock(path).acquire({}, timeout=0)
     end(commands[0])
-    with ControllerLock(path).acquire({}, patience=60):
+    with ControllerLock(path).acquire({}, timeout=60):
         pass
 
 
 def test_the_first_of_two_that_wait_sends_the_second_away(
-    path: Path, start: Start, commands: list[int]
+    path: Path, start: Start, commands: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed_with_a_command(path, start, commands, "given").wait()
     results: list[Any] = []
     waiting = threading.Barrier(3)
+    logger = logging.getLogger("drfh.engines.lock")
+    # Both have logged that they wait before the command ends.
+    monkeypatch.setattr(logger, "filters", [lambda record: waiting.wait() >= 0])
 
     def wait() -> None:
         lock = ControllerLock(path)
         try:
-            lock.acquire({}, patience=60, say=lambda text: (waiting.wait(), None)[1])
+            lock.acquire({}, timeout=60)
         except InputError as error:
             results.append(error)
         else:
@@ -501,7 +508,7 @@ done = refusals = 0
 while done < rounds:
     lock = ControllerLock(path)
     try:
-        lock.acquire({"round": done, "padding": "x" * random.randrange(3000)}, patience=60)
+        lock.acquire({"round": done, "padding": "x" * random.randrange(3000)}, timeout=60)
     except InputError as error:
         assert "must be the only one" in str(error), error
         refusals += 1
@@ -549,7 +556,7 @@ from drfh.errors import InputError
 path, counter = sys.argv[1:]
 while True:
     try:
-        lock = ControllerLock(path).acquire({}, patience=60)
+        lock = ControllerLock(path).acquire({}, timeout=60)
         break
     except InputError:
         pass
@@ -569,5 +576,5 @@ def test_those_that_die_inside_hand_it_on(tmp_path: Path, start: Start) -> None:
         _, err = mortal.communicate()
         assert (mortal.returncode, err) == (-signal.SIGKILL, "")
     assert counter.read_text() == "8"
-    with ControllerLock(path).acquire({}, patience=0):
+    with ControllerLock(path).acquire({}, timeout=0):
         pass

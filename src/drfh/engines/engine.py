@@ -13,15 +13,13 @@ from enum import StrEnum
 from typing import Any, ClassVar, Protocol, Self
 
 from drfh.engines.cache import SchedulerCache
-from drfh.engines.snapshot import BlockedCode, BlockedReason, ClusterSnapshot
+from drfh.engines.snapshot import BlockedCode, ClusterSnapshot
 from drfh.errors import DrfhError
 from drfh.formatting import format_clock, join_names
-from drfh.scheduler import Placed
 from drfh.scheduler.diagnostics import Why
 
 __all__ = [
     "ControllerFacts",
-    "CycleReport",
     "Engine",
     "EngineError",
     "LiveCluster",
@@ -320,26 +318,6 @@ class ControllerFacts:
         if self.running:
             return f"controller runs: {who} {since}"
         return f"no controller runs: {who} was killed"
-
-
-class CycleReport(Protocol):
-    """What a controller did in one cycle."""
-
-    @property
-    def time(self) -> float:
-        """When the cluster was read, seconds since 1970."""
-
-    @property
-    def placed(self) -> Sequence[Placed]:
-        """What the scheduler decided, in order."""
-
-    @property
-    def recalled(self) -> Mapping[str, BlockedReason]:
-        """Jobs that were put under the hold again: job → why."""
-
-    @property
-    def failed(self) -> Mapping[str, str]:
-        """What the engine refused: job → message; an empty key for what names no job."""
 
 
 class Engine(Protocol):

@@ -1,23 +1,25 @@
-"""One controller per cluster: a lock on a file, which also says who runs.
+"""The lock of a cluster's controller: a file that only one process holds, with facts about it.
 
-The lock is the kernel's (``flock``), not the text: it goes when its last holder ends, however
+The lock is the kernel's (``flock``), not the text: it is free when its last holder ends, however
 that happens. A command that the controller starts should hold it too: a controller that was
 killed may leave one behind, which still changes the cluster, and the next one must wait for it::
 
-    subprocess.Popen(words, pass_fds=(lock.fd,))
+    subprocess.Popen(arguments, pass_fds=(lock.fd,))
 
-Only children that are given the descriptor so hold the lock.
+Only children that are given the descriptor so hold the lock. Lock files of a library hold no
+facts, and are not held by commands that outlive the controller.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import socket
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
@@ -28,10 +30,12 @@ from drfh.files.atomic import shown_path
 
 __all__ = ["ControllerLock", "is_running"]
 
+log = logging.getLogger(__name__)
+
 _FIELD = "controller"
 _ONLY = "must be the only one for this cluster"
-_LARGEST = 2**20  # bytes that are read; the controller writes a few hundred
-_PAUSE = 0.05  # seconds between two looks at a lock that will be free
+_MAX_SIZE = 2**20  # bytes that are read; the controller writes a few hundred
+_POLL_SECONDS = 0.05
 
 
 class ControllerLock:
@@ -67,16 +71,10 @@ class ControllerLock:
             raise self._refused("must hold its lock before it starts a command")
         return self._fd
 
-    def acquire(
-        self,
-        facts: Mapping[str, Any],
-        *,
-        patience: float = 30.0,
-        say: Callable[[str], None] | None = None,
-    ) -> Self:
-        """Take the lock and write down who has it, or raise.
+    def acquire(self, facts: Mapping[str, Any], *, timeout: float = 30.0) -> Self:
+        """Take the lock and write the facts into it, or raise.
 
-        While another controller lives, this is refused at once. If it has ended, but not all of
+        While another controller runs, this is refused at once. If it has ended, but not all of
         its commands, this waits for them.
 
         Parameters
@@ -84,14 +82,12 @@ class ControllerLock:
         facts
             What others may want to know, ready for JSON; beside it are written ``pid``, ``host``,
             ``started`` and ``birth`` (which tells it from a later process of the same number).
-        patience
+        timeout
             Seconds to wait for the commands of a controller that has ended.
-        say
-            Told once, in a line, what is waited for.
         """
         own = _own_facts()
         text = _text(own | dict(facts) | own)
-        fd = self._locked(patience, say)
+        fd = self._locked(timeout)
         try:
             _write(fd, text)
         except OSError as error:
@@ -100,8 +96,8 @@ class ControllerLock:
         self._fd, self._own = fd, own
         return self
 
-    def tell(self, facts: Mapping[str, Any]) -> None:
-        """Write down other facts than before; a full disk changes nothing."""
+    def update(self, facts: Mapping[str, Any]) -> None:
+        """Replace the facts; a full disk changes nothing."""
         with suppress(OSError):
             _write(self.fd, _text(self._own | dict(facts) | self._own))
 
@@ -111,7 +107,7 @@ class ControllerLock:
             raise self._refused("must stop: its lock was removed or replaced")
 
     def release(self) -> None:
-        """Give the lock back; again is nothing.
+        """Release the lock; twice does no harm.
 
         A command that was given the descriptor and still runs keeps the lock until it ends.
         """
@@ -134,7 +130,7 @@ class ControllerLock:
 
     @staticmethod
     def read(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-        """Return what the last controller wrote down; None if it has released the lock.
+        """Return the facts of the last controller; None if it has released the lock.
 
         None, too, if there is no such file or it has no such text. A controller that was killed
         leaves its text: ask :func:`is_running`.
@@ -151,10 +147,10 @@ class ControllerLock:
         finally:
             os.close(fd)
 
-    def _locked(self, patience: float, say: Callable[[str], None] | None) -> int:
+    def _locked(self, timeout: float) -> int:
         """Return a descriptor that holds the lock."""
-        deadline = time.monotonic() + patience
-        told = False
+        deadline = time.monotonic() + timeout
+        logged = False
         while True:
             fd = self._opened()
             try:
@@ -162,21 +158,22 @@ class ControllerLock:
                     holder = _facts_in(fd)
                     if holder is not None and is_running(holder) is not False:
                         raise self._refused(
-                            f"{_ONLY} ({_told(holder)} runs since {holder['started']})"
+                            f"{_ONLY} ({_process(holder)} runs since {holder['started']})"
                         )
-                    why = _left(holder)
+                    reason = _wait_reason(holder)
                     if time.monotonic() >= deadline:
-                        raise self._refused(f"{_ONLY} ({why})")
-                    if say is not None and not told:
-                        say(f"waiting for up to {patience:g} s: {why}")
-                        told = True
-                    time.sleep(_PAUSE)
+                        raise self._refused(f"{_ONLY} ({reason})")
+                    if not logged:
+                        fields = {"seconds": timeout, "reason": reason}
+                        log.info("lock awaited seconds=%(seconds)g reason=%(reason)s", fields)
+                        logged = True
+                    time.sleep(_POLL_SECONDS)
                 if _is_at(fd, self.path):
                     return fd
             except BaseException:
                 os.close(fd)
                 raise
-            os.close(fd)  # somebody removed the file before this had the lock: begin again
+            os.close(fd)  # the file was removed before this had the lock: begin again
 
     def _opened(self) -> int:
         # Not through a link: a controller may be root, and must write to no file but this one.
@@ -188,7 +185,7 @@ class ControllerLock:
                 try:
                     fd = os.open(self.path, flags | os.O_CREAT | os.O_EXCL, 0o644)
                     os.fchmod(fd, 0o644)  # whatever the umask: all may know who runs
-                except FileExistsError:  # somebody was faster
+                except FileExistsError:  # another process was faster
                     fd = os.open(self.path, flags)
         except (OSError, ValueError) as error:
             raise self._unwritable(error) from None
@@ -240,7 +237,7 @@ def is_running(facts: Mapping[str, Any]) -> bool | None:
     try:
         os.kill(facts["pid"], 0)
     except PermissionError:
-        pass  # it lives, and is somebody else's
+        pass  # it runs, as another user
     except (OSError, OverflowError):
         return False
     birth = _birth(facts["pid"])
@@ -251,12 +248,12 @@ def _birth(pid: int) -> str | None:
     """Return what no later process with this number shares; None if the system does not tell."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # The second field is the name, in brackets; it may have blanks and brackets.
-            words = file.read().rpartition(b")")[2].split()
+            # The second field is the name, in brackets; it may contain both.
+            fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
-    ended = words[0] in (b"Z", b"X")  # killed, and nobody has asked for its exit code
-    return "dead" if ended else words[19].decode()
+    ended = fields[0] in (b"Z", b"X")  # killed, and not yet reaped
+    return "dead" if ended else fields[19].decode()
 
 
 def _own_facts() -> dict[str, Any]:
@@ -267,7 +264,7 @@ def _own_facts() -> dict[str, Any]:
 
 def _facts_in(fd: int) -> dict[str, Any] | None:
     try:
-        found = json.loads(os.pread(fd, _LARGEST, 0))
+        found = json.loads(os.pread(fd, _MAX_SIZE, 0))
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
@@ -284,11 +281,11 @@ def _is_at(fd: int, path: str) -> bool:
         return False
 
 
-def _told(holder: Mapping[str, Any]) -> str:
+def _process(holder: Mapping[str, Any]) -> str:
     return f"process {holder['pid']} on host {holder['host']}"
 
 
-def _left(holder: Mapping[str, Any] | None) -> str:
+def _wait_reason(holder: Mapping[str, Any] | None) -> str:
     if holder is None:
         return "a process that has not said who it is holds the lock"
-    return f"{_told(holder)} has ended, but a command that it started has not"
+    return f"{_process(holder)} has ended, but a command that it started has not"

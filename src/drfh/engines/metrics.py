@@ -23,18 +23,17 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 from prometheus_client.registry import Collector
 
+from drfh.engines.cache import SchedulerCache
 from drfh.engines.lifecycle import LatestWorker
 from drfh.engines.observer import Cycle, CycleFailure, Observer
+from drfh.engines.status import Status, status_of
 from drfh.errors import InputError, UnknownNameError
-
-if TYPE_CHECKING:
-    from drfh.engines.status import Status
 
 __all__ = [
     "CONTENT_TYPE",
@@ -283,14 +282,11 @@ class MetricsObserver(Observer):
         Where they are kept.
     version, policy
         What runs.
-    status
-        Returns the status of the cluster after a cycle; called in that thread only.
     """
 
-    def __init__(
-        self, metrics: Metrics, version: str, policy: str, status: Callable[[Any], Status]
-    ) -> None:
-        self.metrics, self._status = metrics, status
+    def __init__(self, metrics: Metrics, version: str, policy: str) -> None:
+        self.metrics = metrics
+        self._cache: SchedulerCache | None = None  # of the worker's thread
         self._next = -math.inf
         self._worker = LatestWorker(self._update, "drfh-metrics-status", due=self._due)
         metrics.set("drfh_build_info", 1, version=version, policy=policy)
@@ -335,7 +331,10 @@ class MetricsObserver(Observer):
 
     def _update(self, cycle: Cycle) -> None:
         self._next = time.monotonic() + _STATUS_SECONDS
-        self.set_status(self._status(cycle))
+        cache, self._cache = self._cache, None
+        cluster = cycle.outcome(cache)
+        self.set_status(status_of(cluster))
+        self._cache = cluster.cache  # only if nothing failed: it may be spoilt
 
     def set_status(self, status: Status) -> None:
         """Set the gauges of users, nodes and resources."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from drfh.engines.snapshot import ClusterSnapshot
+from drfh.engines.cache import SchedulerCache
+from drfh.engines.engine import LiveCluster
+from drfh.engines.snapshot import BlockedReason, ClusterSnapshot
 from drfh.errors import DrfhError
 from drfh.scheduler import Placed
 
-__all__ = ["Cycle", "CycleFailure", "Decision", "Observer", "notify"]
+__all__ = ["Cycle", "CycleFailure", "CycleWriter", "Decision", "Observer", "notify"]
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +46,10 @@ class Cycle:
 
     Parameters
     ----------
-    time
-        When the cluster was read, seconds since 1970.
+    cluster
+        The cluster as it was read; its cache is the controller's, not for other threads.
+    pending
+        Tasks that the scheduler has placed and that `cluster` does not show: task → node.
     placed
         What the scheduler decided, in order.
     released
@@ -58,16 +62,50 @@ class Cycle:
         Time of the scheduler, and of the whole cycle.
     fresh
         The scheduler was built from scratch.
+    busy
+        A change was requested from the engine, so that the next state will differ.
     """
 
-    time: float
-    placed: list[Placed] = field(default_factory=list)
+    cluster: LiveCluster
+    pending: Mapping[str, str] = field(default_factory=dict)
+    placed: Sequence[Placed] = ()
     released: list[str] = field(default_factory=list)
-    recalled: dict[str, Any] = field(default_factory=dict)
+    recalled: dict[str, BlockedReason] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     decision_seconds: float = 0.0
     seconds: float = 0.0
     fresh: bool = False
+    busy: bool = False
+
+    @property
+    def time(self) -> float:
+        """When the cluster was read, seconds since 1970."""
+        return self.cluster.time
+
+    def outcome(self, cache: SchedulerCache | None = None) -> LiveCluster:
+        """Return the cluster with the pending tasks on their nodes.
+
+        Parameters
+        ----------
+        cache
+            Follows it: one of the caller's thread, from an earlier outcome; None: a new one.
+        """
+        policy = self.cluster.cache.policy
+        if cache is None or cache.policy != policy:
+            cache = SchedulerCache(policy)
+        return self.cluster.after(self.pending, cache)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was done as plain data, ready for JSON."""
+        return {
+            "time": self.time,
+            "placed": [[one.task, one.user, one.server] for one in self.placed],
+            "released": self.released,
+            "taken_back": {name: str(reason) for name, reason in self.recalled.items()},
+            "failed": self.failed,
+            "decision_seconds": self.decision_seconds,
+            "seconds": self.seconds,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +159,30 @@ class Observer:
         """Take an aborted cycle."""
 
 
+class CycleWriter(Observer):
+    """Passes every busy cycle to a function, as plain data.
+
+    Parameters
+    ----------
+    write
+        Takes what :meth:`Cycle.to_dict` returns.
+    """
+
+    def __init__(self, write: Callable[[dict[str, Any]], None]) -> None:
+        self._write = write
+
+    def on_cycle(self, cycle: Cycle) -> None:
+        """Pass a cycle on."""
+        if cycle.busy:
+            self._write(cycle.to_dict())
+
+
 def notify(observers: Iterable[Observer], call: Callable[[Observer], None]) -> None:
     """Call every observer; log what they raise.
 
     Examples
     --------
-    >>> notify([Observer()], lambda observer: observer.on_cycle(Cycle(0.0)))
+    >>> notify([Observer()], lambda observer: observer.on_command("squeue", 0.1, True))
     """
     for observer in observers:
         try:

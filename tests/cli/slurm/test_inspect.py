@@ -20,7 +20,7 @@ import pytest
 import drfh
 from drfh.cli import main
 from drfh.cli.cluster import status as cluster_status
-from drfh.cli.slurm.options import open_site
+from drfh.cli.slurm.options import connect
 from drfh.engines.cache import SchedulerCache
 from drfh.engines.lock import ControllerLock
 from drfh.engines.slurm.client import Slurm
@@ -94,7 +94,7 @@ def test_options_and_environment(run: Run, site: Path, monkeypatch: pytest.Monke
     same = json.loads(run("status", "--json")[1])
     assert same["users"] == data["users"]
     assert same["policy"] == "first-fit-drfh"
-    assert open_site(partitions=["main, more", "main"]).site.partitions == ("main", "more")
+    assert connect(partitions=["main, more", "main"]).config.partitions == ("main", "more")
     assert same["notes"] == ["no node is in the managed partition more",
                              "no node is in the managed partition other"]  # fmt: skip
 

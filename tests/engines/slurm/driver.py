@@ -12,7 +12,7 @@ from typing import Any
 from drfh.engines.cache import SchedulerCache
 from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.config import SlurmConfig, config_of
-from drfh.engines.slurm.controller import Controller, Cycle
+from drfh.engines.slurm.controller import Controller, SlurmCycle
 from drfh.engines.slurm.reconcile import reconcile
 from drfh.engines.slurm.sandbox import Sandbox
 from drfh.engines.snapshot import TaskSnapshot
@@ -52,7 +52,7 @@ def overfull(sandbox: Sandbox, jobs: Sequence[Mapping[str, Any]]) -> list[str]:
 class Driver:
     """A controller in this process, and the jobs that it has seen.
 
-    `more` goes to the site: `user_by`, `weights`, `hold_by`.
+    `more` goes to the config: `user_by`, `weights`, `hold_by`.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Driver:
     ) -> None:
         self.sandbox = sandbox
         self.slurm = slurm or Slurm(sandbox.environment)
-        self.site: SlurmConfig = config_of(
+        self.config: SlurmConfig = config_of(
             self.slurm.configuration(), partitions=partitions, **more
         )
         self.patience, self.batch = patience, batch
@@ -75,14 +75,14 @@ class Driver:
 
     def _controller(self) -> Controller:
         return Controller(
-            self.slurm, self.site, SchedulerCache(), patience=self.patience, batch=self.batch
+            self.slurm, self.config, SchedulerCache(), patience=self.patience, batch=self.batch
         )
 
     def restart(self) -> None:
         """As after a kill: what the controller remembered is gone."""
         self.controller = self._controller()
 
-    def round(self) -> Cycle:
+    def round(self) -> SlurmCycle:
         """Go round once."""
         return self.controller.cycle()
 
@@ -100,7 +100,7 @@ class Driver:
         log = (self.sandbox.directory / "log" / "slurmctld.log").read_text(errors="replace")
         return jobs + "\n".join(log.splitlines()[-30:])
 
-    def rounds(self, number: int = 4) -> list[Cycle]:
+    def rounds(self, number: int = 4) -> list[SlurmCycle]:
         """Go round so often that what could happen would have, with time for Slurm to act."""
         done = []
         for _ in range(number):
@@ -152,10 +152,10 @@ class Driver:
 
     def task(self, name: str) -> TaskSnapshot:
         """Return what a look at the cluster makes of a job."""
-        picture = self.controller.read_state()
-        return reconcile(picture, self.site).snapshot.tasks[name]
+        state = self.controller.read_state()
+        return reconcile(state, self.config).snapshot.tasks[name]
 
-    def mark(self, name: str) -> str:
+    def annotation(self, name: str) -> str:
         """Return the AdminComment of a job."""
         return str(self.jobs()[name]["admin_comment"])
 

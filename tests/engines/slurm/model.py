@@ -116,9 +116,9 @@ class ModelSlurm(Slurm):
             for name, (cpus, memory) in self.sizes.items()
         ]  # fmt: skip
 
-    def together(self, commands: Iterable[str]) -> dict[str, str]:
+    def scontrol(self, lines: Iterable[str]) -> dict[str, str]:
         failed: dict[str, str] = {}
-        for line in commands:
+        for line in lines:
             self.lines += 1
             if self.doom is not None:
                 self.doom -= 1
@@ -127,7 +127,7 @@ class ModelSlurm(Slurm):
             self._carry_out(line, failed, refused=self.lines in self.fails)
         return failed
 
-    def numbers(self, names: Iterable[str]) -> dict[str, str]:
+    def task_job_ids(self, names: Iterable[str]) -> dict[str, str]:
         return {self.name(own): own for own in self.table if self.name(own) in set(names)}
 
     def name(self, own: str) -> str:
@@ -151,7 +151,7 @@ class ModelSlurm(Slurm):
         return owns
 
     def call(self, *words: str) -> str:
-        failed = self.together([" ".join(words[1:])])
+        failed = self.scontrol([" ".join(words[1:])])
         if failed:
             raise SlurmError("scontrol: refused")
         return ""

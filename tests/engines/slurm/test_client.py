@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from drfh.engines.cache import SchedulerCache
-from drfh.engines.slurm import actions as orders
+from drfh.engines.slurm import actions
 from drfh.engines.slurm.client import Slurm, SlurmError
 from drfh.engines.slurm.config import config_of
 from drfh.engines.slurm.controller import Controller
@@ -26,11 +26,11 @@ class Overheard(Slurm):
         self.lines: list[str] = []
         self.processes = 0
 
-    def together(self, commands: Iterable[str]) -> dict[str, str]:
-        lines = list(commands)
+    def scontrol(self, lines: Iterable[str]) -> dict[str, str]:
+        lines = list(lines)
         self.lines += lines
         self.processes += bool(lines)
-        return super().together(lines)
+        return super().scontrol(lines)
 
 
 def controller(slurm: Slurm) -> Controller:
@@ -63,7 +63,7 @@ def all_run(sandbox: Sandbox, number: int) -> bool:
 
 def test_names_do_where_numbers_are_not_to_be_had(quiet_slurm: Sandbox) -> None:
     class Numberless(Overheard):
-        def numbers(self, names: Iterable[str]) -> dict[str, str]:
+        def task_job_ids(self, names: Iterable[str]) -> dict[str, str]:
             raise SlurmError("squeue: Socket timed out")
 
     array = quiet_slurm.submit("sleep 30", ARRAY)
@@ -78,9 +78,9 @@ def test_names_do_where_numbers_are_not_to_be_had(quiet_slurm: Sandbox) -> None:
 
 def test_a_task_cancelled_on_the_way_stops_no_other(quiet_slurm: Sandbox) -> None:
     class Interrupted(Overheard):
-        def at_once(self, commands: Iterable[str]) -> dict[str, str]:
+        def scontrol_parallel(self, lines: Iterable[str]) -> dict[str, str]:
             quiet_slurm.run("scancel", f"{array}_3", f"{array}_5")
-            return super().at_once(commands)
+            return super().scontrol_parallel(lines)
 
     array = quiet_slurm.submit("sleep 30", ARRAY)
     done = controller(Interrupted(quiet_slurm)).cycle()
@@ -94,14 +94,16 @@ def test_own_numbers(quiet_slurm: Sandbox) -> None:
     slurm = Slurm(quiet_slurm.environment)
     array, alone = quiet_slurm.submit("true", "--array=0-4"), quiet_slurm.submit("true")
     names = [f"{array}_{task}" for task in range(5)]
-    assert slurm.numbers([alone]) == {}
-    assert slurm.numbers(names) == {}  # all in one record
-    assert slurm.together(orders.hold_again(names[1:3])) == {}
-    found = slurm.numbers([*names, alone])
+    assert slurm.task_job_ids([alone]) == {}
+    assert slurm.task_job_ids(names) == {}  # all in one record
+    assert slurm.scontrol(actions.hold(names[1:3])) == {}
+    found = slurm.task_job_ids([*names, alone])
     assert set(found) == {names[1], names[2]}
     assert job(quiet_slurm, names[1])["job_id"] == int(found[names[1]])
     quiet_slurm.run("scancel", *(f"{array}_{task}" for task in range(4)))
-    assert slurm.numbers(names) == {}  # the last one has the number of the array: that means all
+    assert (
+        slurm.task_job_ids(names) == {}
+    )  # the last one has the number of the array: that means all
     quiet_slurm.run("scancel", array, alone)
 
 
@@ -109,7 +111,7 @@ def test_errors_of_several_side_by_side(quiet_slurm: Sandbox) -> None:
     slurm = Slurm(quiet_slurm.environment)
     array = quiet_slurm.submit("true", ARRAY)
     lines = [f"update JobId={array}_{task} AdminComment=drfh" for task in range(38)]
-    failed = slurm.at_once([*lines, "update JobId=999999 AdminComment=drfh", *lines])
+    failed = slurm.scontrol_parallel([*lines, "update JobId=999999 AdminComment=drfh", *lines])
     assert set(failed) == {"999999"}
     assert "Invalid job id" in failed["999999"]
     quiet_slurm.run("scancel", array)
@@ -120,13 +122,13 @@ def test_none_of_several_side_by_side_is_left_behind() -> None:
     ended: list[str] = []
 
     class Slow(Slurm):
-        def together(self, commands: Iterable[str]) -> dict[str, str]:
-            lines = list(commands)
+        def scontrol(self, lines: Iterable[str]) -> dict[str, str]:
+            lines = list(lines)
             if "0" in lines:
                 raise SlurmError("scontrol: no answer in 60 s")
             ended.extend(lines)
             return {}
 
     with pytest.raises(SlurmError, match="no answer"):
-        Slow({}).at_once(str(number) for number in range(100))
+        Slow({}).scontrol_parallel(str(number) for number in range(100))
     assert sorted(ended, key=int) == [str(number) for number in range(100) if number % 4]

@@ -25,7 +25,7 @@ SIZES = {"n0": (4, 8000), "n1": (8, 4000), "n2": (4, 4000)}
 def all_numbers() -> Iterator[None]:
     """Tasks of arrays are called by their own numbers, also if they are few."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_WORTH_NUMBERS", 1)
+        patch.setattr(module, "_MIN_TASKS_FOR_IDS", 1)
         yield
 
 
@@ -139,7 +139,7 @@ def test_a_second_round_changes_nothing() -> None:
     assert ours.cache.starts == 1
 
 
-def test_one_that_does_not_start_is_taken_back_and_left_alone_for_a_while() -> None:
+def test_one_that_does_not_start_is_recalled_and_left_alone_for_a_while() -> None:
     slurm = ModelSlurm(SIZES)
     name = slurm.submit("ann", 2, 1000, required_nodes="n1")
     ours = controller(slurm, patience=30.0)
@@ -151,7 +151,9 @@ def test_one_that_does_not_start_is_taken_back_and_left_alone_for_a_while() -> N
     assert list(ours.cycle().recalled) == [name]
     done = ours.cycle()
     assert not done.placed
-    assert "Slurm did not take it (Resources)" in str(done.view.snapshot.tasks[name].blocked)
+    assert "Slurm did not take it (Resources)" in str(
+        done.reconciliation.snapshot.tasks[name].blocked
+    )
     slurm.now += 2.0
     assert [one.task for one in ours.cycle().placed] == [name]
 
@@ -169,7 +171,9 @@ def test_one_that_does_not_start_tries_all_nodes() -> None:
     assert sorted(tried) == ["n0", "n1", "n2"]
     done = ours.cycle()
     assert not done.placed
-    assert "Slurm did not take it (ReqNodeNotAvail)" in str(done.view.snapshot.tasks[name].blocked)
+    assert "Slurm did not take it (ReqNodeNotAvail)" in str(
+        done.reconciliation.snapshot.tasks[name].blocked
+    )
     slurm.now += 2.0
     assert ours.cycle().placed, "and begins again"
 
@@ -183,5 +187,5 @@ def test_the_owners_node_list_survives_the_pin() -> None:
         "n1",
         "drfh;pin=n1;nodes=n1;restarts=0",
     )
-    picture = read_state(slurm.nodes(), slurm.jobs(), slurm.now)
-    assert reconcile(picture, SlurmConfig()).snapshot.tasks[name].servers == ("n1",)
+    state = read_state(slurm.nodes(), slurm.jobs(), slurm.now)
+    assert reconcile(state, SlurmConfig()).snapshot.tasks[name].servers == ("n1",)

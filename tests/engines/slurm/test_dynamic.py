@@ -31,14 +31,13 @@ from drfh.engines.journal.replay import replay
 from drfh.engines.journal.whatif import what_if
 from drfh.engines.journal.workload import JournalWorkload, workload_of
 from drfh.engines.journal.writer import JournalWriter
+from drfh.engines.observer import Cycle, CycleFailure, Decision, Observer
 from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.config import config_of
 from drfh.engines.slurm.controller import Controller
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode
 from drfh.engines.slurm.service import Service
-from drfh.engines.snapshot import ClusterSnapshot
 from drfh.files.scenario_file import load_scenario
-from drfh.scheduler import Placed
 from drfh.simulation.result import Result
 from tests.engines.slurm.cluster import living, slurm_cluster
 
@@ -95,7 +94,7 @@ class Live:
     started: float
     looks: list[Look] = field(default_factory=list)
     between: list[tuple[float, float, list[dict[str, Any]]]] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    troubles: list[object] = field(default_factory=list)
     completed: list[dict[str, str]] = field(default_factory=list)
 
 
@@ -118,18 +117,27 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 def drive(sandbox: Sandbox, log: Path) -> Live:
     """Run the experiment."""
     slurm = Watched(sandbox.environment)
-    site = config_of(slurm.configuration(), user_by="account", partitions=("main",))
+    config = config_of(slurm.configuration(), user_by="account", partitions=("main",))
     seen = Live(log, time.time())
-    last = 0.0
 
-    def note(now: float, snapshot: ClusterSnapshot, placed: list[Placed]) -> None:
-        nonlocal last
-        last = writer.write(now - seen.started, snapshot, placed) or last
-        seen.looks.append(Look(last + SHIFT, slurm.last, len(placed)))
+    class Watcher(Observer):
+        last = 0.0
+
+        def on_decision(self, decision: Decision) -> None:
+            t, placed = decision.time - seen.started, decision.placed or ()
+            self.last = writer.write(t, decision.snapshot, placed) or self.last
+            seen.looks.append(Look(self.last + SHIFT, slurm.last, len(placed)))
+
+        def on_cycle(self, cycle: Cycle) -> None:
+            found = (cycle.failed, cycle.recalled, cycle.cluster.broken)
+            seen.troubles.extend(filter(None, found))
+
+        def on_failure(self, failure: CycleFailure) -> None:
+            seen.troubles.append(failure)
 
     with JournalWriter(log, {"policy": POLICY, "started": seen.started}) as writer:
-        controller = Controller(slurm, site, SchedulerCache(POLICY), noted=note)
-        service = Service(controller, interval=0.2, say=seen.said.append)
+        controller = Controller(slurm, config, SchedulerCache(POLICY), observers=[Watcher()])
+        service = Service(controller, interval=0.2)
         thread = threading.Thread(target=service.run)
         thread.start()
         try:
@@ -255,7 +263,7 @@ def simulated(recorded: JournalWorkload) -> list[Ran]:
 
 
 def test_nothing_went_wrong_on_the_way(live: Live, recorded: JournalWorkload) -> None:
-    assert live.said == []
+    assert live.troubles == []
     assert sum(look.placed for look in live.looks) == sum(TASKS.values())
     assert recorded.finished
     assert recorded.remarks == ()

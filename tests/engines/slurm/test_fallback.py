@@ -21,13 +21,13 @@ def script() -> str:
 def test_the_shell_script_gives_everything_back(quiet_slurm: Sandbox) -> None:
     plain = quiet_slurm.submit("sleep 30", user="games")
     pinned = quiet_slurm.submit("sleep 30", user="games")
-    mark = "AdminComment=drfh;pin=n1;nodes=n2;restarts=0"
-    quiet_slurm.run("scontrol", "update", f"JobId={pinned}", "ReqNodeList=n1", mark)
+    annotation = "AdminComment=drfh;pin=n1;nodes=n2;restarts=0"
+    quiet_slurm.run("scontrol", "update", f"JobId={pinned}", "ReqNodeList=n1", annotation)
     held = quiet_slurm.submit("sleep 30", "--hold", user="games")
-    parked = quiet_slurm.submit("sleep 30", f"--dependency=afterany:{plain}", user="games")
+    deferred = quiet_slurm.submit("sleep 30", f"--dependency=afterany:{plain}", user="games")
     far = "StartTime=2098-01-01T00:00:00"
-    quiet_slurm.run("scontrol", "update", f"JobId={parked}", far, "AdminComment=drfh;parked")
-    quiet_slurm.run("scontrol", "release", parked)
+    quiet_slurm.run("scontrol", "update", f"JobId={deferred}", far, "AdminComment=drfh;parked")
+    quiet_slurm.run("scontrol", "release", deferred)
     subprocess.run(["sh", "-c", script()], env=quiet_slurm.environment, check=True, timeout=120)
 
     def runs(number: str) -> bool:
@@ -37,6 +37,6 @@ def test_the_shell_script_gives_everything_back(quiet_slurm: Sandbox) -> None:
     assert job(quiet_slurm, pinned)["nodes"] == "n2", "as its owner asked"
     assert job(quiet_slurm, held)["priority"] == 0
     assert job(quiet_slurm, held)["state_reason"] == "JobHeldUser"
-    assert job(quiet_slurm, parked)["state_reason"] == "Dependency"
-    assert job(quiet_slurm, parked)["eligible_time"] < 4_000_000_000
-    assert not any(job(quiet_slurm, n)["admin_comment"] for n in (plain, pinned, held, parked))
+    assert job(quiet_slurm, deferred)["state_reason"] == "Dependency"
+    assert job(quiet_slurm, deferred)["eligible_time"] < 4_000_000_000
+    assert not any(job(quiet_slurm, n)["admin_comment"] for n in (plain, pinned, held, deferred))

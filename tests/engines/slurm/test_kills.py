@@ -315,7 +315,7 @@ def test_scontrol_gets_no_half_line(tmp_path: Path) -> None:
     fake.chmod(0o755)
     code = (
         "from drfh.engines.slurm.client import Slurm\n"
-        "Slurm().together(f'release {n}' for n in range(1_000_000, 1_040_000))\n"
+        "Slurm().scontrol(f'release {n}' for n in range(1_000_000, 1_040_000))\n"
     )
     here = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     with subprocess.Popen([sys.executable, "-c", code], env=here) as process:
@@ -333,10 +333,12 @@ def test_scontrol_gets_no_half_line(tmp_path: Path) -> None:
 def test_it_runs_on_when_nobody_listens(
     quiet_slurm: Sandbox, faults: Faults, tmp_path: Path
 ) -> None:
-    """What it says has no reader any more: the terminal is closed, the disk is full."""
-    words = [sys.executable, "-m", "drfh", *WORDS]
+    """What it prints and logs has no reader any more: the terminal is closed, the disk is full."""
+    words = [sys.executable, "-m", "drfh", *WORDS, "--log-level", "debug"]
     reader, writer = os.pipe()
-    with subprocess.Popen(words, env=environment(faults.environment), stdout=writer) as process:
+    with subprocess.Popen(
+        words, env=environment(faults.environment), stdout=writer, stderr=writer
+    ) as process:
         os.close(writer)
         os.read(reader, 10)
         os.close(reader)

@@ -131,7 +131,7 @@ def test_what_an_owner_holds(ours: Driver) -> None:
     ours.rounds(2)
     assert ours.states(held, other) == ["PENDING"] * 2
     assert [str(ours.task(name).blocked) for name in (held, other)] == ["held by its owner"] * 2
-    assert ours.mark(held) == ours.mark(other) == "drfh;held"
+    assert ours.annotation(held) == ours.annotation(other) == "drfh;held"
     # One that must wait is let into the queue, and not past it.
     assert ours.as_user("games", "scontrol", "hold", late)
     ours.rounds(2)
@@ -142,7 +142,7 @@ def test_what_an_owner_holds(ours: Driver) -> None:
     assert ours.as_user("games", "scontrol", "release", other)
     assert ours.states(held, other) == ["PENDING"] * 2, "only into the queue"
     ours.run_all(held, other)
-    assert ours.mark(held).startswith("drfh;pin=n")
+    assert ours.annotation(held).startswith("drfh;pin=n")
 
 
 @pytest.mark.parametrize("hold", [False, True])
@@ -242,7 +242,7 @@ def test_an_administrator_releases_what_its_owner_holds(ours: Driver) -> None:
     ours.rounds(1)
     ours.sandbox.run("scontrol", "release", name)
     ours.run_all(name)
-    assert "pin=" in ours.mark(name)
+    assert "pin=" in ours.annotation(name)
 
 
 def test_a_job_that_changes_while_it_waits(ours: Driver) -> None:
@@ -259,13 +259,13 @@ def test_a_job_that_changes_while_it_waits(ours: Driver) -> None:
     ours.sandbox.run("scontrol", "update", f"JobId={moved}", f"Partition={UNMANAGED}")
     ours.run_all(name, moved)
     assert ours.node(name) in {f"n{i}" for i in range(8, 12)}, "the only ones with 12 CPUs"
-    assert ours.mark(moved) == ""
+    assert ours.annotation(moved) == ""
 
 
 def test_a_job_cancelled_between_decision_and_release(ours: Driver) -> None:
     names = [ours.sandbox.submit("sleep 60", user="games") for _ in range(3)]
     array = ours.sandbox.submit("sleep 60", "--array=1-3", user="mail")
-    together = ours.controller.slurm.together
+    scontrol = ours.controller.slurm.scontrol
     calls = []
 
     def cancelling(lines: Iterable[str]) -> dict[str, str]:
@@ -273,9 +273,9 @@ def test_a_job_cancelled_between_decision_and_release(ours: Driver) -> None:
         if len(calls) <= 2:  # before the pins; between the pins and the release
             gone = (names[0], f"{array}_2") if len(calls) == 1 else (names[1], f"{array}_1")
             ours.sandbox.run("scancel", *gone)
-        return together(lines)
+        return scontrol(lines)
 
-    ours.controller.slurm.together = cancelling  # type: ignore[assignment,method-assign]
+    ours.controller.slurm.scontrol = cancelling  # type: ignore[method-assign]
     done = ours.round()
     assert len(done.placed) == 6
     assert {names[0], f"{array}_2"} <= set(done.failed)
@@ -307,11 +307,11 @@ def test_a_node_drained_after_the_release(ours: Driver) -> None:
     ours.sandbox.wait(lambda: ours.running(blocker), 20, "the job")
     name = ours.sandbox.submit("sleep 60", "--gres=accel:2", user="games")
     seen = ours.controller.read_state
-    picture = seen()
+    state = seen()
     # A look that is too old: the job is sent where somebody else is by now.
-    jobs = {name: job for name, job in picture.jobs.items() if name != blocker}
-    nodes = {name: node for name, node in picture.nodes.items() if name == "n12"}
-    old = type(picture)(picture.time, nodes, jobs)
+    jobs = {name: job for name, job in state.jobs.items() if name != blocker}
+    nodes = {name: node for name, node in state.nodes.items() if name == "n12"}
+    old = type(state)(state.time, nodes, jobs)
     ours.controller.read_state = lambda: old  # type: ignore[method-assign]
     assert [one.server for one in ours.round().placed] == ["n12"]
     ours.controller.read_state = seen  # type: ignore[method-assign]
@@ -324,15 +324,15 @@ def test_a_node_drained_after_the_release(ours: Driver) -> None:
     assert ours.node(name) in ACCEL - {"n12"}
 
 
-def test_one_that_does_not_start_is_taken_back(ours: Driver) -> None:
+def test_one_that_does_not_start_is_recalled(ours: Driver) -> None:
     blocker = ours.sandbox.submit(
         "sleep 60", f"--partition={UNMANAGED}", "--exclusive", "--nodelist=n4", user="mail"
     )
     name = ours.sandbox.submit("sleep 60", user="games")
-    mark = "AdminComment=drfh;pin=n4;nodes=n[4-5];restarts=0"
+    annotation = "AdminComment=drfh;pin=n4;nodes=n[4-5];restarts=0"
     ours.sandbox.wait(lambda: ours.running(blocker), 20, "the job")
     # A controller has released it, and was killed; n4 is full.
-    ours.sandbox.run("scontrol", "update", f"JobId={name}", "ReqNodeList=n4", mark)
+    ours.sandbox.run("scontrol", "update", f"JobId={name}", "ReqNodeList=n4", annotation)
     ours.sandbox.run("scontrol", "release", name)
     assert not ours.rounds(2)[-1].recalled, "patience"
     ours.controller.patience = 0.0
@@ -424,35 +424,34 @@ def test_a_suspended_job(ours: Driver) -> None:
     ours.run_all(waits)
 
 
-def test_slurmctld_restarts(ours: Driver) -> None:
+def test_slurmctld_restarts(ours: Driver, caplog: pytest.LogCaptureFixture) -> None:
     names = [ours.sandbox.submit("sleep 60", user=user) for user in ("games", "mail", "news")]
     held_by_owner = ours.sandbox.submit("sleep 60", "--hold", user="mail")
     ours.sandbox.run("scontrol", "update", "NodeName=n15", "State=DRAIN", "Reason=test")
     waits = ours.sandbox.submit("sleep 60", "--nodelist=n15", user="daemon")
     by_admin = ours.sandbox.submit("sleep 60", user="daemon")
     ours.sandbox.run("scontrol", "hold", by_admin)
-    parked = ours.sandbox.submit("sleep 60", f"--dependency=afterany:{waits}", user="mail")
+    deferred = ours.sandbox.submit("sleep 60", f"--dependency=afterany:{waits}", user="mail")
     ours.round()
     ours.sandbox.kill("slurmctld", signal.SIGTERM)
-    said: list[str] = []
-    ours.slurm.patience = 1.0
-    service = Service(ours.controller, interval=0.05, say=said.append)
+    ours.slurm.timeout = 1.0
+    service = Service(ours.controller, interval=0.05)
     service.run(1)
-    assert len(said) == 1
+    assert len(caplog.messages) == 1
     assert service.failures == 1
     ours.sandbox.start_controller()
     names += [ours.sandbox.submit("sleep 60", user=user) for user in ("games", "mail", "news")]
-    ours.slurm.patience = 60.0
+    ours.slurm.timeout = 60.0
     ours.run_all(*names)
     assert ours.as_user("mail", "scontrol", "release", held_by_owner)
     ours.run_all(held_by_owner)
     ours.sandbox.run("scontrol", "reconfigure")
     ours.rounds(1)
-    assert ours.states(waits, by_admin, parked) == ["PENDING"] * 3
+    assert ours.states(waits, by_admin, deferred) == ["PENDING"] * 3
     ours.sandbox.run("scontrol", "update", "NodeName=n15", "State=RESUME")
     ours.run_all(waits)
     ours.sandbox.run("scancel", waits)
-    ours.run_all(parked)
+    ours.run_all(deferred)
     assert str(ours.task(by_admin).blocked) == "held by an administrator"
 
 
@@ -462,11 +461,11 @@ def test_slurmctld_is_killed(ours: Driver) -> None:
     ours.controller.batch = 3
     ours.round()
     ours.sandbox.kill("slurmctld", signal.SIGKILL)
-    ours.slurm.patience = 1.0
+    ours.slurm.timeout = 1.0
     with pytest.raises(SlurmError):
         ours.controller.cycle()
     ours.sandbox.start_controller()
-    ours.slurm.patience, ours.controller.batch = 60.0, 200
+    ours.slurm.timeout, ours.controller.batch = 60.0, 200
     left = [name for name in names if name in living(ours.sandbox)]
     ours.run_all(*left)
 
@@ -492,9 +491,9 @@ class Impatient(Slurm):
         super().__init__(faults.environment)
         self.faults = faults
 
-    def _run(self, words: Sequence[str], typed: IO[bytes] | int) -> tuple[int, str, str]:
-        self.patience = 1.5 if TOO_SLOW in self.faults.following(words[0]) else 60.0
-        return super()._run(words, typed)
+    def _run(self, arguments: Sequence[str], stdin: IO[bytes] | int) -> tuple[int, str, str]:
+        self.timeout = 1.5 if TOO_SLOW in self.faults.following(arguments[0]) else 60.0
+        return super()._run(arguments, stdin)
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["pins", "release"])
@@ -533,20 +532,22 @@ READ = {
 
 
 @pytest.mark.parametrize("command", ["squeue", "sinfo"])
-def test_accidents_of_what_is_read(quiet_slurm: Sandbox, faults: Faults, command: str) -> None:
+def test_accidents_of_what_is_read(
+    quiet_slurm: Sandbox, faults: Faults, command: str, caplog: pytest.LogCaptureFixture
+) -> None:
     ours = Driver(quiet_slurm, slurm=Impatient(faults))
-    said: list[str] = []
-    service = Service(ours.controller, interval=0.01, say=said.append)
+    service = Service(ours.controller, interval=0.01)
     names = [quiet_slurm.submit("sleep 60", user=user) for user in ("games", "mail")]
     ours.run_all(*names)
     for words, accident in READ.items():
         name = quiet_slurm.submit("sleep 60", user="news")
         faults.plan(command, accident)
-        service.rounds, rounds = 0, len(said)
+        service.cycles = 0
+        caplog.clear()
         service.run(1)
         assert not faults.left(), words
         assert ours.states(*names, name) == ["RUNNING"] * len(names) + ["PENDING"], words
-        assert len(said) > rounds or words == "empty", words
+        assert caplog.messages or words == "empty", words
         names.append(name)
         ours.run_all(*names)
 
@@ -571,15 +572,15 @@ def test_release_all_gives_everything_back(quiet_slurm: Sandbox, faults: Faults)
     ours.rounds(2)
     # The controller was killed after it had pinned these.
     for name, nodes in ((listed, "nodes=n9;"), (other, ""), (f"{array}_3", "")):
-        mark = f"AdminComment=drfh;pin=n5;{nodes}restarts=0"
-        run("scontrol", "update", f"JobId={name}", "ReqNodeList=n5", mark)
+        annotation = f"AdminComment=drfh;pin=n5;{nodes}restarts=0"
+        run("scontrol", "update", f"JobId={name}", "ReqNodeList=n5", annotation)
     for step in range(3):  # of the three calls, this one breaks off after so many lines
         for lines in (0, 1, 3, 6):
             broken = f'head -n {lines} | "$real" >/dev/null 2>&1; kill -9 $$'
             faults.plan("scontrol", *[""] * step, broken)
-            if not release_all(ours.slurm, ours.site)[1]:
+            if not release_all(ours.slurm, ours.config)[1]:
                 faults.forget()  # nothing was left to do in this step
-    assert not release_all(ours.slurm, ours.site)[1]
+    assert not release_all(ours.slurm, ours.config)[1]
     jobs = ours.jobs()
     assert {jobs[name]["admin_comment"] for name in jobs if name in living(quiet_slurm)} <= {""}
     assert jobs[listed]["required_nodes"] == "n9"
@@ -612,9 +613,11 @@ def test_without_the_script(quiet_bare: Sandbox) -> None:
     depends = submit("sleep 60", f"--dependency=after:{name}", user="news")
     tasks = [f"{array}_{index}" for index in (1, 2, 3)]
     ours.rounds(3)
-    assert {ours.mark(one) for one in (name, spread, *tasks)} == {"drfh"}
-    assert ours.mark(several).startswith("drfh;refused=needs 2 nodes at once, and drfh places")
-    assert ours.mark(held_by_owner) == "", "it is its owner's"
+    assert {ours.annotation(one) for one in (name, spread, *tasks)} == {"drfh"}
+    assert ours.annotation(several).startswith(
+        "drfh;refused=needs 2 nodes at once, and drfh places"
+    )
+    assert ours.annotation(held_by_owner) == "", "it is its owner's"
     for words in (("release", name), ("release", array), ("update", f"JobId={name}", "Priority=9")):
         assert not ours.as_user("games", "scontrol", *words)
         assert not ours.as_user("mail", "scontrol", *words)
@@ -626,13 +629,13 @@ def test_without_the_script(quiet_bare: Sandbox) -> None:
     assert held(ours, name)
     assert ours.as_user("mail", "scontrol", "release", held_by_owner)
     ours.rounds(2)
-    assert ours.mark(held_by_owner) == "drfh"
+    assert ours.annotation(held_by_owner) == "drfh"
     run("scontrol", "update", ALL_NODES, "State=RESUME")
     ours.run_all(first, name, *tasks, spread, held_by_owner, depends)
     assert ours.node(spread) in ALL
     assert ours.states(several) == ["PENDING"]
-    assert ours.mark(first) == "", "it ran before; nobody has touched it"
-    assert not release_all(ours.slurm, ours.site)[1]
+    assert ours.annotation(first) == "", "it ran before; nobody has touched it"
+    assert not release_all(ours.slurm, ours.config)[1]
     quiet_bare.wait(lambda: ours.running(several), 20, "Slurm's own scheduler")
 
 
@@ -640,11 +643,11 @@ def test_an_owners_hold_without_the_script(quiet_bare: Sandbox) -> None:
     """One that was released, did not start, and is held by its owner: not past the queue later."""
     ours = Driver(quiet_bare, hold_by="controller")
     quiet_bare.run("scontrol", "update", ALL_NODES, "State=DRAIN", "Reason=test")
-    name, given_back = (quiet_bare.submit("sleep 60", user="games") for _ in range(2))
+    name, unmanaged = (quiet_bare.submit("sleep 60", user="games") for _ in range(2))
     ours.rounds(1)
-    for one in (name, given_back):
-        mark = "AdminComment=drfh;pin=n4;restarts=0"
-        quiet_bare.run("scontrol", "update", f"JobId={one}", "ReqNodeList=n4", mark)
+    for one in (name, unmanaged):
+        annotation = "AdminComment=drfh;pin=n4;restarts=0"
+        quiet_bare.run("scontrol", "update", f"JobId={one}", "ReqNodeList=n4", annotation)
         quiet_bare.run("scontrol", "release", one)
         assert ours.as_user("games", "scontrol", "hold", one)
     ours.rounds(2)
@@ -652,20 +655,20 @@ def test_an_owners_hold_without_the_script(quiet_bare: Sandbox) -> None:
     assert ours.as_user("games", "scontrol", "release", name)
     assert list(ours.round().recalled) == [name]
     assert ours.task(name).blocked is None
-    assert not release_all(ours.slurm, ours.site)[1]
+    assert not release_all(ours.slurm, ours.config)[1]
     quiet_bare.run("scontrol", "update", ALL_NODES, "State=RESUME")
     quiet_bare.wait(lambda: ours.running(name), 20, "Slurm's own scheduler")
-    assert ours.jobs()[given_back]["state_reason"] == "JobHeldUser"
+    assert ours.jobs()[unmanaged]["state_reason"] == "JobHeldUser"
 
 
-def test_requeued_and_parked_without_the_script(quiet_bare: Sandbox, tmp_path: Path) -> None:
+def test_requeued_and_deferred_without_the_script(quiet_bare: Sandbox, tmp_path: Path) -> None:
     faults = Faults(tmp_path / "bin", quiet_bare)
     ours = Driver(quiet_bare, hold_by="controller", slurm=Slurm(faults.environment))
     first = quiet_bare.submit("sleep 60", "--nodelist=n0", user="games", cpus=4)
     depends = quiet_bare.submit("sleep 60", f"--dependency=afterany:{first}", user="games")
     quiet_bare.wait(lambda: ours.running(first), 20, "Slurm's own scheduler")
     ours.round()  # holds what depends
-    faults.plan("scontrol", "", ACCIDENTS["fails"])  # it is parked, and not released
+    faults.plan("scontrol", "", ACCIDENTS["fails"])  # it is deferred, and not released
     ours.round()
     assert held(ours, depends)
     ours.rounds(1)
@@ -693,7 +696,7 @@ def test_naming_another_partition_is_no_way_past_the_queue(
     assert held(bare, name)
     quiet_bare.run("scontrol", "update", ALL_NODES, "State=RESUME")
     bare.run_all(name)
-    assert "pin=" in bare.mark(name)
+    assert "pin=" in bare.annotation(name)
 
 
 def test_strange_names_hide_nothing(quiet_slurm: Sandbox) -> None:
@@ -701,7 +704,7 @@ def test_strange_names_hide_nothing(quiet_slurm: Sandbox) -> None:
     strange = [" ", "a/b c", "\t", "\N{SNOWMAN}", "drfh;pin=n0"]
     names = [quiet_slurm.submit("sleep 60", user="games", account=one) for one in strange]
     ours.run_all(*names)
-    assert not ours.round().picture.broken
+    assert not ours.round().state.broken
 
 
 def test_nodes_that_are_reserved_for_others(ours: Driver) -> None:

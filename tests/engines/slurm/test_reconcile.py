@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from drfh.engines.slurm import actions as orders
-from drfh.engines.slurm.annotations import HELD_UNTIL, PARKED_UNTIL, Annotation, read_annotation
+from drfh.engines.slurm import actions
+from drfh.engines.slurm.annotations import DEFERRED_UNTIL, HELD_UNTIL, Annotation, read_annotation
 from drfh.engines.slurm.config import SlurmConfig, config_of, read_weights
 from drfh.engines.slurm.reconcile import Reconciliation, reconcile
 from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
@@ -34,12 +34,12 @@ def job(number: int, **more: Any) -> dict[str, Any]:
 
 
 def seen(
-    *jobs: dict[str, Any], nodes: list[dict[str, Any]] | None = None, **site: Any
+    *jobs: dict[str, Any], nodes: list[dict[str, Any]] | None = None, **config: Any
 ) -> Reconciliation:
-    return reconcile(state_of(*jobs, nodes=nodes), SlurmConfig(**site))
+    return reconcile(state(*jobs, nodes=nodes), SlurmConfig(**config))
 
 
-def state_of(*jobs: dict[str, Any], nodes: list[dict[str, Any]] | None = None) -> SlurmState:
+def state(*jobs: dict[str, Any], nodes: list[dict[str, Any]] | None = None) -> SlurmState:
     found = read_state(NODES if nodes is None else nodes, jobs, NOW)
     assert not found.broken
     return found
@@ -50,7 +50,7 @@ def running(number: int, node: str = "n0", **more: Any) -> dict[str, Any]:
     return job(number, **{**asked, "tres_alloc_str": "cpu=2,mem=100M,node=1", **more})
 
 
-def given_back(jobs: dict[str, SlurmJob], failing: str = "") -> list[str]:
+def unmanaged(jobs: dict[str, SlurmJob], failing: str = "") -> list[str]:
     """Return the lines that give jobs back, if those about one job fail."""
     asked: list[str] = []
 
@@ -59,7 +59,7 @@ def given_back(jobs: dict[str, SlurmJob], failing: str = "") -> list[str]:
         failed = failing and any(f"JobId={failing} " in f"{line} " for line in lines)
         return {failing: "refused"} if failed else {}
 
-    orders.give_back(ask, jobs, NOW)
+    actions.unmanage(ask, jobs, NOW)
     return asked
 
 
@@ -121,7 +121,7 @@ def test_in_controller_mode_an_admin_hold_is_ours() -> None:
     new = job(8, admin_comment="", priority=5)
     found = seen(new, hold_by="controller")
     assert [one.name for one in found.to_hold] == ["8"]
-    assert list(orders.hold(orders.together(found.to_hold, found.known.values()))) == [
+    assert list(actions.hold_new(actions.job_ids(found.to_hold, found.known.values()))) == [
         "update JobId=8 Priority=0 AdminComment=drfh"
     ]
     assert not seen(new).to_hold, "with the plugin, what it has not marked is not ours"
@@ -138,8 +138,10 @@ def test_whole_nodes_are_of_the_smallest_kind_that_fits() -> None:
 
 
 def test_a_released_job_is_on_its_node() -> None:
-    mark = "drfh;pin=n1;nodes=n[0-1];restarts=0"
-    released = job(7, priority=5, state_reason="None", admin_comment=mark, required_nodes="n1")
+    annotation = "drfh;pin=n1;nodes=n[0-1];restarts=0"
+    released = job(
+        7, priority=5, state_reason="None", admin_comment=annotation, required_nodes="n1"
+    )
     found = seen(released)
     assert found.released == {"7": "n1"}
     assert found.snapshot.tasks["7"].on == "n1"
@@ -155,8 +157,13 @@ def test_a_released_job_is_on_its_node() -> None:
     ],
 )
 def test_a_released_job_is_recalled(change: dict[str, Any], why: str) -> None:
-    mark = "drfh;pin=n1;restarts=0"
-    more = {"priority": 5, "state_reason": "None", "admin_comment": mark, "required_nodes": "n1"}
+    annotation = "drfh;pin=n1;restarts=0"
+    more = {
+        "priority": 5,
+        "state_reason": "None",
+        "admin_comment": annotation,
+        "required_nodes": "n1",
+    }
     found = seen(job(7, **{**more, **change}))
     assert {name: str(reason) for name, reason in found.to_recall.items()} == {"7": why}
     assert found.snapshot.tasks["7"].on is None
@@ -172,8 +179,8 @@ def test_a_requeued_job_waits_for_the_dust_to_settle() -> None:
 
 def test_a_node_that_takes_nothing_new() -> None:
     drained = [{**NODES[0], "state": "drained"}, *NODES[1:]]
-    mark = "drfh;pin=n0;restarts=0"
-    waiting = job(7, priority=5, admin_comment=mark, required_nodes="n0")
+    annotation = "drfh;pin=n0;restarts=0"
+    waiting = job(7, priority=5, admin_comment=annotation, required_nodes="n0")
     found = seen(waiting, running(8), nodes=drained)
     assert str(found.to_recall["7"]) == "n0 takes no new jobs"
     assert set(found.to_recall) == {"7"}
@@ -190,37 +197,37 @@ def test_others_are_counted_and_not_touched() -> None:
         "7": "n0", "9@n1": "n1", "9@n2": "n2",
     }  # fmt: skip
     assert found.snapshot.users == ("ann", "eve")
-    asked = (found.to_hold, found.to_recall, found.to_give_back, found.to_park, found.to_annotate)
+    asked = (found.to_hold, found.to_recall, found.to_unmanage, found.to_defer, found.to_annotate)
     assert not any(asked)
 
 
-def test_one_that_moved_elsewhere_is_given_back() -> None:
+def test_one_that_moved_elsewhere_is_unmanaged() -> None:
     moved = job(7, partition="other", admin_comment="drfh;pin=n2;nodes=n1;restarts=0",
                 required_nodes="n2", tasks=4)  # fmt: skip
     found = seen(moved, partitions=("main",))
     assert not found.snapshot.tasks
-    given = orders.together(found.to_give_back, found.known.values())
-    assert given_back(given) == [
+    given = actions.job_ids(found.to_unmanage, found.known.values())
+    assert unmanaged(given) == [
         "update JobId=7 ReqNodeList=n1 NumNodes=1-500000",
         "release 7",
         "update JobId=7 AdminComment=",
     ]
 
 
-def test_dependencies_are_parked_and_collected() -> None:
+def test_dependencies_are_deferred_until_they_are_met() -> None:
     depends = job(7, dependency="afterok:3(unfulfilled)", eligible_time=NOW + 900)
     found = seen(depends)
-    (line,) = orders.park(orders.together(found.to_park, found.known.values()))
+    (line,) = actions.defer(actions.job_ids(found.to_defer, found.known.values()))
     assert line.startswith("update JobId=7 StartTime=2098-01-01T")
     assert f"AdminComment=drfh;parked;begin={NOW + 900:.0f}" in line
-    mark = str(Annotation(parked=True, begin=int(NOW + 900)))
-    parked = job(7, priority=5, dependency="afterok:3(unfulfilled)", admin_comment=mark,
-                 eligible_time=PARKED_UNTIL)  # fmt: skip
-    again = seen(parked)
-    assert not again.to_park
-    assert not again.to_collect
-    done = seen({**parked, "dependency": ""})
-    (update,) = orders.collected(orders.together(done.to_collect, done.known.values()), NOW)
+    annotation = str(Annotation(deferred=True, begin=int(NOW + 900)))
+    deferred = job(7, priority=5, dependency="afterok:3(unfulfilled)", admin_comment=annotation,
+                 eligible_time=DEFERRED_UNTIL)  # fmt: skip
+    again = seen(deferred)
+    assert not again.to_defer
+    assert not again.to_undefer
+    done = seen({**deferred, "dependency": ""})
+    (update,) = actions.undefer(actions.job_ids(done.to_undefer, done.known.values()), NOW)
     assert "AdminComment=drfh " in update
     assert "StartTime=20" in update, "as its owner asked for"
 
@@ -228,11 +235,11 @@ def test_dependencies_are_parked_and_collected() -> None:
 def test_a_whole_array_has_one_line() -> None:
     array = job(7, array_job_id=7, array_task_string="0-999", dependency="afterok:3(unfulfilled)")
     found = seen(array)
-    assert len(found.to_park) == 1000
-    assert list(orders.together(found.to_park, found.known.values())) == ["7"]
+    assert len(found.to_defer) == 1000
+    assert list(actions.job_ids(found.to_defer, found.known.values())) == ["7"]
     one = running(8, array_job_id=7, array_task_id=1000)
     found = seen(array, one)
-    assert len(orders.together(found.to_park, found.known.values())) == 1000
+    assert len(actions.job_ids(found.to_defer, found.known.values())) == 1000
 
 
 def test_release_all_keeps_what_owners_and_administrators_hold() -> None:
@@ -241,33 +248,35 @@ def test_release_all_keeps_what_owners_and_administrators_hold() -> None:
         job(2, eligible_time=HELD_UNTIL, admin_comment="drfh;held"),
         job(3, state_reason="JobHeldAdmin"),
         job(4, priority=5, dependency="afterok:9", admin_comment="drfh;parked",
-            eligible_time=PARKED_UNTIL),
+            eligible_time=DEFERRED_UNTIL),
     ]  # fmt: skip
-    found = state_of(*jobs)
-    lines = given_back(dict(found.jobs))
+    found = state(*jobs)
+    lines = unmanaged(dict(found.jobs))
     assert [line for line in lines if "release" in line] == ["release 1"]
     assert lines[:2] == [
         "update JobId=2 StartTime=now AdminComment=",
         "update JobId=4 StartTime=now",
     ]
-    assert lines[-3:] == [f"update JobId={n} AdminComment=" for n in (1, 3, 4)], "the mark last"
+    assert lines[-3:] == [f"update JobId={n} AdminComment=" for n in (1, 3, 4)], (
+        "the annotation last"
+    )
 
 
-def test_a_mark_stays_where_giving_back_failed() -> None:
+def test_an_annotation_stays_where_giving_back_failed() -> None:
     pinned = job(7, required_nodes="n1", admin_comment="drfh;pin=n1;nodes=n2;restarts=0")
-    found = state_of(pinned, job(8))
-    lines = given_back(dict(found.jobs), failing="7")
+    found = state(pinned, job(8))
+    lines = unmanaged(dict(found.jobs), failing="7")
     assert lines[1:] == ["release 8", "update JobId=8 AdminComment="]
 
 
 def test_a_task_whose_array_waits_for_others_is_free() -> None:
     array = {"array_job_id": 7, "array_max_tasks": 2}
-    parked = [
-        job(n, priority=5, array_task_id=n, dependency="aftercorr:3", eligible_time=PARKED_UNTIL,
+    deferred = [
+        job(n, priority=5, array_task_id=n, dependency="aftercorr:3", eligible_time=DEFERRED_UNTIL,
             admin_comment="drfh;parked", **array)
         for n in (1, 2, 3)
     ]  # fmt: skip
-    found = seen(*parked, job(9, array_task_id=9, **array))
+    found = seen(*deferred, job(9, array_task_id=9, **array))
     assert found.snapshot.tasks["7_9"].blocked is None
 
 
@@ -276,26 +285,26 @@ def test_whole_nodes_are_not_those_that_take_nothing_new() -> None:
     assert seen(job(7, shared="none"), nodes=drained).snapshot.tasks["7"].servers == ("n1",)
 
 
-def test_marks_are_written_in_few_lines() -> None:
+def test_annotations_are_written_in_few_lines() -> None:
     array = job(7, array_job_id=7, array_task_string="0-999", eligible_time=HELD_UNTIL)
     found = seen(array, job(9, node_count=2))
-    lines, commands = orders.notes(found.to_annotate, found.known)
+    lines, commands = actions.annotate(found.to_annotate, found.known)
     assert lines == ["update JobId=7 AdminComment=drfh;held"]
-    assert len(commands) == 1
-    assert "needs 2 nodes" in commands[0][3]
+    assert list(commands) == ["9"]
+    assert "needs 2 nodes" in commands["9"][3]
 
 
 def test_tasks_that_are_not_alike_are_named_one_by_one() -> None:
     array = job(7, array_job_id=7, array_task_string="0-3")
     pinned = job(8, array_job_id=7, array_task_id=4, required_nodes="n1",
                  admin_comment="drfh;pin=n1;restarts=0")  # fmt: skip
-    found = state_of(array, pinned)
-    lines = given_back(orders.together(found.jobs.values(), found.jobs.values()))
+    found = state(array, pinned)
+    lines = unmanaged(actions.job_ids(found.jobs.values(), found.jobs.values()))
     assert "update JobId=7_4 ReqNodeList= NumNodes=1-500000" in lines
     assert "release 7_[0,1,2,3,4]" in lines
 
 
-def test_marks_of_others_and_strange_ones() -> None:
+def test_annotations_of_others_and_strange_ones() -> None:
     assert read_annotation(None) is None
     assert read_annotation("drfhx;pin=n0") is None
     assert read_annotation("drfh;pin=;restarts=x;;what=ever") == Annotation()
@@ -310,9 +319,9 @@ def test_an_entry_that_cannot_be_read_is_reported_and_left_out() -> None:
 
 
 def test_a_slurm_that_counts_only_cpus() -> None:
-    site = config_of({"SelectType": "select/cons_res", "SelectTypeParameters": "CR_CORE"})
-    found = read_state(NODES, [job(7)], NOW, memory=site.memory, linear=site.linear)
-    snapshot = reconcile(found, site).snapshot
+    config = config_of({"SelectType": "select/cons_res", "SelectTypeParameters": "CR_CORE"})
+    found = read_state(NODES, [job(7)], NOW, memory=config.memory, linear=config.linear)
+    snapshot = reconcile(found, config).snapshot
     assert snapshot.tasks["7"].demand == {"cpu": 2.0}
     assert snapshot.servers["n0"].size == {"cpu": 4.0}
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from drfh.engines.slurm.annotations import HELD_UNTIL, PARKED_UNTIL, Annotation
+from drfh.engines.slurm.annotations import DEFERRED_UNTIL, HELD_UNTIL, Annotation
 from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.config import config_of
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode
@@ -23,7 +23,7 @@ from tests.engines.slurm.cluster import job, living, make_quiet, slurm_cluster
 DENIED = "Access/permission denied"
 FEW = [SandboxNode("n0", 4, 4096), SandboxNode("n1", 4, 4096)]
 OWNER = "games"
-MARK, HELD, PARKED = str(Annotation()), str(Annotation(held=True)), str(Annotation(parked=True))
+MARK, HELD, PARKED = str(Annotation()), str(Annotation(held=True)), str(Annotation(deferred=True))
 
 
 @pytest.fixture(scope="module")
@@ -389,7 +389,7 @@ def test_a_job_that_waits_for_another(quiet_slurm: Sandbox) -> None:
     first = cluster.submit("sleep 60", user=OWNER)
     number = cluster.submit("sleep 60", f"--dependency=afterany:{first}", user=OWNER)
     # As drfh parks it: not held, so that Slurm looks at the other job, but with a begin time.
-    far = datetime.fromtimestamp(PARKED_UNTIL).isoformat()
+    far = datetime.fromtimestamp(DEFERRED_UNTIL).isoformat()
     words = [f"JobId={number}", f"StartTime={far}", f"AdminComment={PARKED}"]
     assert scontrol(cluster, "update", *words, user=None) == ""
     assert scontrol(cluster, "release", number, user=None) == ""
@@ -400,13 +400,17 @@ def test_a_job_that_waits_for_another(quiet_slurm: Sandbox) -> None:
     assert scontrol(cluster, "hold", number) == ""
     assert begins(job(cluster, number)) == HELD_UNTIL
     assert scontrol(cluster, "release", number) == ""
-    assert begins(job(cluster, number)) == PARKED_UNTIL
+    assert begins(job(cluster, number)) == DEFERRED_UNTIL
     assert change(cluster, number, "Dependency=") == ""
     cluster.run("scancel", first)
     probe = cluster.submit("true", "--partition=other", user=OWNER)
     cluster.wait(lambda: probe not in living(cluster), 30, "another job")
     found = job(cluster, number)
-    assert (found["job_state"], begins(found), found["dependency"]) == ("PENDING", PARKED_UNTIL, "")
+    assert (found["job_state"], begins(found), found["dependency"]) == (
+        "PENDING",
+        DEFERRED_UNTIL,
+        "",
+    )
 
 
 def test_a_job_that_its_owner_runs_again(quiet_slurm: Sandbox) -> None:

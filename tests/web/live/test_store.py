@@ -15,9 +15,11 @@ import pytest
 from drfh.cli.cluster.web import WebAddress, publish
 from drfh.engines.cache import SchedulerCache
 from drfh.engines.engine import LiveCluster
+from drfh.engines.observer import Cycle, CycleFailure
+from drfh.engines.slurm.client import SlurmError
 from drfh.engines.slurm.cluster import cluster_of
 from drfh.engines.slurm.config import SlurmConfig
-from drfh.engines.slurm.controller import Controller, Cycle
+from drfh.engines.slurm.controller import Controller
 from drfh.engines.slurm.state import read_state
 from drfh.engines.status import status_of
 from drfh.errors import InputError, UnknownNameError
@@ -113,8 +115,8 @@ def test_cycles_of_a_controller_are_published() -> None:
         slurm.submit("ann" if i % 2 else "bob", 4, 1000)
     done = ours.cycle()
     publisher = Publisher(store)
-    publisher.on_cycle(ours.cluster(done), done)
-    assert publisher.step()
+    publisher.on_cycle(done)
+    assert publisher.worker.step()
     seen = store.view()
     assert seen.status is not None
     # What was placed counts as started, in all numbers alike.
@@ -135,9 +137,9 @@ def test_cycles_of_a_controller_are_published() -> None:
     slurm.now += 1
     clock[0] += 1.5
     done = ours.cycle()
-    publisher.on_cycle(ours.cluster(done), done)
-    assert publisher.step()
-    assert not publisher.step()  # there is nothing new
+    publisher.on_cycle(done)
+    assert publisher.worker.step()
+    assert not publisher.worker.step()  # there is nothing new
     later = store.view()
     assert later.version == seen.version + 2  # numbers, then words
     assert [event.kind for event in later.events][:2] == ["ended", "placed"]
@@ -201,9 +203,6 @@ class Busy:
         self.slurm.now += 1
         return self.controller.cycle()
 
-    def publishable(self, cycle: Cycle) -> tuple[LiveCluster, Cycle]:
-        return self.controller.cluster(cycle), cycle
-
 
 def test_the_controller_only_hands_over_and_the_newest_cycle_counts() -> None:
     busy = Busy()
@@ -226,15 +225,15 @@ def test_the_controller_only_hands_over_and_the_newest_cycle_counts() -> None:
 
     store = Slow()
     with Publisher(store) as publisher:
-        publisher.on_cycle(*busy.publishable(first := busy.round()))
+        publisher.on_cycle(first := busy.round())
         assert begun.wait(60)
-        publisher.on_cycle(*busy.publishable(busy.round()))
-        publisher.on_cycle(*busy.publishable(third := busy.round()))
+        publisher.on_cycle(busy.round())
+        publisher.on_cycle(third := busy.round())
         go_on.set()
         assert seen_all.wait(60)
     assert times == [first.time, third.time]
     assert threading.get_ident() not in threads
-    assert not publisher._thread.is_alive()
+    assert not publisher.worker.alive
     seen = store.view()
     assert (seen.placed, len(seen.events)) == (3, 3)  # also of the round that nobody looked at
     assert seen.status is not None
@@ -242,24 +241,23 @@ def test_the_controller_only_hands_over_and_the_newest_cycle_counts() -> None:
 
 
 def test_a_view_that_cannot_follow_says_so_once_and_recovers(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ours = Busy()
     done = ours.round()
-    said: list[str] = []
     store = LiveStore()
-    publisher = Publisher(store, said.append)
+    publisher = Publisher(store)
     with monkeypatch.context() as broken:
         broken.setattr("drfh.web.live.store.status_of", lambda live: 1 / 0)
         for _ in range(2):
-            publisher.on_cycle(ours.controller.cluster(done), done)
-            assert publisher.step()
+            publisher.on_cycle(done)
+            assert publisher.worker.step()
     words = "the live view could not follow (ZeroDivisionError: division by zero)"
-    assert said == [words]
+    assert caplog.messages == ["live view not updated error=ZeroDivisionError('division by zero')"]
     assert store.view().trouble == words
-    now = replace(done, picture=replace(done.picture, time=time.time()))
-    publisher.on_cycle(ours.controller.cluster(now), now)
-    assert publisher.step()
+    now = replace(done, cluster=replace(done.cluster, time=time.time()))
+    publisher.on_cycle(now)
+    assert publisher.worker.step()
     assert store.view().trouble == ""
     assert store.view().status is not None
 
@@ -268,14 +266,13 @@ def test_cycles_that_fail_are_trouble_and_going_on_is_not() -> None:
     ours, store = Busy(), LiveStore()
     publisher = Publisher(store)
     for _ in range(2):  # twice alike
-        publisher.on_failure("slurmctld does not answer", 1)
+        publisher.on_failure(CycleFailure(SlurmError("slurmctld does not answer"), 1))
         assert store.view().trouble == "slurmctld does not answer"
-        publisher.on_failure("goes on after 1 rounds that failed", 1)
         done = ours.round()
-        now = replace(done, picture=replace(done.picture, time=time.time()))
-        publisher.on_cycle(ours.controller.cluster(now), now)
+        now = replace(done, cluster=replace(done.cluster, time=time.time()))
+        publisher.on_cycle(now)
         store.request_explanation("1")
-        assert publisher.step()
+        assert publisher.worker.step()
         assert store.view().trouble == ""
     kinds = Counter(event.kind for event in store.view().events)
     assert (kinds["trouble"], kinds["note"]) == (2, 2)
@@ -284,11 +281,18 @@ def test_cycles_that_fail_are_trouble_and_going_on_is_not() -> None:
 def test_a_taken_port_does_not_keep_a_controller_from_its_work() -> None:
     pytest.importorskip("nicegui")
     said: list[str] = []
+    facts: dict[str, str] = {}
+
+    def printer(text: str, **more: str) -> None:
+        said.append(text)
+        facts.update(more)
+
     with socket.create_server(("127.0.0.1", 0)) as taken, ExitStack() as stack:
         place = WebAddress("127.0.0.1", taken.getsockname()[1])
-        assert publish(stack, "a cluster", "", place, said.append, 1.0) is None
+        assert publish(stack, "a cluster", "", place, printer, 1.0) is None
     [line] = said
     assert line.startswith("there is no live view (--web-port must be free on 127.0.0.1")
+    assert facts == {"live_view_error": line}
 
 
 def test_trouble_is_not_over_because_of_an_older_observation() -> None:

@@ -66,7 +66,8 @@ def show_status(
         from drfh.cli.cluster.web import watch_in_browser
 
         pause = _SECONDS if seconds is None else max(seconds, 0.1)
-        watch_in_browser(connect, pause, web, console(stderr=True).print)
+        printer = console(stderr=True)
+        watch_in_browser(connect, pause, web, lambda text, **facts: printer.print(text))
         return
 
     def observe() -> tuple[Engine, Status]:

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from drfh.errors import DrfhError, InputError
 
 if TYPE_CHECKING:
-    from drfh.engines.engine import CycleReport, Engine, LiveCluster
+    from drfh.engines.engine import Engine
     from drfh.web.live.publisher import Publisher
     from drfh.web.live.store import LiveStore
 
@@ -21,7 +21,6 @@ __all__ = [
     "WebAddress",
     "open_view",
     "publish",
-    "publishing",
     "view_at",
     "watch_in_browser",
 ]
@@ -29,7 +28,12 @@ __all__ = [
 WEB_HOST, WEB_PORT = "127.0.0.1", 8437
 _LATE, _MISSED = 15.0, 3  # seconds, and observations that were due, until pages say so
 
-AnyCycle = TypeVar("AnyCycle", bound="CycleReport")
+
+class StartPrinter(Protocol):
+    """Prints a start message, such as :class:`drfh.cli.service.Printer`."""
+
+    def __call__(self, text: str, **facts: Any) -> None:
+        """Print a message; `facts` are what it says for programs."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +67,10 @@ def open_view(
     title: str,
     how: str,
     address: WebAddress,
-    log: Callable[[str], None],
+    printer: StartPrinter,
     pause: float,
 ) -> LiveStore:
-    """Serve a live view until the stack is closed, and log where it is.
+    """Serve a live view until the stack is closed, and print where it is.
 
     Parameters
     ----------
@@ -80,9 +84,9 @@ def open_view(
 
     store = LiveStore(title, how, late=max(_LATE, _MISSED * pause))
     server = stack.enter_context(live_server(store, address.port, address.host))
-    log(f"live view: {server.address.url}")
+    printer(f"live view: {server.address.url}", live_view=server.address.url)
     if server.address.token:
-        log("whoever has this address sees the page; the token is printed only here")
+        printer("whoever has this address sees the page; the token is printed only here")
     return store
 
 
@@ -91,68 +95,36 @@ def publish(
     title: str,
     how: str,
     address: WebAddress,
-    log: Callable[[str], None],
+    printer: StartPrinter,
     pause: float,
 ) -> Publisher | None:
     """Serve a live view of a controller, and return the publisher of its cycles.
 
-    None if there can be no view, such as on a port that is taken: that is logged, and must not
+    None if there can be no view, such as on a port that is taken: that is printed, and must not
     keep a controller from its work.
 
     Parameters
     ----------
-    stack, title, how, address, log, pause
+    stack, title, how, address, printer, pause
         As of :func:`open_view`.
     """
     from drfh.web.live.publisher import Publisher
 
     try:
-        store = open_view(stack, title, how, address, log, pause)
+        store = open_view(stack, title, how, address, printer, pause)
     except Exception as error:
         kind = "" if isinstance(error, DrfhError) else f"{type(error).__name__}: "
-        log(f"there is no live view ({kind}{error})")
+        text = f"there is no live view ({kind}{error})"
+        printer(text, live_view_error=text)
         return None
-    return stack.enter_context(Publisher(store, log))
-
-
-def publishing(
-    publisher: Publisher | None,
-    cluster_of: Callable[[AnyCycle], LiveCluster],
-    on_cycle: Callable[[AnyCycle], None],
-    log: Callable[[str], None],
-) -> Callable[[AnyCycle], None]:
-    """Return what is called after a cycle: `on_cycle`, and then the publisher if there is one.
-
-    Parameters
-    ----------
-    cluster_of
-        Returns the cluster as a cycle found it.
-    log
-        Called once with a line if a cycle cannot be published.
-    """
-    if publisher is None:
-        return on_cycle
-    failed = False
-
-    def after(cycle: AnyCycle) -> None:
-        nonlocal failed
-        on_cycle(cycle)
-        try:
-            publisher.on_cycle(cluster_of(cycle), cycle)
-            failed = False
-        except Exception as error:  # a page is not worth a cycle
-            if not failed:
-                log(f"the live view could not be told ({type(error).__name__}: {error})")
-            failed = True
-
-    return after
+    return stack.enter_context(Publisher(store))
 
 
 def watch_in_browser(
     connect: Callable[[], Engine],
     seconds: float,
     address: WebAddress,
-    log: Callable[[str], None],
+    printer: StartPrinter,
 ) -> None:
     """Show a cluster in a browser until Ctrl-C, without touching it.
 
@@ -168,7 +140,7 @@ def watch_in_browser(
     how = f"{first.cache.policy.name}, by {engine.user_by}; a view that only looks"
     try:
         with ExitStack() as stack:
-            store = open_view(stack, engine.name, how, address, log, seconds)
+            store = open_view(stack, engine.name, how, address, printer, seconds)
             store.observe(first)
             while True:
                 time.sleep(seconds)

@@ -12,20 +12,21 @@ import typer
 
 from drfh.cli.cluster.web import view_at
 from drfh.cli.render.console import console, print_json
+from drfh.cli.service import LogFormatOption, LogLevelOption, check_log_options
 from drfh.cli.slurm.options import WebOption, WebPortOption
 from drfh.errors import DrfhError, InputError
 from drfh.formatting import format_percent
 
 if TYPE_CHECKING:
-    from drfh.engines.slurm.demo import Demo, DemoMoment
+    from drfh.engines.slurm.demo import Demo, DemoSample
 
 __all__ = ["demo"]
 
 _PACKAGES = "slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins"
-_SNAPSHOTS = 6  # in a pipe
+_PIPE_SAMPLES = 6
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _CELLS = 40
-_NEWS = 3  # on a terminal
+_EVENT_LINES = 3  # on a terminal
 
 
 def demo(
@@ -42,6 +43,8 @@ def demo(
     ] = None,
     web: WebOption = False,
     web_port: WebPortOption = None,
+    log_level: LogLevelOption = "info",
+    log_format: LogFormatOption = "text",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON at the end, and nothing before.")
     ] = False,
@@ -66,6 +69,7 @@ def demo(
 
     if not 0 < seconds < 1e6:
         raise InputError("--seconds", "must be > 0", seconds)
+    check_log_options(log_level, log_format)
     demo_nodes(nodes)
     place = view_at(web, None, web_port)
     name = find_policy(policy).name
@@ -79,6 +83,7 @@ def demo(
         prefix="drfh-demo-", dir=open_directory(), ignore_cleanup_errors=True
     ) as directory:
         show = Demo(Path(directory), nodes, seconds, name, record)
+        show.log_options = (f"--log-level={log_level}", f"--log-format={log_format}")
         show.web_port = None if place is None else place.port
         with show.signals():
             if not as_json:
@@ -93,38 +98,38 @@ def demo(
 
 
 @contextmanager
-def _screen(demo: Demo, as_json: bool) -> Iterator[Callable[[DemoMoment], None]]:
-    """Yield what shows a look: drawn again and again on a terminal, now and then in a pipe."""
+def _screen(demo: Demo, as_json: bool) -> Iterator[Callable[[DemoSample], None]]:
+    """Yield a function that shows a sample: redrawn on a terminal, now and then in a pipe."""
     from drfh.cli.cluster.render import StatusLines, print_status, write_status
 
     out = console()
     if demo.live_view:
         console(stderr=True).print(f"live view: {demo.live_view}", soft_wrap=True)
-    elif demo.no_live_view:
-        console(stderr=True).print(demo.no_live_view, style="yellow", soft_wrap=True)
+    elif demo.live_view_error:
+        console(stderr=True).print(demo.live_view_error, style="yellow", soft_wrap=True)
     if as_json:
-        yield lambda moment: None
+        yield lambda sample: None
         return
     if not out.is_terminal:
-        yield _Snapshots(demo, lambda moment: print_status(moment.status)).show
+        yield _SamplePrinter(demo, lambda sample: print_status(sample.status)).show
         return
     from rich.console import Console, Group
     from rich.live import Live as Screen
 
     plain = Console(markup=False, highlight=False, emoji=False)
-    news: list[str] = []
+    events: list[str] = []
     with Screen(console=plain, screen=True, auto_refresh=False) as screen:
 
-        def draw(moment: DemoMoment) -> None:
-            news.extend(_news(moment))
+        def draw(sample: DemoSample) -> None:
+            events.extend(_events(sample))
             lines = StatusLines(plain.width)
-            lines.print(f"drfh slurm demo: {moment.seconds:.0f} of {demo.seconds:.0f} s; "
+            lines.print(f"drfh slurm demo: {sample.seconds:.0f} of {demo.seconds:.0f} s; "
                         "Ctrl-C ends it")  # fmt: skip
             if demo.live_view:
                 lines.print(f"live view: {demo.live_view}", style="bold")
-            for line in news[-_NEWS:]:
+            for line in events[-_EVENT_LINES:]:
                 lines.print(line)
-            write_status(lines, moment.status)
+            write_status(lines, sample.status)
             lines.print(
                 f"in another terminal: export SLURM_CONF={demo.directory / 'slurm.conf'}; "
                 "drfh slurm status; squeue",
@@ -135,27 +140,27 @@ def _screen(demo: Demo, as_json: bool) -> Iterator[Callable[[DemoMoment], None]]
         yield draw
 
 
-class _Snapshots:
-    """Prints the news, and a few looks."""
+class _SamplePrinter:
+    """Prints events, and a few samples."""
 
-    def __init__(self, demo: Demo, print_moment: Callable[[DemoMoment], None]) -> None:
-        self.every = demo.seconds / _SNAPSHOTS
-        self.print_moment = print_moment
+    def __init__(self, demo: Demo, print_sample: Callable[[DemoSample], None]) -> None:
+        self.every = demo.seconds / _PIPE_SAMPLES
+        self.print_sample = print_sample
         self.printed = 0
 
-    def show(self, moment: DemoMoment) -> None:
-        """Print what is new, and the look if it is time for one."""
-        for line in _news(moment):
+    def show(self, sample: DemoSample) -> None:
+        """Print what happened, and the status if it is time for it."""
+        for line in _events(sample):
             typer.echo(line)
-        if moment.seconds >= self.every * (self.printed + 0.5):
+        if sample.seconds >= self.every * (self.printed + 0.5):
             self.printed += 1
             typer.echo()
-            self.print_moment(moment)
+            self.print_sample(sample)
             typer.echo()
 
 
-def _news(moment: DemoMoment) -> list[str]:
-    return [f"{moment.seconds:4.0f} s  {line}" for line in moment.news]
+def _events(sample: DemoSample) -> list[str]:
+    return [f"{sample.seconds:4.0f} s  {line}" for line in sample.events]
 
 
 # The end
@@ -164,23 +169,23 @@ def _news(moment: DemoMoment) -> list[str]:
 def _as_data(demo: Demo, done: dict[str, int]) -> dict[str, Any]:
     return {
         "nodes": demo.nodes,
-        "seconds": demo.moments[-1].seconds if demo.moments else 0.0,
+        "seconds": demo.samples[-1].seconds if demo.samples else 0.0,
         "policy": demo.policy,
         "stopped": demo.stop_requested.is_set(),
         "users": [
             {
-                "user": visitor.name,
-                "cpus": visitor.cpus,
-                "memory_mib": visitor.memory,
-                "completed": done.get(visitor.name, 0),
-                **_means(demo, visitor.name),
+                "user": user.name,
+                "cpus": user.cpus,
+                "memory_mib": user.memory,
+                "completed": done.get(user.name, 0),
+                **_means(demo, user.name),
             }
-            for visitor in demo.visitors
+            for user in demo.users
         ],
         "looks": [
             {
-                "seconds": moment.seconds,
-                "distance_from_fair": moment.status.distance,
+                "seconds": sample.seconds,
+                "distance_from_fair": sample.status.distance,
                 "users": {
                     user.name: {
                         "share": user.share,
@@ -189,27 +194,27 @@ def _as_data(demo: Demo, done: dict[str, int]) -> dict[str, Any]:
                         "starting": user.starting,
                         "waiting": user.waiting,
                     }
-                    for user in moment.status.users
+                    for user in sample.status.users
                 },
-                "news": list(moment.news),
+                "news": list(sample.events),
             }
-            for moment in demo.moments
+            for sample in demo.samples
         ],
     }
 
 
-def _of(demo: Demo, name: str) -> list[tuple[float, float | None]]:
-    """Return the share and the ideal share of a user at every look."""
+def _shares(demo: Demo, name: str) -> list[tuple[float, float | None]]:
+    """Return the share and the ideal share of a user in every sample."""
     rows: list[tuple[float, float | None]] = []
-    for moment in demo.moments:
-        user = next((user for user in moment.status.users if user.name == name), None)
+    for sample in demo.samples:
+        user = next((user for user in sample.status.users if user.name == name), None)
         rows.append((user.share, user.fair_share) if user is not None else (0.0, None))
     return rows
 
 
 def _means(demo: Demo, name: str) -> dict[str, float | None]:
-    """Return the mean shares over the looks at which somebody had jobs that ran or waited."""
-    rows = [(share, ideal) for share, ideal in _of(demo, name) if ideal is not None]
+    """Return the mean shares over the samples in which a user had jobs that ran or waited."""
+    rows = [(share, ideal) for share, ideal in _shares(demo, name) if ideal is not None]
     if not rows:
         return {"mean_share": None, "mean_ideal": None}
     return {
@@ -221,29 +226,29 @@ def _means(demo: Demo, name: str) -> dict[str, float | None]:
 def _print_summary(demo: Demo, done: dict[str, int], record: Path | None) -> None:
     out = console()
     total = sum(done.values())
-    took = demo.moments[-1].seconds if demo.moments else 0.0
+    took = demo.samples[-1].seconds if demo.samples else 0.0
     word = "stopped" if demo.stop_requested.is_set() else "done"
     out.print(
         f"{word}: {total:,} jobs ran on {demo.nodes} nodes of a real Slurm in {took:.0f} s, placed "
         f"by {demo.policy}; everything is stopped again",
         style="bold",
     )
-    if demo.moments:
-        rows = {visitor.name: _of(demo, visitor.name) for visitor in demo.visitors}
+    if demo.samples:
+        rows = {user.name: _shares(demo, user.name) for user in demo.users}
         top = max((max(share, ideal or 0.0) for row in rows.values() for share, ideal in row),
                   default=0.0) or 1.0  # fmt: skip
-        cells = min(_CELLS, len(demo.moments))
+        cells = min(_CELLS, len(demo.samples))
         out.print(
             f"\nglobal dominant shares from 0 to {took:.0f} s, a full block is "
             f"{format_percent(top)}"
         )
-        for visitor in demo.visitors:
-            row, mean = rows[visitor.name], _means(demo, visitor.name)
-            ran = f"{done.get(visitor.name, 0):,} jobs of {visitor.words}"
+        for user in demo.users:
+            row, mean = rows[user.name], _means(demo, user.name)
+            ran = f"{done.get(user.name, 0):,} jobs of {user.request}"
             share = _strip([share for share, _ in row], top, cells)
             ideal = _strip([ideal or 0.0 for _, ideal in row], top, cells)
             out.print(
-                f"{visitor.name:5} has    {share}  mean {format_percent(mean['mean_share'])}, {ran}"
+                f"{user.name:5} has    {share}  mean {format_percent(mean['mean_share'])}, {ran}"
             )
             out.print(
                 f"{'':5} ideal  {ideal}  mean {format_percent(mean['mean_ideal'])}", style="dim"

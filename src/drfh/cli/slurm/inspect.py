@@ -19,7 +19,7 @@ from drfh.cli.slurm.options import (
     WebOption,
     WebPortOption,
     WeightsOption,
-    open_site,
+    connect,
 )
 
 __all__ = ["audit", "replay", "status", "why"]
@@ -65,7 +65,7 @@ def status(
       drfh slurm status --web
     """
     show_status(
-        lambda: open_site(policy, weights, user_by, partition),
+        lambda: connect(policy, weights, user_by, partition),
         seconds=seconds,
         watch=watch,
         count=count,
@@ -94,7 +94,7 @@ def why(
     from drfh.wire.slurm.notation import parse_job_name
 
     parse_job_name(job)  # what is wrong with it comes before what is wrong with the cluster
-    print_job_explanation(open_site(policy, weights, user_by, partition), job, as_json=as_json)
+    print_job_explanation(connect(policy, weights, user_by, partition), job, as_json=as_json)
 
 
 def audit(
@@ -143,7 +143,7 @@ def audit(
       drfh slurm audit --require feasible
     """
     audit_cluster(
-        lambda: open_site(policy, weights, user_by, partition),
+        lambda: connect(policy, weights, user_by, partition),
         only=only,
         require=require,
         split=split,

@@ -1,4 +1,4 @@
-"""What the verbs of ``drfh slurm`` share: their options, and how they find the cluster."""
+"""Options of ``drfh slurm``, and the connection to its cluster."""
 
 from __future__ import annotations
 
@@ -19,13 +19,24 @@ if TYPE_CHECKING:
     from drfh.engines.slurm.cluster import SlurmCluster
     from drfh.engines.slurm.config import SlurmConfig
 
-__all__ = ["JsonOption", "OpenSite", "PartitionOption", "PolicyOption",
-           "UserByOption", "WebHostOption", "WebOption", "WebPortOption", "WeightsOption",
-           "controller_facts", "open_site", "partition_names"]  # fmt: skip
+__all__ = [
+    "JsonOption",
+    "PartitionOption",
+    "PolicyOption",
+    "SlurmConnection",
+    "UserByOption",
+    "WebHostOption",
+    "WebOption",
+    "WebPortOption",
+    "WeightsOption",
+    "connect",
+    "controller_facts",
+    "partition_names",
+]  # fmt: skip
 
 DEFAULT_POLICY = "best-fit-drfh"
-_SHARERS = ("user", "account", "partition")
-_PANEL = "SlurmConfig (what looks has it from the controller that runs)"
+_USER_KINDS = ("user", "account", "partition")
+_PANEL = "Site (what looks has it from the controller that runs)"
 _WEB_PANEL = "Live view"
 
 PolicyOption = Annotated[
@@ -52,7 +63,7 @@ UserByOption = Annotated[
     str | None,
     typer.Option(
         "--user-by",
-        metavar="|".join(_SHARERS),
+        metavar="|".join(_USER_KINDS),
         envvar="DRFH_SLURM_USER_BY",
         rich_help_panel=_PANEL,
         help="Who shares; else user.",
@@ -101,23 +112,23 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @dataclass(frozen=True, slots=True)
-class OpenSite:
-    """A cluster, and how it is shared.
+class SlurmConnection:
+    """A Slurm cluster, and how it is shared.
 
     Attributes
     ----------
-    slurm, site : Slurm, SlurmConfig
-        Its commands, and how the site wants it.
+    slurm, config : Slurm, SlurmConfig
+        Its commands, and how it is shared.
     policy : str or mapping
         By which it is shared.
     controller : ControllerFacts
-        Who drives it.
+        Who schedules it.
     configuration : mapping
         What ``scontrol show config`` says.
     """
 
     slurm: Slurm
-    site: SlurmConfig
+    config: SlurmConfig
     policy: str | Mapping[str, Any]
     controller: ControllerFacts
     configuration: Mapping[str, str]
@@ -129,31 +140,31 @@ class OpenSite:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a controller that shares it so writes down for others."""
+        """What a controller writes into its lock."""
         from drfh.policies import find_policy
 
-        site = self.site
+        config = self.config
         return {
             "policy": find_policy(self.policy).name,
-            "user_by": site.user_by,
-            "weights": dict(site.weights),
-            "partitions": list(site.partitions),
-            "hold_by": site.hold_by,
+            "user_by": config.user_by,
+            "weights": dict(config.weights),
+            "partitions": list(config.partitions),
+            "hold_by": config.hold_by,
         }
 
     @property
     def user_by(self) -> str:
         """Who shares it: ``user``, ``account`` or ``partition``."""
-        return self.site.user_by
+        return self.config.user_by
 
     def observe(self) -> SlurmCluster:
         """Read its state once."""
         from drfh.engines.slurm.cluster import observe
 
-        return observe(self.slurm, self.site, self.policy)
+        return observe(self.slurm, self.config, self.policy)
 
 
-def open_site(
+def connect(
     policy: str | None = None,
     weights: str | None = None,
     user_by: str | None = None,
@@ -162,8 +173,8 @@ def open_site(
     hold_by: str | None = None,
     afresh: bool = False,
     environment: Mapping[str, str] | None = None,
-) -> OpenSite:
-    """Find the cluster; what is not given is as its controller has it, or the default.
+) -> SlurmConnection:
+    """Connect to the cluster; what is not given is as its controller has it, or the default.
 
     Parameters
     ----------
@@ -172,7 +183,7 @@ def open_site(
     hold_by
         Who puts new jobs under the hold, as :class:`~drfh.engines.slurm.config.SlurmConfig` has it.
     afresh
-        As the options say, whatever another controller does or did.
+        Whatever another controller has it.
     environment
         Of Slurm's commands; by default that of this process.
     """
@@ -180,9 +191,9 @@ def open_site(
     from drfh.engines.slurm.config import config_of, read_weights
     from drfh.policies import find_policy
 
-    # What is wrong with the words of the user comes before what is wrong with the cluster.
-    if user_by is not None and user_by not in _SHARERS:
-        raise UnknownNameError("--user-by", user_by, _SHARERS)
+    # Errors of the options come before errors of the cluster.
+    if user_by is not None and user_by not in _USER_KINDS:
+        raise UnknownNameError("--user-by", user_by, _USER_KINDS)
     if policy is not None:
         find_policy(policy)
     own = None if weights is None else read_weights(Path(weights))
@@ -190,24 +201,19 @@ def open_site(
     slurm = Slurm(environment)
     configuration = slurm.configuration()
     controller = controller_facts(configuration)
-    known = _Told({} if afresh else controller.facts)
-    site = config_of(
+    known = _RecordedFacts({} if afresh else controller.facts)
+    config = config_of(
         configuration,
-        user_by=user_by or known.one_of("user_by", _SHARERS, "user"),
+        user_by=user_by or known.one_of("user_by", _USER_KINDS, "user"),
         weights=known.weights() if own is None else own,
         partitions=named or known.names("partitions"),
         hold_by=hold_by or known.one_of("hold_by", ("plugin", "controller"), "plugin"),
     )
-    return OpenSite(slurm, site, policy or known.policy(), controller, configuration)
+    return SlurmConnection(slurm, config, policy or known.policy(), controller, configuration)
 
 
 def controller_facts(configuration: Mapping[str, str]) -> ControllerFacts:
     """Return what can be known of the controller of a cluster from its lock.
-
-    Parameters
-    ----------
-    configuration
-        What ``scontrol show config`` says.
 
     Examples
     --------
@@ -230,8 +236,8 @@ def controller_facts(configuration: Mapping[str, str]) -> ControllerFacts:
     return ControllerFacts(False if visible else None, {})
 
 
-class _Told:
-    """What a controller wrote down; what is not as it should be is as if it were not there."""
+class _RecordedFacts:
+    """Facts that a controller wrote into its lock; those of a wrong type count as absent."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.facts = facts

@@ -1,21 +1,19 @@
-"""``drfh slurm run``, ``record``, ``install`` and ``release-all``: what acts, or prepares to."""
+"""``drfh slurm run``, ``record``, ``install`` and ``release-all``: the controller's verbs."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drfh.cli.cluster.web import publish, publishing, view_at
+from drfh.cli.cluster.web import publish, view_at
 from drfh.cli.render.console import print_json
+from drfh.cli.service import LogFormatOption, LogLevelOption, Printer, service_logging
 from drfh.cli.slurm.options import (
     JsonOption,
     PartitionOption,
@@ -25,16 +23,15 @@ from drfh.cli.slurm.options import (
     WebOption,
     WebPortOption,
     WeightsOption,
-    open_site,
+    connect,
     partition_names,
 )
 from drfh.errors import DrfhError, InputError
 
 if TYPE_CHECKING:
+    from drfh.engines.observer import Observer
     from drfh.engines.slurm.config import SlurmConfig
-    from drfh.engines.slurm.controller import Controller, Cycle
-    from drfh.engines.snapshot import ClusterSnapshot
-    from drfh.scheduler import Placed
+    from drfh.engines.slurm.controller import Controller
 
 __all__ = ["install", "record", "release_all", "run"]
 
@@ -93,6 +90,8 @@ def run(
     rounds: Annotated[
         int | None, typer.Option(metavar="N", help="Stop after so many rounds.")
     ] = None,
+    log_level: LogLevelOption = "info",
+    log_format: LogFormatOption = "text",
     as_json: JsonOption = False,
 ) -> None:
     """Place the jobs of a Slurm cluster: the controller beside slurmctld.
@@ -102,11 +101,12 @@ def run(
     """
     from drfh import __version__
     from drfh.engines.cache import SchedulerCache
+    from drfh.engines.journal.writer import JournalWriter
     from drfh.engines.lock import ControllerLock
-    from drfh.engines.metrics import Metrics, serve
+    from drfh.engines.metrics import Metrics, MetricsObserver, serve
+    from drfh.engines.observer import CycleWriter
     from drfh.engines.slurm.config import lock_path
     from drfh.engines.slurm.controller import Controller
-    from drfh.engines.slurm.metrics import Gauges
     from drfh.engines.slurm.service import Service, check_plugin, check_rights
 
     for option, value in (("--interval", interval), ("--patience", patience), ("--batch", batch)):
@@ -114,56 +114,53 @@ def run(
             raise InputError(option, "must be > 0", value)
     if hold_by not in _HOLDERS:
         raise InputError("--hold-by", "must be plugin or controller", hold_by)
-    place = view_at(web, web_host, web_port)
-    opened = open_site(policy, weights, user_by, partition, hold_by=hold_by, afresh=True)
-    slurm, site, configuration = opened.slurm, opened.site, opened.configuration
-    check_rights(configuration)
-    if hold_by == "plugin":
-        check_plugin(configuration)
-    say = _unheard(_say_json if as_json else _say)
     with ExitStack() as stack:
-        held = ControllerLock(lock or lock_path(configuration))
-        stack.enter_context(held.acquire(opened.facts, say=say))
-        slurm.keep_open = (held.fd,)
-        cache = SchedulerCache(opened.policy)
-        gauges = None
+        stack.enter_context(service_logging(log_level, log_format))
+        address = view_at(web, web_host, web_port)
+        connection = connect(policy, weights, user_by, partition, hold_by=hold_by, afresh=True)
+        slurm, config = connection.slurm, connection.config
+        check_rights(connection.configuration)
+        if hold_by == "plugin":
+            check_plugin(connection.configuration)
+        printer = Printer(as_json)
+        held = ControllerLock(lock or lock_path(connection.configuration))
+        stack.enter_context(held.acquire(connection.facts))
+        slurm.inherited_fds = (held.fd,)
+        cache = SchedulerCache(connection.policy)
+        observers: list[Observer] = []
+        slurm.observers = observers
         if metrics_port is not None:
-            gauges = Gauges(Metrics(), __version__, cache.policy.name)
-            slurm.told = gauges.command
-            server = stack.enter_context(serve(gauges.metrics, metrics_port))
-            say(f"metrics: {server.url}")
-        controller = Controller(slurm, site, cache, patience=patience, batch=batch)
+            metrics = Metrics()
+            server = stack.enter_context(serve(metrics, metrics_port))
+            observer = MetricsObserver(metrics, __version__, cache.policy.name)
+            observers.append(stack.enter_context(observer))
+            printer(f"metrics: {server.url}", metrics=server.url)
         if record_to is not None:
-            header = {"policy": cache.policy.name, "started": time.time(), **_shared(site)}
-            controller.noted = stack.enter_context(_Journal(record_to, header, say, batch)).note
-        reload = _reload(controller, weights, say)
-        how = f"{cache.policy.name} places jobs by {site.user_by}, in {_where(site)}"
-        follower = None
-        if place is not None:
-            follower = publish(stack, opened.name, how, place, say, interval)
+            header = {"policy": cache.policy.name, "started": time.time(), **_sharing(config)}
+            writer = JournalWriter(record_to, header, append=record_to.exists())
+            observers.append(stack.enter_context(writer))
+        how = f"{cache.policy.name} places jobs by {config.user_by}, in {_where(config)}"
+        if address is not None:
+            publisher = publish(stack, connection.name, how, address, printer, interval)
+            if publisher is not None:
+                observers.append(publisher)
+        if as_json:
+            observers.append(CycleWriter(printer.print_json))
+        controller = Controller(
+            slurm, config, cache, patience=patience, batch=batch, observers=observers
+        )
+        reload = _weights_reload(controller, weights)
 
         def check() -> None:
             held.check()
             if reload():
-                held.tell({**opened.facts, "weights": dict(controller.site.weights)})
+                held.update({**connection.facts, "weights": dict(controller.config.weights)})
 
-        def tell(line: str) -> None:
-            say(line)
-            if follower is not None and service.failures:
-                follower.on_failure(line, service.failures)
-
-        service = Service(
-            controller,
-            interval=interval,
-            say=tell,
-            seen=publishing(follower, controller.cluster, _seen(say, as_json=as_json), say),
-            gauges=gauges,
-            check=check,
-        )
-        say(how)
+        service = Service(controller, interval=interval, check=check)
+        printer(how, started=True)
         with service.signals():
             service.run(rounds)
-        say("stopped; waiting jobs stay held (drfh slurm release-all gives them to Slurm)")
+        printer("stopped; waiting jobs stay held (drfh slurm release-all gives them to Slurm)")
 
 
 def record(
@@ -182,33 +179,37 @@ def record(
     go_on: Annotated[
         bool, typer.Option("--append", help="Go on with a log that is there.")
     ] = False,
+    log_level: LogLevelOption = "info",
+    log_format: LogFormatOption = "text",
     as_json: JsonOption = False,
 ) -> None:
     """Keep the event log of a cluster that somebody else schedules; nothing is touched.
 
     drfh slurm replay LOG --policy best-fit-drfh then answers what drfh would have done.
     """
+    from drfh.engines.journal.writer import JournalWriter
     from drfh.engines.slurm.recorder import Recorder
 
     for option, value in (("--interval", interval), ("--for", duration)):
         if value is not None and not 0 < value < 1e9:
             raise InputError(option, "must be > 0", value)
-    opened = open_site(policy, weights, user_by, partition)
-    say = _say_json if as_json else _say
-    header = {
-        "policy": opened.facts["policy"],
-        "started": time.time(),
-        "controls": False,
-        **_shared(opened.site),
-    }
-    with _Journal(log, header, say, None, append=go_on, force=force) as journal:
-        recorder = Recorder(opened.slurm, opened.site, journal.note, say=say)
-        with recorder.signals():
-            recorder.run(interval, duration)
+    with service_logging(log_level, log_format):
+        connection = connect(policy, weights, user_by, partition)
+        header = {
+            "policy": connection.facts["policy"],
+            "started": time.time(),
+            "controls": False,
+            **_sharing(connection.config),
+        }
+        with JournalWriter(log, header, append=go_on and log.exists(), force=force) as writer:
+            recorder = Recorder(connection.slurm, connection.config, [writer])
+            with recorder.signals():
+                recorder.run(interval, duration)
+    snapshots, jobs = recorder.snapshots, len(recorder.jobs)
     if as_json:
-        print_json({"log": str(log), "looks": recorder.looks, "jobs": len(recorder.jobs)})
+        print_json({"log": str(log), "looks": snapshots, "jobs": jobs})
     else:
-        say(f"{log}: {recorder.looks:,} looks, {len(recorder.jobs):,} jobs")
+        Printer(as_json)(f"{log}: {snapshots:,} looks, {jobs:,} jobs")
 
 
 def install(
@@ -270,16 +271,17 @@ def release_all(
         raise InputError("--hold-by", "must be plugin or controller", holder)
     held = ControllerLock(path)
     with held.acquire({"release_all": True, "hold_by": holder}):
-        slurm.keep_open = (held.fd,)
+        slurm.inherited_fds = (held.fd,)
         names, failed = service.release_all(slurm, config_of(configuration, hold_by=holder))
     if as_json:
         print_json({"released": names, "failed": failed, "still_holds": plugin})
     else:
-        _say(f"{len(names)} jobs given back to Slurm's own scheduler")
-        for name, words in failed.items():
-            _say(f"{f'job {name}: ' if name else ''}{words}")
+        printer = Printer(as_json)
+        printer(f"{len(names)} jobs given back to Slurm's own scheduler")
+        for name, message in failed.items():
+            printer(f"{f'job {name}: ' if name else ''}{message}")
         if plugin:
-            _say(
+            printer(
                 "job_submit.lua still holds new jobs: take lua out of JobSubmitPlugins, then "
                 "scontrol reconfigure"
             )
@@ -287,130 +289,47 @@ def release_all(
         raise typer.Exit(1)
 
 
-class _Journal:
-    """Writes a journal; a full disk must not stop a cluster."""
-
-    def __init__(
-        self,
-        path: Path,
-        header: dict[str, Any],
-        say: Callable[[str], None],
-        limit: int | None,
-        *,
-        append: bool = True,
-        force: bool = False,
-    ) -> None:
-        from drfh.engines.journal.writer import JournalWriter
-
-        self.writer = JournalWriter(path, header, append=append and path.exists(), force=force)
-        self.started, self.say, self.limit = float(header["started"]), say, limit
-        self.controls = header.get("controls", True)
-        self.complained = False
-
-    def __enter__(self) -> _Journal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.writer.close()
-
-    def note(self, now: float, snapshot: ClusterSnapshot, placed: list[Placed]) -> None:
-        """Write a look."""
-        try:
-            self.writer.write(
-                now - self.started, snapshot, placed if self.controls else None, self.limit
-            )
-        except (OSError, DrfhError) as error:
-            if not self.complained:
-                self.complained = True
-                self.say(f"the event log has a gap from here: {error}")
+def _sharing(config: SlurmConfig) -> dict[str, Any]:
+    return {"user_by": config.user_by, "partitions": list(config.partitions)}
 
 
-def _shared(site: SlurmConfig) -> dict[str, Any]:
-    return {"user_by": site.user_by, "partitions": list(site.partitions)}
-
-
-def _where(site: SlurmConfig) -> str:
-    if not site.partitions:
+def _where(config: SlurmConfig) -> str:
+    if not config.partitions:
         return "all partitions"
-    return f"partition {', '.join(site.partitions)}"
+    return f"partition {', '.join(config.partitions)}"
 
 
-def _unheard(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Return one that goes on when nobody listens any more: the cluster must."""
+def _weights_reload(controller: Controller, weights: str | None) -> Callable[[], bool]:
+    """Return a function that reads the weights file once it has changed; True if it did."""
+    import logging
 
-    def told(line: str) -> None:
-        with suppress(OSError, ValueError):  # ValueError: of a file that was closed
-            say(line)
-
-    return told
-
-
-def _say(line: str) -> None:
-    typer.echo(f"{datetime.now():%H:%M:%S} {line}")
-
-
-def _say_json(line: str) -> None:
-    typer.echo(json.dumps({"time": time.time(), "says": line}))
-
-
-def _reload(
-    controller: Controller, weights: str | None, say: Callable[[str], None]
-) -> Callable[[], bool]:
-    """Return what reads the weights file again once it has changed, and says whether it has."""
     from drfh.engines.slurm.config import read_weights
 
     if weights is None:
         return lambda: False
     file = Path(weights)
+    log = logging.getLogger(__name__)
 
-    def changed() -> int | None:
+    def modified() -> int | None:
         try:
             return file.stat().st_mtime_ns
         except OSError:
             return None
 
-    read = [changed()]
+    last = modified()
 
     def reload() -> bool:
-        now = changed()
-        if now is None or now == read[0]:
+        nonlocal last
+        now = modified()
+        if now is None or now == last:
             return False
-        read[0] = now
+        last = now
         try:
-            controller.site = replace(controller.site, weights=read_weights(file))
+            controller.config = replace(controller.config, weights=read_weights(file))
         except DrfhError as error:
-            say(f"{error}; the old weights hold")
+            log.warning("weights kept error=%(error)s", {"error": error})
             return False
-        say(f"{file}: new weights")
+        log.info("weights reloaded file=%(file)s", {"file": file})
         return True
 
     return reload
-
-
-def _seen(say: Callable[[str], None], *, as_json: bool) -> Callable[[Cycle], None]:
-    """Return what is said after a round."""
-
-    def seen(done: Cycle) -> None:
-        if as_json and done.busy:
-            typer.echo(json.dumps(_facts(done)))
-        elif done.placed:
-            users = Counter(one.user for one in done.placed)
-            shown = ", ".join(f"{user} {number}" for user, number in sorted(users.items()))
-            tasks = done.view.snapshot.tasks.values()
-            queued = sum(task.on is None and task.blocked is None for task in tasks)
-            waiting = queued - len(done.placed)
-            say(f"placed {len(done.placed)} ({shown}); {waiting} wait")
-
-    return seen
-
-
-def _facts(done: Cycle) -> dict[str, Any]:
-    return {
-        "time": done.time,
-        "placed": [[one.task, one.user, one.server] for one in done.placed],
-        "released": done.released,
-        "taken_back": {name: str(why) for name, why in done.recalled.items()},
-        "failed": done.failed,
-        "decision_seconds": done.decision_seconds,
-        "seconds": done.seconds,
-    }

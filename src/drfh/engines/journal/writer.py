@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import Any, Self
 from drfh import __version__
 from drfh.engines.diff import compact, difference
 from drfh.engines.journal.format import FORMAT, LONGEST_LINE, TICK, on_grid, parse_line, read_header
+from drfh.engines.observer import Decision, Observer
 from drfh.engines.snapshot import ClusterSnapshot
 from drfh.errors import DrfhError, InputError
 from drfh.files.atomic import shown_path
@@ -19,8 +21,10 @@ from drfh.scheduler import Placed
 
 __all__ = ["JournalWriter"]
 
+log = logging.getLogger(__name__)
 
-class JournalWriter:
+
+class JournalWriter(Observer):
     """Writes a journal, a whole line for each entry.
 
     Parameters
@@ -68,6 +72,7 @@ class JournalWriter:
         self._lists: dict[tuple[str, ...], int] = {}
         self._time = -TICK
         self._placed = False
+        self._gap = False
         self._file = _open_for_writing(self.path, append=append, force=force)
         try:
             self._size = os.fstat(self._file).st_size
@@ -118,6 +123,16 @@ class JournalWriter:
         )
         self._lists, self._time, self._placed = lists, time, bool(placed)
         return time
+
+    def on_decision(self, decision: Decision) -> None:
+        """Write a decision; a full disk leaves a gap, and must not stop the cluster."""
+        t = decision.time - self.header.started
+        try:
+            self.write(t, decision.snapshot, decision.placed, decision.limit)
+        except (OSError, DrfhError) as error:
+            if not self._gap:
+                self._gap = True
+                log.error("journal has a gap error=%(error)s", {"error": error})
 
     def _write(self, record: Mapping[str, Any]) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The mark that a job of ours carries in Slurm: all that must survive the controller.
+"""The annotation of a managed job in Slurm: all that must survive the controller.
 
 It stands in the job's ``AdminComment``, which only administrators can write. Text without
 blanks, as ``scontrol`` takes it from its input: ``drfh;pin=n3;nodes=n[1-4];restarts=0``.
@@ -9,31 +9,42 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["DAY", "HELD_UNTIL", "PARKED_UNTIL", "Annotation", "read_annotation"]
+__all__ = [
+    "DAY",
+    "DEFERRED_UNTIL",
+    "FLAGS",
+    "HELD_UNTIL",
+    "PREFIX",
+    "Annotation",
+    "read_annotation",
+]
 
-#: Begin times that mean something: its owner holds it (2099); it waits for another job (2098).
-#: Slurm looks at dependencies only of jobs that are not held, so a begin time holds those.
-HELD_UNTIL, PARKED_UNTIL = 4_070_908_800, 4_039_372_800
-#: How far a begin time may be off, as commands write local time.
+#: Begin times with a meaning: held by its owner (2099); deferred until another job ends (2098).
+#: Slurm checks dependencies only of jobs that are not held, so a begin time holds those.
+HELD_UNTIL, DEFERRED_UNTIL = 4_070_908_800, 4_039_372_800
+#: Tolerance of a begin time in seconds, as commands write local time.
 DAY = 86_400
 
-_NAME = "drfh"
+#: First word of the text.
+PREFIX = "drfh"
+#: Words of the text for the flags.
+FLAGS = {"held": "held", "deferred": "parked"}
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """What we must know of a job of ours.
+    """What drfh must remember of a managed job.
 
     Parameters
     ----------
     held
         Its owner holds it.
-    parked
+    deferred
         It waits for another job, under a begin time instead of a hold.
     begin
         The begin time that its owner had asked for before that; seconds since 1970, or 0.
     pin
-        Node on which we put it last; None: it was never placed.
+        Node on which it was placed last; None: it was never placed.
     nodes
         The node list that its owner asked for, which the pin has replaced.
     restarts
@@ -41,19 +52,19 @@ class Annotation:
     most
         The largest number of nodes that its owner allowed; 0: not said.
     refused
-        Why we do not place it, in words.
+        Why it is not placed, as text.
 
     Examples
     --------
-    >>> mark = Annotation(pin="n3", nodes="n[1-4]", restarts=1)
-    >>> str(mark)
+    >>> annotation = Annotation(pin="n3", nodes="n[1-4]", restarts=1)
+    >>> str(annotation)
     'drfh;pin=n3;nodes=n[1-4];restarts=1'
-    >>> read_annotation(str(mark)) == mark
+    >>> read_annotation(str(annotation)) == annotation
     True
     """
 
     held: bool = False
-    parked: bool = False
+    deferred: bool = False
     begin: int = 0
     pin: str | None = None
     nodes: str = ""
@@ -62,19 +73,19 @@ class Annotation:
     refused: str = ""
 
     def __str__(self) -> str:
-        words = [_NAME]
-        words += [name for name in ("held", "parked") if getattr(self, name)]
+        parts = [PREFIX]
+        parts += [flag for name, flag in FLAGS.items() if getattr(self, name)]
         if self.pin is not None:
-            words.append(f"pin={self.pin}")
+            parts.append(f"pin={self.pin}")
         for name in ("begin", "nodes", "restarts", "most", "refused"):
             value = getattr(self, name)
             if value or (name == "restarts" and self.pin is not None):
-                words.append(f"{name}={value}")
-        return ";".join(words)
+                parts.append(f"{name}={value}")
+        return ";".join(parts)
 
 
 def read_annotation(comment: Any) -> Annotation | None:
-    """Return the mark in an ``AdminComment``; None if it is not ours.
+    """Return the annotation in an ``AdminComment``; None if it is not drfh's.
 
     Examples
     --------
@@ -83,16 +94,16 @@ def read_annotation(comment: Any) -> Annotation | None:
     """
     if not isinstance(comment, str):
         return None
-    first, *words = comment.strip().split(";")
-    if first != _NAME:
+    first, *parts = comment.strip().split(";")
+    if first != PREFIX:
         return None
     facts: dict[str, str] = {}
-    for word in words:
-        name, _, value = word.partition("=")
+    for part in parts:
+        name, _, value = part.partition("=")
         facts[name] = value
     return Annotation(
-        held="held" in facts,
-        parked="parked" in facts,
+        held=FLAGS["held"] in facts,
+        deferred=FLAGS["deferred"] in facts,
         begin=_count(facts.get("begin")),
         pin=facts.get("pin") or None,
         nodes=facts.get("nodes", ""),

@@ -1,4 +1,4 @@
-"""How a site wants its Slurm shared, from options, a weights file and Slurm's configuration."""
+"""Configuration of drfh for a Slurm cluster: options, weights file, Slurm's own settings."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from drfh.model.users import parse_weight
 
 __all__ = ["LOCK_NAME", "SlurmConfig", "config_of", "lock_path", "read_weights"]
 
-#: The file beside Slurm's own state that the one controller of a cluster has locked.
+#: The lock file of the controller, beside Slurm's own state.
 LOCK_NAME = "drfh.lock"
 
 
 @dataclass(frozen=True)
 class SlurmConfig:
-    """How a site wants it.
+    """How a Slurm cluster is shared.
 
     Parameters
     ----------
@@ -30,11 +30,11 @@ class SlurmConfig:
     weights
         Of those; 1 where not named.
     partitions
-        Which partitions we manage; empty: all.
+        Which partitions drfh manages; empty: all.
     hold_by
         Who puts new jobs under the hold: ``plugin`` (job_submit.lua) or ``controller``.
     memory, linear
-        Of Slurm's configuration: see :func:`drfh.engines.slurm.state.look`.
+        Of Slurm's configuration: see :func:`drfh.engines.slurm.state.read_state`.
 
     Examples
     --------
@@ -51,24 +51,18 @@ class SlurmConfig:
 
     @property
     def hold(self) -> str:
-        """The kind of hold that is ours: ``user`` or ``admin``, as Slurm calls it."""
+        """The kind of hold that is drfh's: ``user`` or ``admin``, as Slurm calls it."""
         return "user" if self.hold_by == "plugin" else "admin"
 
     def manages(self, job: SlurmJob) -> bool:
-        """Return whether a job is ours to place: it could run in a partition of ours."""
+        """Return whether a job could run in a managed partition, without a reservation."""
         if job.reserved:
             return False
         return not self.partitions or any(name in self.partitions for name in job.partitions)
 
 
 def read_weights(path: Path) -> dict[str, float]:
-    """Read a weights file: YAML or JSON, one ``name: weight`` for each user or account.
-
-    Parameters
-    ----------
-    path
-        The file.
-    """
+    """Read a weights file: YAML or JSON, one ``name: weight`` for each user or account."""
     place = str(path)
     document = parse(read_text(place), place)
     data = plain(document.root)
@@ -92,7 +86,7 @@ def config_of(
     partitions: tuple[str, ...] = (),
     hold_by: str = "plugin",
 ) -> SlurmConfig:
-    """Return what a site wants, on a Slurm with this configuration.
+    """Return how a Slurm cluster with this configuration is shared.
 
     Parameters
     ----------
@@ -107,19 +101,19 @@ def config_of(
     False
     """
     select = configuration.get("SelectType", "")
-    how = configuration.get("SelectTypeParameters", "").upper()
+    parameters = configuration.get("SelectTypeParameters", "").upper()
     return SlurmConfig(
         user_by=user_by,
         weights=dict(weights or {}),
         partitions=partitions,
         hold_by=hold_by,
-        memory="MEMORY" in how,
+        memory="MEMORY" in parameters,
         linear=select == "select/linear",
     )
 
 
 def lock_path(configuration: Mapping[str, str]) -> Path:
-    """Return where the lock of a cluster's controller is.
+    """Return the path of the lock of a cluster's controller.
 
     Examples
     --------

@@ -1,110 +1,74 @@
-"""The controller: look at Slurm, let the brain decide, carry it out, again and again.
+"""The Slurm controller: reads the state, lets the scheduler decide, carries it out.
 
-It keeps nothing that it cannot rebuild from a look. What it remembers (since when a released job
-has not started, which jobs Slurm refused lately) only makes it more patient.
+All that it must know comes from Slurm. What it remembers (since when a released job has not
+started, which jobs Slurm refused lately) only makes it more patient.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drfh.engines.cache import SchedulerCache
-from drfh.engines.slurm import actions as orders
+from drfh.engines.observer import Cycle, Decision, Observer
+from drfh.engines.slurm import actions
 from drfh.engines.slurm.client import Slurm, SlurmError
-from drfh.engines.slurm.cluster import SlurmCluster, reconciled_cluster
+from drfh.engines.slurm.cluster import reconciled_cluster
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.reconcile import Reconciliation, reconcile
 from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
-from drfh.engines.snapshot import BlockedCode, BlockedReason, ClusterSnapshot
-from drfh.scheduler import Placed
+from drfh.engines.snapshot import BlockedCode, BlockedReason
 
-__all__ = ["Controller", "Cycle"]
+__all__ = ["Controller", "SlurmCycle"]
 
-_LONGEST_BACK_OFF = 300.0
-#: Slurm's word for a node that is no choice for a job, such as one that is reserved for others.
-_NOT_THERE = "ReqNodeNotAvail"
-_WORDS_A_ROUND = 20  # each is a process of its own; the rest has time
-_WORTH_NUMBERS = 8  # tasks of arrays
-_IN_ONE_GO = 40  # jobs that are pinned before they are released
+_MAX_BACK_OFF = 300.0
+#: Slurm's reason for a job whose node is no choice, such as one that is reserved for others.
+_NODE_NOT_AVAILABLE = "ReqNodeNotAvail"
+_COMMENTS_A_CYCLE = 20  # with blanks: each is a process of its own, and the rest has time
+_MIN_TASKS_FOR_IDS = 8  # of arrays
+_PIN_BATCH = 40  # jobs that are pinned before they are released
 
 
 @dataclass(slots=True)
-class Cycle:
-    """What one round did.
+class SlurmCycle(Cycle):
+    """One cycle of the Slurm controller."""
 
-    Parameters
-    ----------
-    time
-        When the cluster was looked at, seconds since 1970.
-    picture, view
-        What was seen, and what that means.
-    placed
-        What the brain decided, in order.
-    released
-        Jobs that Slurm may start from now on.
-    recalled
-        Jobs that were put under the hold again: job → why.
-    failed
-        What Slurm refused: job → words; an empty key for what names no job.
-    decision_seconds, seconds
-        Time of the brain, and of the whole round.
-    fresh
-        The brain started afresh.
-    """
-
-    time: float
-    picture: SlurmState
-    view: Reconciliation
-    placed: list[Placed] = field(default_factory=list)
-    released: list[str] = field(default_factory=list)
-    recalled: dict[str, BlockedReason] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-    decision_seconds: float = 0.0
-    seconds: float = 0.0
-    fresh: bool = False
-
-    @property
-    def busy(self) -> bool:
-        """Whether something was asked of Slurm, so that the next look shows something new."""
-        seen = self.view
-        asked = (seen.to_hold, seen.to_give_back, seen.to_park, seen.to_collect, seen.to_keep)
-        return bool(self.placed or self.recalled or any(asked))
+    state: SlurmState = field(kw_only=True)
+    reconciliation: Reconciliation = field(kw_only=True)
 
 
 @dataclass(slots=True)
 class _Refusals:
-    """How often Slurm has refused a job in a row, until when it is left alone, and by which nodes.
+    """Refusals of a job by Slurm in a row, and until when it is left alone.
 
     `nodes` did not take it, and are left out until the time there: they may be reserved for
     others, now or before the job would end.
     """
 
-    times: int = 0
+    count: int = 0
     until: float = 0.0
-    why: str = ""
+    reason: str = ""
     nodes: dict[str, float] = field(default_factory=dict)
 
 
 class Controller:
-    """Drives Slurm.
+    """Drives Slurm, one cycle at a time.
 
     Parameters
     ----------
     slurm
         Its commands.
-    site
-        How the site wants it.
+    config
+        How the cluster is shared.
     cache
-        The brain.
+        The scheduler.
     patience
-        Seconds that a released job may wait for its node before it is taken back.
+        Seconds that a released job may wait for its node before it is recalled.
     batch
-        Most jobs that are placed in one round.
-    noted
-        Called in each round after the decision and before anything is done about it, with the
-        time, what was snapshot and what was placed: the journal.
+        Most jobs that are placed in one cycle.
+    observers
+        Their ``on_decision`` is called before anything is done about the decision.
     clock
         Seconds since 1970.
     """
@@ -112,246 +76,260 @@ class Controller:
     def __init__(
         self,
         slurm: Slurm,
-        site: SlurmConfig,
+        config: SlurmConfig,
         cache: SchedulerCache,
         *,
         patience: float = 60.0,
         batch: int = 200,
-        noted: Callable[[float, ClusterSnapshot, list[Placed]], None] | None = None,
+        observers: Sequence[Observer] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.slurm, self.site, self.cache = slurm, site, cache
-        self.patience, self.batch, self.noted, self.clock = patience, batch, noted, clock
-        self._waiting_since: dict[str, float] = {}
+        self.slurm, self.config, self.cache = slurm, config, cache
+        self.patience, self.batch, self.observers, self.clock = patience, batch, observers, clock
+        self._released_since: dict[str, float] = {}
         self._refusals: dict[str, _Refusals] = {}
-        self._hoped: dict[str, str] = {}  # what the last round released: job → node
+        # Jobs that the last cycle placed → why Slurm would not have started them.
+        self._expected: dict[str, str] = {}
 
     def forget(self) -> None:
         """Drop everything that was remembered, as after a restart."""
         self.cache = SchedulerCache(self.cache.policy, seed=self.cache.seed)
-        self._waiting_since.clear()
+        self._released_since.clear()
         self._refusals.clear()
-        self._hoped.clear()
+        self._expected.clear()
 
     def read_state(self) -> SlurmState:
         """Read nodes and jobs."""
         nodes, jobs = self.slurm.nodes(), self.slurm.jobs()
         return read_state(
-            nodes, jobs, self.clock(), memory=self.site.memory, linear=self.site.linear
+            nodes, jobs, self.clock(), memory=self.config.memory, linear=self.config.linear
         )
 
-    def cycle(self) -> Cycle:
-        """Go round once; raise :class:`SlurmError` if Slurm cannot be read."""
+    def cycle(self) -> SlurmCycle:
+        """Run one cycle; raise :class:`SlurmError` if Slurm cannot be read."""
         started = time.perf_counter()
-        picture = self.read_state()
-        seen = self._view(picture)
-        if self._learn(seen, picture.time):
-            seen = self._view(picture)
+        state = self.read_state()
+        found = self._reconcile(state)
+        if self._learn(found, state.time):
+            found = self._reconcile(state)
         before, starts = time.perf_counter(), self.cache.starts
-        self.cache.follow(seen.snapshot)
+        self.cache.follow(found.snapshot)
         placed = self.cache.place(self.batch)
-        done = Cycle(picture.time, picture, seen, placed, fresh=self.cache.starts > starts)
-        done.decision_seconds = time.perf_counter() - before
-        if self.noted is not None:
-            self.noted(picture.time, seen.snapshot, placed)
-        self._put_in_order(done)
-        self._carry_out(done)
-        done.seconds = time.perf_counter() - started
-        return done
+        cycle = SlurmCycle(
+            reconciled_cluster(state, self.config, found, self.cache),
+            dict(self.cache.placed),
+            placed,
+            decision_seconds=time.perf_counter() - before,
+            fresh=self.cache.starts > starts,
+            state=state,
+            reconciliation=found,
+        )
+        decision = Decision(state.time, found.snapshot, placed, self.batch)
+        for observer in self.observers:
+            observer.on_decision(decision)
+        self._repair(cycle)
+        self._carry_out(cycle)
+        changed = (found.to_hold, found.to_unmanage, found.to_defer, found.to_undefer)
+        cycle.busy = bool(placed or cycle.recalled or any(changed) or found.to_owner_hold)
+        cycle.seconds = time.perf_counter() - started
+        return cycle
 
-    def cluster(self, cycle: Cycle) -> SlurmCluster:
-        """Return the cluster as a cycle found it."""
-        return reconciled_cluster(cycle.picture, self.site, cycle.view, self.cache)
+    # What follows from the state
 
-    # What was learned from the look
-
-    def _view(self, picture: SlurmState) -> Reconciliation:
-        now = picture.time
+    def _reconcile(self, state: SlurmState) -> Reconciliation:
+        now = state.time
         avoided = {
             name: frozenset(node for node, until in known.nodes.items() if until > now)
             for name, known in self._refusals.items()
         }
-        return reconcile(picture, self.site, self._back_off(now), avoided)
+        return reconcile(state, self.config, self._back_off(now), avoided)
 
     def _back_off(self, now: float) -> dict[str, BlockedReason]:
         return {
             name: BlockedReason(
                 BlockedCode.BACK_OFF,
                 "Slurm did not take it",
-                f" ({known.why}); tried again in {known.until - now:.0f} s",
+                f" ({known.reason}); tried again in {known.until - now:.0f} s",
             )
             for name, known in self._refusals.items()
             if known.until > now
         }
 
-    def _learn(self, seen: Reconciliation, now: float) -> bool:
-        """Note what became of what we released; return whether a job is to be left alone now."""
-        news = False
+    def _learn(self, found: Reconciliation, now: float) -> bool:
+        """Check what became of released jobs; return whether one is to be left alone now."""
+        changed = False
         for name in list(self._refusals):
-            job = seen.jobs.get(name)
+            job = found.jobs.get(name)
             if job is None or job.on:
                 del self._refusals[name]
-        for name, why in self._hoped.items():
-            task = seen.snapshot.tasks.get(name)
+        for name, reason in self._expected.items():
+            task = found.snapshot.tasks.get(name)
             if task is not None and task.on is None and task.blocked is None:
-                self._refuse(name, why, now)
-                news = True
-        self._hoped.clear()
-        since = self._waiting_since
-        self._waiting_since = {name: since.get(name, now) for name in seen.released}
-        return news
+                self._refuse(name, reason, now)
+                changed = True
+        self._expected.clear()
+        since = self._released_since
+        self._released_since = {name: since.get(name, now) for name in found.released}
+        return changed
 
-    def _refuse(self, name: str, why: str, now: float) -> None:
+    def _refuse(self, name: str, reason: str, now: float) -> None:
         known = self._refusals.setdefault(name, _Refusals())
-        known.times += 1
-        known.why = why
-        known.until = now + min(2.0 ** min(known.times - 1, 20), _LONGEST_BACK_OFF)
+        known.count += 1
+        known.reason = reason
+        known.until = now + min(2.0 ** min(known.count - 1, 20), _MAX_BACK_OFF)
 
-    def _avoid(self, name: str, node: str, done: Cycle) -> None:
-        """Note that a node did not take a job, which may go elsewhere at once."""
+    def _avoid(self, name: str, node: str, cycle: SlurmCycle) -> None:
+        """Leave out a node that did not take a job; the job may go elsewhere at once."""
         known = self._refusals.setdefault(name, _Refusals())
-        known.nodes[node] = done.time + _LONGEST_BACK_OFF
-        allowed = done.view.jobs[name].allowed
-        if not (done.picture.nodes.keys() if allowed is None else allowed) - known.nodes.keys():
+        known.nodes[node] = cycle.time + _MAX_BACK_OFF
+        job = cycle.reconciliation.jobs[name]
+        allowed = cycle.state.nodes.keys() if job.allowed is None else job.allowed
+        if not allowed - known.nodes.keys():
             known.nodes.clear()
-            self._refuse(name, done.view.jobs[name].reason, done.time)
+            self._refuse(name, job.reason, cycle.time)
 
-    # What is asked of Slurm
+    # Changes in Slurm
 
-    def _put_in_order(self, done: Cycle) -> None:
-        seen = done.view
-        back = dict(seen.to_recall)
-        for name, since in self._waiting_since.items():
-            job, node = seen.jobs[name], seen.released[name]
-            if done.time - since > self.patience or job.reason == _NOT_THERE:
-                back[name] = BlockedReason(
+    def _repair(self, cycle: SlurmCycle) -> None:
+        """Bring jobs into the state that they must have before any is placed."""
+        found = cycle.reconciliation
+        recalled = dict(found.to_recall)
+        for name, since in self._released_since.items():
+            job, node = found.jobs[name], found.released[name]
+            if cycle.time - since > self.patience or job.reason == _NODE_NOT_AVAILABLE:
+                recalled[name] = BlockedReason(
                     BlockedCode.NOT_STARTED, f"it did not start on {node}", f" ({job.reason})"
                 )
-                self._avoid(name, node, done)
-        done.recalled = back
-        known = seen.known.values()
-        self._hold_again(done, {name: seen.jobs[name] for name in back})
-        self._park(done)
+                self._avoid(name, node, cycle)
+        cycle.recalled = recalled
+        known = found.known.values()
+        self._hold_again(cycle, {name: found.jobs[name] for name in recalled})
+        self._defer(cycle)
         lines = [
-            *orders.hold(orders.together(seen.to_hold, known)),
-            *orders.keep(orders.together(seen.to_keep, known)),
+            *actions.hold_new(actions.job_ids(found.to_hold, known)),
+            *actions.owner_hold(actions.job_ids(found.to_owner_hold, known)),
         ]
-        self._ask(lines, done)
-        giving = orders.together(seen.to_give_back, known)
-        orders.give_back(lambda asked: self._ask(asked, done), giving, done.time, self.site.hold_by)
-        lines, commands = orders.notes(seen.to_annotate, seen.known)
-        self._ask(lines, done)
-        for command in commands[:_WORDS_A_ROUND]:
+        self._scontrol(lines, cycle)
+        unmanaged = actions.job_ids(found.to_unmanage, known)
+        actions.unmanage(
+            lambda lines: self._scontrol(lines, cycle), unmanaged, cycle.time, self.config.hold_by
+        )
+        lines, commands = actions.annotate(found.to_annotate, found.known)
+        self._scontrol(lines, cycle)
+        for name, command in list(commands.items())[:_COMMENTS_A_CYCLE]:
             try:
                 self.slurm.call(*command)
             except SlurmError as error:
-                done.failed[command[2].removeprefix("JobId=")] = str(error)
+                cycle.failed[name] = str(error)
 
-    def _park(self, done: Cycle) -> None:
+    def _defer(self, cycle: SlurmCycle) -> None:
         """Give jobs a begin time far away; release those that have it: without, they would start.
 
-        Those of which that is not sure are released when a look shows it.
+        Those of which that is not sure are released when a later state shows it.
         """
-        jobs = orders.together(done.view.to_park, done.view.known.values())
-        parked = [name for name, job in jobs.items() if orders.is_parked(job)]
-        others = {name: job for name, job in jobs.items() if not orders.is_parked(job)}
-        failed = self._ask(list(orders.park(others)), done)
-        self._ask(list(orders.release([*parked, *orders.without(failed, others)])), done)
+        found = cycle.reconciliation
+        jobs = actions.job_ids(found.to_defer, found.known.values())
+        deferred = [name for name, job in jobs.items() if actions.is_deferred(job)]
+        others = {name: job for name, job in jobs.items() if not actions.is_deferred(job)}
+        failed = self._scontrol(list(actions.defer(others)), cycle)
+        ready = [*deferred, *actions.succeeded(failed, others)]
+        self._scontrol(list(actions.release(ready)), cycle)
 
-    def _hold_again(self, done: Cycle, back: dict[str, SlurmJob]) -> None:
-        """Hold what was released or parked; change what keeps it from starting only after that."""
-        collecting = orders.together(done.view.to_collect, done.view.known.values())
-        free = [*back, *(name for name, job in collecting.items() if job.hold == "no")]
-        failed = self._ask(list(orders.hold_again(free, self.site.hold_by)), done)
-        held = {name for name in collecting if name not in free} | set(orders.without(failed, free))
-        back = {name: job for name, job in back.items() if name in held}
-        collecting = {name: job for name, job in collecting.items() if name in held}
-        self._ask([*orders.taken_back(back), *orders.collected(collecting, done.time)], done)
+    def _hold_again(self, cycle: SlurmCycle, recalled: dict[str, SlurmJob]) -> None:
+        """Hold what was released or deferred; change what delays it only after that."""
+        found = cycle.reconciliation
+        deferred = actions.job_ids(found.to_undefer, found.known.values())
+        free = [*recalled, *(name for name, job in deferred.items() if job.hold == "no")]
+        failed = self._scontrol(list(actions.hold(free, self.config.hold_by)), cycle)
+        held = {name for name in deferred if name not in free}
+        held |= set(actions.succeeded(failed, free))
+        recalled = {name: job for name, job in recalled.items() if name in held}
+        deferred = {name: job for name, job in deferred.items() if name in held}
+        lines = [*actions.reset_recalled(recalled), *actions.undefer(deferred, cycle.time)]
+        self._scontrol(lines, cycle)
 
-    def _carry_out(self, done: Cycle) -> None:
-        """Pin what was placed; release what is pinned: Slurm starts some while others wait."""
-        where = {one.task: one.server for one in done.placed}
-        called = self._numbers(where)
-        listed = list(where)
-        self._hoped = {}
-        for start in range(0, len(listed), _IN_ONE_GO):
-            some = listed[start : start + _IN_ONE_GO]
-            self._start({name: where[name] for name in some}, called, done)
+    def _carry_out(self, cycle: SlurmCycle) -> None:
+        """Pin and release what was placed, in batches: Slurm starts some while others wait."""
+        nodes = {one.task: one.server for one in cycle.placed}
+        ids = self._task_job_ids(nodes)
+        names = list(nodes)
+        self._expected = {}
+        for start in range(0, len(names), _PIN_BATCH):
+            some = names[start : start + _PIN_BATCH]
+            self._start({name: nodes[name] for name in some}, ids, cycle)
 
-    def _start(self, where: dict[str, str], called: Mapping[str, str], done: Cycle) -> None:
+    def _start(self, nodes: dict[str, str], ids: Mapping[str, str], cycle: SlurmCycle) -> None:
         """Pin jobs, and release those of which that is sure."""
-        lines = [
-            orders.pin(called.get(name, name), node, done.view.jobs[name])
-            for name, node in where.items()
-        ]
-        names = {called[name]: name for name in where if name in called}
-        failed = self._ask(lines, done, self.slurm.at_once, names)
-        good = orders.without(failed, where)
+        jobs = cycle.reconciliation.jobs
+        lines = [actions.pin(ids.get(name, name), node, jobs[name]) for name, node in nodes.items()]
+        names = {ids[name]: name for name in nodes if name in ids}
+        failed = self._scontrol(lines, cycle, self.slurm.scontrol_parallel, names)
+        pinned = actions.succeeded(failed, nodes)
         if failed is None or "" in failed:
-            good = self._pinned(where, done)
-        self._hoped |= {
+            pinned = self._pinned(nodes, cycle)
+        self._expected |= {
             name: (failed or {}).get(name, "its node could not be set")
-            for name in where.keys() - set(good)
+            for name in nodes.keys() - set(pinned)
         }
-        failed = self._ask(list(orders.release(good)), done)
-        self._hoped |= dict.fromkeys(good, "it was not released")
+        failed = self._scontrol(list(actions.release(pinned)), cycle)
+        self._expected |= dict.fromkeys(pinned, "it was not released")
         if failed is not None:
-            done.released += good
+            cycle.released += pinned
 
-    def _pinned(self, where: dict[str, str], done: Cycle) -> list[str]:
-        """Return which jobs are on their nodes as asked, by another look.
+    def _pinned(self, nodes: dict[str, str], cycle: SlurmCycle) -> list[str]:
+        """Return which jobs are pinned as requested, from a new state.
 
-        Some error was about nobody knows which. A job without its pin would start anywhere, but
-        one that cannot be pinned, and says it so, must not keep all others from starting.
+        For when it is unknown which jobs an error was about. A job without its pin would start
+        anywhere, but one that cannot be pinned must not keep all others from starting.
         """
         try:
             jobs = self.read_state().jobs
         except SlurmError as error:
-            done.failed[""] = str(error)
+            cycle.failed[""] = str(error)
             return []
         return [
             name
-            for name, node in where.items()
-            if name in jobs and _is_on(jobs[name], node) and jobs[name].hold == self.site.hold
+            for name, node in nodes.items()
+            if name in jobs and _is_on(jobs[name], node) and jobs[name].hold == self.config.hold
         ]
 
-    def _numbers(self, names: Iterable[str]) -> dict[str, str]:
-        """Return what to call tasks of arrays, so that Slurm is quick about them.
+    def _task_job_ids(self, names: Iterable[str]) -> dict[str, str]:
+        """Return job ids of array tasks, by which Slurm finds them quickly.
 
-        A task gets a number of its own when it is changed and others of its array are not: to hold
-        what is held is the change that changes nothing, and one of them stays out of it. Nobody
-        relies on it: a task without a number is called by its name.
+        A task gets an id of its own when it is changed and others of its array are not: to hold
+        what is held is the change that changes nothing, and one of them stays out of it. Nothing
+        relies on it: a task without an id is addressed by its name.
         """
         tasks = [name for name in names if "_" in name]
-        if len(tasks) < _WORTH_NUMBERS:
+        if len(tasks) < _MIN_TASKS_FOR_IDS:
             return {}
         last = set({name.partition("_")[0]: name for name in tasks}.values())
         first = [name for name in tasks if name not in last]
         try:
-            self.slurm.together(orders.hold_again(first, self.site.hold_by))
-            found = self.slurm.numbers(tasks)
+            self.slurm.scontrol(actions.hold(first, self.config.hold_by))
+            found = self.slurm.task_job_ids(tasks)
         except SlurmError:
             return {}
         return {name: found[name] for name in tasks if name in found}
 
-    def _ask(
+    def _scontrol(
         self,
         lines: list[str],
-        done: Cycle,
-        how: Callable[[list[str]], dict[str, str]] | None = None,
+        cycle: SlurmCycle,
+        run: Callable[[list[str]], dict[str, str]] | None = None,
         names: Mapping[str, str] | None = None,
     ) -> dict[str, str] | None:
-        """Give lines to scontrol; return what failed, or None if nobody knows.
+        """Carry out lines; return what failed, or None if that is unknown.
 
-        `names` are those of jobs that the lines call by something else.
+        `names` are those of jobs that the lines address by an id.
         """
         try:
-            failed = (how or self.slurm.together)(lines)
+            failed = (run or self.slurm.scontrol)(lines)
         except SlurmError as error:
-            done.failed[""] = str(error)
+            cycle.failed[""] = str(error)
             return None
-        failed = {(names or {}).get(name, name): words for name, words in failed.items()}
-        done.failed |= failed
+        failed = {(names or {}).get(name, name): message for name, message in failed.items()}
+        cycle.failed |= failed
         return failed
 
 

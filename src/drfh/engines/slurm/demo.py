@@ -1,4 +1,4 @@
-"""A demonstration: a real Slurm on this machine, the controller, and three users who come and go.
+"""The demonstration: a sandbox cluster, the controller, and three users who join and leave.
 
 Everything is started in one directory and stopped by process id: the cluster is a
 :class:`~drfh.engines.slurm.sandbox.Sandbox`, the controller is ``drfh slurm run`` as it is.
@@ -6,7 +6,7 @@ Everything is started in one directory and stopped by process id: the cluster is
 
 from __future__ import annotations
 
-import re
+import json
 import signal
 import subprocess
 import sys
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from drfh.engines.lifecycle import Stoppable
 from drfh.engines.slurm.client import Slurm, SlurmError
@@ -30,22 +30,22 @@ from drfh.engines.status import Status, status_of
 from drfh.errors import DrfhError, InputError
 from drfh.formatting import format_count
 
-__all__ = ["PARTITION", "VISITORS", "Demo", "DemoMoment", "Visitor", "demo_nodes", "open_directory"]
+__all__ = ["PARTITION", "USERS", "Demo", "DemoSample", "DemoUser", "demo_nodes", "open_directory"]
 
 #: The partition that drfh manages.
 PARTITION = "main"
-_SHAPES = ((4, 16_384), (8, 8_192), (16, 4_096), (8, 16_384))  # CPUs and MiB
+_SIZES = ((4, 16_384), (8, 8_192), (16, 4_096), (8, 16_384))  # CPUs and MiB
 _MOST_NODES, _MOST_TASKS = 64, 1000  # of Slurm in one array
-_ROUNDS = 12  # of jobs, one after the other, in the whole time
+_WAVES = 12  # of jobs, one after the other, in the whole time
 
 
 @dataclass(frozen=True)
-class Visitor:
-    """Somebody with jobs of one shape, who joins and leaves at parts of the whole time.
+class DemoUser:
+    """A user with jobs of one size, who joins and leaves at fractions of the whole time.
 
     Examples
     --------
-    >>> Visitor("ann", 1, 4096, 0.0, 0.7).words
+    >>> DemoUser("ann", 1, 4096, 0.0, 0.7).request
     '1 CPU and 4 GiB'
     """
 
@@ -56,30 +56,30 @@ class Visitor:
     leaves: float
 
     @property
-    def words(self) -> str:
-        """What one of its jobs asks for."""
+    def request(self) -> str:
+        """What one of its jobs asks for, as text."""
         size = f"{self.memory / 1024:g} GiB" if self.memory >= 1024 else f"{self.memory} MiB"
         return f"{format_count(self.cpus, 'CPU')} and {size}"
 
 
-VISITORS = (
-    Visitor("ann", 1, 3_072, 0.0, 0.68),
-    Visitor("bob", 3, 512, 0.18, 0.85),
-    Visitor("cat", 1, 1_024, 0.42, 0.85),
+USERS = (
+    DemoUser("ann", 1, 3_072, 0.0, 0.68),
+    DemoUser("bob", 3, 512, 0.18, 0.85),
+    DemoUser("cat", 1, 1_024, 0.42, 0.85),
 )
 
 
 @dataclass(frozen=True)
-class DemoMoment:
-    """A look at the cluster, so many seconds after the start; `news` says who joined or left."""
+class DemoSample:
+    """The status of the cluster so many seconds after the start, and who joined or left."""
 
     seconds: float
     status: Status
-    news: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
 
 
 def demo_nodes(number: int) -> list[SandboxNode]:
-    """Return so many nodes, of four shapes.
+    """Return nodes of four sizes.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def demo_nodes(number: int) -> list[SandboxNode]:
     """
     if not 1 <= number <= _MOST_NODES:
         raise InputError("nodes", f"must be from 1 to {_MOST_NODES}", number)
-    return [SandboxNode(f"n{i:02}", *_SHAPES[i % len(_SHAPES)]) for i in range(number)]
+    return [SandboxNode(f"n{i:02}", *_SIZES[i % len(_SIZES)]) for i in range(number)]
 
 
 def open_directory() -> str:
@@ -109,7 +109,7 @@ def open_directory() -> str:
 
 @dataclass
 class Demo(Stoppable):
-    """Starts everything, lets the visitors come and go, and stops everything.
+    """Runs the demonstration; a ``with`` block starts and stops everything.
 
     Parameters
     ----------
@@ -122,16 +122,18 @@ class Demo(Stoppable):
     policy
         By which jobs are placed.
     log
-        Where the event log goes.
-    visitors
-        Who comes.
+        Where the journal goes.
+    users
+        Who submits jobs.
     web_port
         Where the controller serves its live view; 0: any free port, None: it does not.
+    log_options
+        Of the controller, whose log is in ``drfh.log`` of the directory.
 
     Attributes
     ----------
-    moments : list of DemoMoment
-        What was seen so far.
+    samples : list of DemoSample
+        One a second so far.
     """
 
     directory: Path
@@ -139,9 +141,10 @@ class Demo(Stoppable):
     seconds: float = 75.0
     policy: str = "best-fit-drfh"
     log: Path | None = None
-    visitors: Sequence[Visitor] = VISITORS
+    users: Sequence[DemoUser] = USERS
     web_port: int | None = None
-    moments: list[DemoMoment] = field(default_factory=list)
+    log_options: Sequence[str] = ()
+    samples: list[DemoSample] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -151,8 +154,9 @@ class Demo(Stoppable):
             self.directory, demo_nodes(self.nodes), submit_script=submit_script([PARTITION])
         )
         self._controller: subprocess.Popen[bytes] | None = None
-        self._there: set[str] = set()
-        self._gone: set[str] = set()
+        self._started: dict[str, Any] = {}  # what the controller printed at its start
+        self._joined: set[str] = set()
+        self._left: set[str] = set()
 
     # Starting and stopping
 
@@ -180,45 +184,55 @@ class Demo(Stoppable):
             self.sandbox.stop()
 
     def _start_controller(self) -> None:
-        words = [sys.executable, "-m", "drfh", "slurm", "run", f"--policy={self.policy}"]
-        words += ["--user-by=account", f"--partition={PARTITION}", "--interval=0.5"]
+        command = [sys.executable, "-m", "drfh", "slurm", "run", f"--policy={self.policy}"]
+        command += ["--user-by=account", f"--partition={PARTITION}", "--interval=0.5", "--json"]
+        command += self.log_options
         if self.log is not None:
-            words.append(f"--record={self.log.absolute()}")
+            command.append(f"--record={self.log.absolute()}")
         if self.web_port is not None:
-            words.append(f"--web-port={self.web_port}")
-        with self._said.open("wb") as said:
+            command.append(f"--web-port={self.web_port}")
+        with self._output.open("wb") as output, self._log_file.open("wb") as log:
             self._controller = subprocess.Popen(
-                words,
+                command,
                 env=self.sandbox.environment,
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                start_new_session=True,  # Ctrl-C is for us: we stop it when all has been seen
+                stdout=output,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the demonstration, which stops it
             )
-        self.sandbox.wait(self._controls, 60, "the controller")
+        self.sandbox.wait(self._has_started, 60, "the controller")
 
     @property
     def live_view(self) -> str:
         """Address of the live view; empty if there is none."""
-        found = re.search(r"live view: (\S+)", self._said.read_text(errors="replace"))
-        return found[1] if found else ""
+        return str(self._started.get("live_view", ""))
 
     @property
-    def no_live_view(self) -> str:
+    def live_view_error(self) -> str:
         """Why there is no live view though one was asked for; else empty."""
-        found = re.search(r"there is no live view.*", self._said.read_text(errors="replace"))
-        return found[0] if found else ""
+        return str(self._started.get("live_view_error", ""))
 
     @property
-    def _said(self) -> Path:
+    def _output(self) -> Path:
+        return self.directory / "drfh.json"
+
+    @property
+    def _log_file(self) -> Path:
         return self.directory / "drfh.log"
 
-    def _controls(self) -> bool:
-        """Return whether the controller has begun; raise if it has ended."""
+    def _check_controller(self) -> None:
+        """Raise if the controller has ended."""
         if self._controller is not None and self._controller.poll() is not None:
-            words = self._said.read_text(errors="replace").strip().rpartition("\n")[2]
-            raise DrfhError(f"the controller ended: {words or 'without a word'}")
-        return " places jobs by " in self._said.read_text(errors="replace")
+            last = self._log_file.read_text(errors="replace").strip().rpartition("\n")[2]
+            raise DrfhError(f"the controller ended: {last or 'without a word'}")
+
+    def _has_started(self) -> bool:
+        """Read what the controller has printed; return whether it has started."""
+        self._check_controller()
+        for line in self._output.read_text(errors="replace").splitlines(keepends=True):
+            if line.endswith("\n"):
+                self._started |= json.loads(line)
+        return "started" in self._started
 
     def _stop_controller(self) -> None:
         controller = self._controller
@@ -234,7 +248,7 @@ class Demo(Stoppable):
 
     @contextmanager
     def signals(self) -> Iterator[None]:
-        """Let Ctrl-C, SIGTERM and the end of the terminal stop it after the look that goes on."""
+        """Let Ctrl-C, SIGTERM and the end of the terminal stop it after the current sample."""
         before = signal.signal(signal.SIGHUP, self.stop)
         try:
             with super().signals():
@@ -242,73 +256,73 @@ class Demo(Stoppable):
         finally:
             signal.signal(signal.SIGHUP, before)
 
-    # What happens
+    # Users
 
-    def run(self, show: Callable[[DemoMoment], None], every: float = 1.0) -> None:
-        """Go through it all, and show every look; return at the end, or when told to stop."""
+    def run(self, show: Callable[[DemoSample], None], every: float = 1.0) -> None:
+        """Let users join and leave, and show samples; return at the end, or when stopped."""
         slurm = Slurm(self.sandbox.environment)
         try:
-            site = config_of(slurm.configuration(), user_by="account", partitions=(PARTITION,))
-            self._go_through(slurm, site, show, every)
+            config = config_of(slurm.configuration(), user_by="account", partitions=(PARTITION,))
+            self._run(slurm, config, show, every)
         except (SlurmError, DrfhError):
             if not self.stop_requested.is_set():  # Ctrl-C ends the commands that run, too
                 raise
 
-    def _go_through(
-        self, slurm: Slurm, site: SlurmConfig, show: Callable[[DemoMoment], None], every: float
+    def _run(
+        self, slurm: Slurm, config: SlurmConfig, show: Callable[[DemoSample], None], every: float
     ) -> None:
         started = time.monotonic()
         while not self.stop_requested.is_set():
             passed = time.monotonic() - started
-            news = (*self._join(passed), *self._leave(passed))
-            self._controls()
-            moment = DemoMoment(passed, status_of(observe(slurm, site, self.policy)), tuple(news))
-            self.moments.append(moment)
-            show(moment)
+            events = (*self._join(passed), *self._leave(passed))
+            self._check_controller()
+            sample = DemoSample(passed, status_of(observe(slurm, config, self.policy)), events)
+            self.samples.append(sample)
+            show(sample)
             passed = time.monotonic() - started
             if passed >= self.seconds:
                 return
             self.stop_requested.wait(min(every, self.seconds - passed))
 
     def _join(self, passed: float) -> Iterator[str]:
-        for visitor in self.visitors:
-            if visitor.name in self._there or passed < visitor.joins * self.seconds:
+        for user in self.users:
+            if user.name in self._joined or passed < user.joins * self.seconds:
                 continue
-            self._there.add(visitor.name)
-            number = self._enough(visitor)
-            least = max(1, round(self.seconds / _ROUNDS) - 1)
+            self._joined.add(user.name)
+            number = self._enough(user)
+            least = max(1, round(self.seconds / _WAVES) - 1)
             script = f"sleep $(({least} + SLURM_ARRAY_TASK_ID % 3))"
             self.sandbox.submit(
                 script,
                 f"--array=0-{number - 1}",
-                f"--job-name={visitor.name}",
-                account=visitor.name,
-                cpus=visitor.cpus,
-                memory=visitor.memory,
+                f"--job-name={user.name}",
+                account=user.name,
+                cpus=user.cpus,
+                memory=user.memory,
             )
-            yield f"{visitor.name} joins with {number} jobs of {visitor.words}"
+            yield f"{user.name} joins with {number} jobs of {user.request}"
 
     def _leave(self, passed: float) -> Iterator[str]:
-        for visitor in self.visitors:
-            if visitor.name in self._gone or passed < visitor.leaves * self.seconds:
+        for user in self.users:
+            if user.name in self._left or passed < user.leaves * self.seconds:
                 continue
-            self._gone.add(visitor.name)
+            self._left.add(user.name)
             self.sandbox.run(
-                "scancel", "--quiet", f"--account={visitor.name}", "--state=PENDING", check=False
+                "scancel", "--quiet", f"--account={user.name}", "--state=PENDING", check=False
             )
-            yield f"{visitor.name} leaves: what waits is cancelled, what runs goes on"
+            yield f"{user.name} leaves: what waits is cancelled, what runs goes on"
 
-    def _enough(self, visitor: Visitor) -> int:
-        """Return how many jobs keep somebody busy for as long as it is there."""
+    def _enough(self, user: DemoUser) -> int:
+        """Return how many jobs keep a user busy from joining to leaving."""
         at_once = sum(
-            min(node.cpus // visitor.cpus, node.memory // visitor.memory)
+            min(node.cpus // user.cpus, node.memory // user.memory)
             for node in self.sandbox.nodes.values()
         )
-        rounds = (visitor.leaves - visitor.joins) * _ROUNDS + 1
-        return min(max(int(at_once * rounds), 3), _MOST_TASKS)
+        waves = (user.leaves - user.joins) * _WAVES + 1
+        return min(max(int(at_once * waves), 3), _MOST_TASKS)
 
     def completed(self) -> Counter[str]:
-        """Return how many jobs of each visitor have run to their end."""
+        """Return how many jobs of each user have completed."""
         return Counter(
             line["Account"]
             for line in self.sandbox.completed()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from drfh.engines.slurm.annotations import DAY, HELD_UNTIL, PARKED_UNTIL, Annotation
+from drfh.engines.slurm.annotations import DAY, DEFERRED_UNTIL, HELD_UNTIL, Annotation
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.state import SlurmJob, SlurmState
 from drfh.engines.snapshot import (
@@ -51,13 +51,13 @@ class Reconciliation:
         New jobs, not yet under a hold of ours.
     to_recall
         Jobs that wait for a node which they will not get: job → why.
-    to_give_back
+    to_unmanage
         Jobs of ours that moved to where we do not manage.
-    to_park
+    to_defer
         Jobs that wait for another job, and must do so without a hold.
-    to_collect
+    to_undefer
         Jobs that waited for another job, and need not any more.
-    to_keep
+    to_owner_hold
         Jobs that somebody has requeued under a hold: their owners must be able to lift it.
     to_annotate
         Jobs whose annotation must change.
@@ -69,10 +69,10 @@ class Reconciliation:
     released: Mapping[str, str]
     to_hold: tuple[SlurmJob, ...] = ()
     to_recall: Mapping[str, BlockedReason] = field(default_factory=dict)
-    to_give_back: tuple[SlurmJob, ...] = ()
-    to_park: tuple[SlurmJob, ...] = ()
-    to_collect: tuple[SlurmJob, ...] = ()
-    to_keep: tuple[SlurmJob, ...] = ()
+    to_unmanage: tuple[SlurmJob, ...] = ()
+    to_defer: tuple[SlurmJob, ...] = ()
+    to_undefer: tuple[SlurmJob, ...] = ()
+    to_owner_hold: tuple[SlurmJob, ...] = ()
     to_annotate: Mapping[str, Annotation] = field(default_factory=dict)
 
 
@@ -101,10 +101,10 @@ def reconcile(
         sorter.released,
         tuple(sorter.to_hold),
         sorter.to_recall,
-        tuple(sorter.to_give_back),
-        tuple(sorter.to_park),
-        tuple(sorter.to_collect),
-        tuple(sorter.to_keep),
+        tuple(sorter.to_unmanage),
+        tuple(sorter.to_defer),
+        tuple(sorter.to_undefer),
+        tuple(sorter.to_owner_hold),
         sorter.to_annotate,
     )
 
@@ -125,10 +125,10 @@ class _JobSorter:
         self.released: dict[str, str] = {}
         self.to_hold: list[SlurmJob] = []
         self.to_recall: dict[str, BlockedReason] = {}
-        self.to_give_back: list[SlurmJob] = []
-        self.to_park: list[SlurmJob] = []
-        self.to_collect: list[SlurmJob] = []
-        self.to_keep: list[SlurmJob] = []
+        self.to_unmanage: list[SlurmJob] = []
+        self.to_defer: list[SlurmJob] = []
+        self.to_undefer: list[SlurmJob] = []
+        self.to_owner_hold: list[SlurmJob] = []
         self.to_annotate: dict[str, Annotation] = {}
         self._names = {name: position for position, name in enumerate(_useful(state))}
         self._lists: dict[frozenset[str], tuple[str, ...]] = {}
@@ -136,7 +136,7 @@ class _JobSorter:
         self._active = Counter(
             job.array
             for job in state.jobs.values()
-            if job.array is not None and (job.on or (job.hold == "no" and not _is_parked(job)))
+            if job.array is not None and (job.on or (job.hold == "no" and not _is_deferred(job)))
         )
 
     def sort(self, job: SlurmJob) -> None:
@@ -147,12 +147,12 @@ class _JobSorter:
             if config.hold_by == "controller" and config.manages(job) and job.hold == "no":
                 self.to_hold.append(job)
         elif not config.manages(job):
-            self.to_give_back.append(job)
+            self.to_unmanage.append(job)
         elif job.hold == "requeued" and config.hold_by == "plugin":
-            self.to_keep.append(job)
+            self.to_owner_hold.append(job)
             task = self._task(job, job.demand, blocked=_HELD_BY_OWNER, recalled=True)
             self._add(job, job.name, task)
-        elif job.depends or annotation.parked:
+        elif job.depends or annotation.deferred:
             self._dependent(job, annotation)
         elif job.hold == "no":
             self._released(job, annotation)
@@ -171,9 +171,9 @@ class _JobSorter:
         if blocked:
             pass  # Slurm does not look at what it waits for
         elif not job.depends:
-            self.to_collect.append(job)
-        elif not annotation.parked or job.hold != "no":
-            self.to_park.append(job)
+            self.to_undefer.append(job)
+        elif not annotation.deferred or job.hold != "no":
+            self.to_defer.append(job)
         elif annotation.held != (job.begins >= HELD_UNTIL - DAY):
             self.to_annotate[job.name] = replace(annotation, held=not annotation.held)
         if blocked is None:
@@ -201,7 +201,7 @@ class _JobSorter:
             return BlockedReason(BlockedCode.REQUEUED, "was requeued a moment ago")
         if job.begins <= self.state.time:
             return None
-        if job.begins >= PARKED_UNTIL - DAY:
+        if job.begins >= DEFERRED_UNTIL - DAY:
             return _RESUMING
         when = datetime.fromtimestamp(job.begins).isoformat(" ", "minutes")
         return BlockedReason(BlockedCode.BEGIN_TIME, "must not start", f" before {when}")
@@ -319,8 +319,8 @@ class _JobSorter:
         return replace(task, demand=_taken(job, self.state.nodes[names[0]]), servers=names)
 
 
-def _is_parked(job: SlurmJob) -> bool:
-    return job.annotation is not None and job.annotation.parked
+def _is_deferred(job: SlurmJob) -> bool:
+    return job.annotation is not None and job.annotation.deferred
 
 
 def _taken(job: SlurmJob, node: SlurmNode) -> Mapping[str, float]:

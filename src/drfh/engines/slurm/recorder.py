@@ -1,101 +1,86 @@
-"""Keeps the event log of a cluster that somebody else schedules."""
+"""Records the journal of a cluster that another scheduler runs."""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 
 from drfh.engines.lifecycle import Stoppable
+from drfh.engines.observer import Decision, Observer
+from drfh.engines.slurm.annotations import Annotation
 from drfh.engines.slurm.client import Slurm, SlurmError
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.reconcile import reconcile
 from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
-from drfh.engines.snapshot import ClusterSnapshot
-from drfh.scheduler import Placed
 
 __all__ = ["Recorder"]
 
-_LONGEST_PAUSE = 30.0
+log = logging.getLogger(__name__)
+
+_MAX_PAUSE = 30.0
 
 
 class Recorder(Stoppable):
-    """Looks at a cluster again and again, and touches nothing.
+    """Reads the state of a cluster at intervals, and changes nothing.
 
     Parameters
     ----------
     slurm
         Its commands.
-    site
+    config
         How it is shared.
-    note
-        Told of every look: time, what there is, and nothing placed.
-    say
-        Told in a line what went wrong.
+    observers
+        Their ``on_decision`` gets every snapshot, without placements.
     """
 
-    def __init__(
-        self,
-        slurm: Slurm,
-        site: SlurmConfig,
-        note: Callable[[float, ClusterSnapshot, list[Placed]], None],
-        *,
-        say: Callable[[str], None] | None = None,
-    ) -> None:
+    def __init__(self, slurm: Slurm, config: SlurmConfig, observers: Sequence[Observer]) -> None:
         super().__init__()
-        self.slurm, self.site, self.note = slurm, site, note
-        self.say = say or (lambda line: None)
-        self.looks = 0
+        self.slurm, self.config, self.observers = slurm, config, observers
+        self.snapshots = 0
         self.jobs: set[str] = set()
 
     def run(self, interval: float, duration: float | None = None) -> None:
-        """Look until told to stop, or for so many seconds."""
+        """Record until stopped, or for so many seconds."""
         end = None if duration is None else time.monotonic() + duration
         failures = 0
         while not self.stop_requested.is_set():
             try:
-                self.once()
+                self.record()
                 failures = 0
             except SlurmError as error:
                 failures += 1
-                self.say(str(error))
-            pause = interval if not failures else min(interval * 2.0**failures, _LONGEST_PAUSE)
+                fields = {"failures": failures, "error": error}
+                log.warning("state not read failures=%(failures)d error=%(error)s", fields)
+            pause = interval if not failures else min(interval * 2.0**failures, _MAX_PAUSE)
             if end is not None:
                 if time.monotonic() >= end:
                     return
                 pause = min(pause, max(end - time.monotonic(), 0.01))
             self.stop_requested.wait(pause)
 
-    def once(self) -> None:
-        """Look once."""
+    def record(self) -> None:
+        """Record one snapshot."""
         nodes, jobs = self.slurm.nodes(), self.slurm.jobs()
-        now = time.time()
-        picture = read_state(nodes, jobs, now, memory=self.site.memory, linear=self.site.linear)
-        snapshot = reconcile(as_ours(picture, self.site), self.site).snapshot
-        self.note(now, snapshot, [])
-        self.looks += 1
+        now, config = time.time(), self.config
+        state = read_state(nodes, jobs, now, memory=config.memory, linear=config.linear)
+        snapshot = reconcile(_managed(state, config), config).snapshot
+        for observer in self.observers:
+            observer.on_decision(Decision(now, snapshot))
+        self.snapshots += 1
         self.jobs.update(snapshot.tasks)
 
 
-def as_ours(picture: SlurmState, site: SlurmConfig) -> SlurmState:
-    """Return a picture in which the jobs that Slurm's own scheduler would start are ours.
+def _managed(state: SlurmState, config: SlurmConfig) -> SlurmState:
+    """Return a state in which the jobs that Slurm's own scheduler would start are managed.
 
-    So the log tells who waited for a node, and what another policy could have done.
-
-    Parameters
-    ----------
-    picture
-        What there is.
-    site
-        Which partitions count.
+    So the journal tells who waited for a node, and what another policy could have done.
     """
-    from drfh.engines.slurm.annotations import Annotation
 
-    def ours(job: SlurmJob) -> SlurmJob:
-        if job.on or job.annotation is not None or not site.manages(job):
+    def managed(job: SlurmJob) -> SlurmJob:
+        if job.on or job.annotation is not None or not config.manages(job):
             return job
-        if job.hold != "no":
-            return replace(job, annotation=Annotation(), hold="admin")
-        return replace(job, annotation=Annotation(), hold="user")
+        return replace(job, annotation=Annotation(), hold="user" if job.hold == "no" else "admin")
 
-    return replace(picture, jobs={name: ours(job) for name, job in picture.jobs.items()})
+    return replace(state, jobs={name: managed(job) for name, job in state.jobs.items()})

@@ -1,4 +1,4 @@
-"""A real Slurm on this machine: its own munged, slurmctld, and one slurmd for each node.
+"""A Slurm cluster on this machine: its own munged, slurmctld, and a slurmd for each node.
 
 For the demonstration, the benchmark and the tests. Everything it starts listens on loopback and
 keeps its files in one directory; :meth:`Sandbox.stop` ends what was started, by process id.
@@ -32,7 +32,7 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "squ
 _SYSTEM = ("/usr/sbin", "/usr/local/sbin", "/sbin")
 _SPARE_PORTS = range(20_000, 32_000)  # below what the kernel gives to outgoing connections
 _GRACE = 3.0  # seconds that the daemons have to end
-_TRIES = 5  # somebody may take a port between our look at it and the daemon's bind
+_TRIES = 5  # a port may be taken between the check and the daemon's bind
 
 
 def missing() -> str | None:
@@ -74,7 +74,7 @@ class SandboxNode:
 
 
 class Sandbox:
-    """A Slurm cluster of its own.
+    """A Slurm cluster in a directory.
 
     Parameters
     ----------
@@ -119,9 +119,9 @@ class Sandbox:
         self._claims: list[socket.socket] = []
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
 
-    # Starting and stopping
+    # Start and stop
 
-    def start(self, patience: float = 60.0) -> Self:
+    def start(self, timeout: float = 60.0) -> Self:
         """Start everything, and return when all nodes are idle."""
         reason = missing()
         if reason is not None:
@@ -131,7 +131,7 @@ class Sandbox:
         self.directory.chmod(0o755)
         for attempt in range(1, _TRIES + 1):
             try:
-                self._start_all(patience)
+                self._start_all(timeout)
             except BaseException as error:
                 self.stop()
                 if not isinstance(error, _PortTakenError) or attempt == _TRIES:
@@ -140,7 +140,7 @@ class Sandbox:
                 return self
         raise AssertionError("unreachable")
 
-    def _start_all(self, patience: float) -> None:
+    def _start_all(self, timeout: float) -> None:
         self._ports, self._claims = _free_ports(len(self.nodes) + 1)
         for name in ("munge", "state", "spool", "log"):
             (self.directory / name).mkdir(exist_ok=True)
@@ -149,14 +149,14 @@ class Sandbox:
         self.start_controller()
         for name in self.nodes:
             self.start_node(name)
-        self.wait_until_idle(patience)
+        self.wait_until_idle(timeout)
 
     def stop(self) -> None:
         """End everything that was started, nodes first, and the processes of jobs."""
         order = sorted(self._daemons, key=lambda name: (name == "munged", name == "slurmctld"))
         for name in order:
             self.kill(name, signal.SIGTERM, wait=False)
-        # A slurmd that is ending a job goes on with that for long, and nobody needs it any more.
+        # A slurmd that is ending a job would take long.
         end = time.monotonic() + _GRACE
         for name in reversed(order):
             process = self._daemons.pop(name)
@@ -207,22 +207,22 @@ class Sandbox:
         """Return whether ``slurmctld``, ``munged`` or the slurmd of a node runs."""
         return name in self._daemons and self._daemons[name].poll() is None
 
-    def wait_until_idle(self, patience: float = 60.0) -> None:
+    def wait_until_idle(self, timeout: float = 60.0) -> None:
         """Return when all nodes are idle."""
-        self.wait(self._all_idle, patience, "all nodes to be idle")
+        self.wait(self._all_idle, timeout, "all nodes to be idle")
 
     # Use
 
-    def run(self, *words: str, check: bool = True, user: str | None = None) -> str:
+    def run(self, *command: str, check: bool = True, user: str | None = None) -> str:
         """Run a command of Slurm, as root or as a user of the system, and return what it prints."""
         as_user: dict[str, Any] = {}
         if user is not None:
             as_user = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
         done: subprocess.CompletedProcess[str] = subprocess.run(
-            words, env=self.environment, capture_output=True, text=True, cwd="/", **as_user
+            command, env=self.environment, capture_output=True, text=True, cwd="/", **as_user
         )
         if check and done.returncode:
-            raise DrfhError(f"{' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+            raise DrfhError(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout + ("" if check else done.stderr)
 
     def submit(
@@ -235,11 +235,11 @@ class Sandbox:
         memory: int = 100,
     ) -> str:
         """Submit a job and return its number."""
-        words = ["sbatch", "--parsable", "--output=/dev/null", "--chdir=/", f"--mem={memory}"]
-        words += [f"--cpus-per-task={cpus}", *options, f"--wrap={script}"]
+        command = ["sbatch", "--parsable", "--output=/dev/null", "--chdir=/", f"--mem={memory}"]
+        command += [f"--cpus-per-task={cpus}", *options, f"--wrap={script}"]
         if account is not None:
-            words.insert(1, f"--account={account}")
-        return self.run(*words, user=user).strip().partition(";")[0]
+            command.insert(1, f"--account={account}")
+        return self.run(*command, user=user).strip().partition(";")[0]
 
     def jobs(self) -> list[dict[str, Any]]:
         """Return the jobs as ``squeue --json`` has them."""
@@ -273,7 +273,7 @@ class Sandbox:
             "SlurmdUser": "root",
             "AuthType": "auth/munge",
             "AuthInfo": f"socket={base / 'munge' / 'socket'}",
-            # Both words: with the first alone slurmctld listens everywhere.
+            # Both: with the first alone slurmctld listens everywhere.
             "CommunicationParameters": "NoInAddrAny,NoCtldInAddrAny",
             "StateSaveLocation": str(base / "state"),
             "SlurmctldPidFile": str(base / "slurmctld.pid"),
@@ -308,19 +308,19 @@ class Sandbox:
         lines = [f"{key}={value}" for key, value in {**settings, **self.settings}.items()]
         generic = []
         for port, node in zip(self._ports[1:], self.nodes.values(), strict=True):
-            words = [
+            parts = [
                 f"NodeName={node.name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port}",
                 f"CPUs={node.cpus} RealMemory={node.memory} State=UNKNOWN",
             ]
             if node.gres:
-                words.append("Gres=" + ",".join(f"{k}:{n}" for k, n in node.gres.items()))
+                parts.append("Gres=" + ",".join(f"{k}:{n}" for k, n in node.gres.items()))
                 generic += [
                     f"NodeName={node.name} Name={kind} Count={count}"
                     for kind, count in node.gres.items()
                 ]
             if node.features:
-                words.append("Feature=" + ",".join(node.features))
-            lines.append(" ".join(words))
+                parts.append("Feature=" + ",".join(node.features))
+            lines.append(" ".join(parts))
         for position, (name, members) in enumerate(self.partitions.items()):
             default = "YES" if position == 0 else "NO"
             lines.append(
@@ -338,26 +338,26 @@ class Sandbox:
         key = base / "key"
         key.write_bytes(secrets.token_bytes(128))
         key.chmod(0o400)
-        words = [f"--{what}={base / what.partition('-')[0]}" for what in ("key-file", "socket")]
-        words += [f"--{what}={base / f'munged.{what[:3]}'}" for what in ("log-file", "pid-file")]
-        self._start("munged", ["munged", "--foreground", f"--seed-file={base / 'seed'}", *words])
+        options = [f"--{what}={base / what.partition('-')[0]}" for what in ("key-file", "socket")]
+        options += [f"--{what}={base / f'munged.{what[:3]}'}" for what in ("log-file", "pid-file")]
+        self._start("munged", ["munged", "--foreground", f"--seed-file={base / 'seed'}", *options])
         self.wait(self._munge_answers, 20, "munged")
 
-    def _start(self, name: str, words: list[str]) -> None:
-        program = _found(words[0])
+    def _start(self, name: str, command: list[str]) -> None:
+        program = _found(command[0])
         assert program is not None
-        # If we are killed, nobody else would end them.
+        # If this process is killed, nothing else would end them.
         guard = _found("setpriv")
         before = [guard, "--pdeathsig", "KILL"] if guard is not None else []
         with (self.directory / "log" / f"{name}.out").open("ab") as log:
             self._daemons[name] = subprocess.Popen(
-                [*before, program, *words[1:]],
+                [*before, program, *command[1:]],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                start_new_session=True,  # Ctrl-C at the terminal is for us, not for the cluster
+                start_new_session=True,  # Ctrl-C at the terminal must not end the cluster
             )
 
     def _munge_answers(self) -> bool:
@@ -386,7 +386,7 @@ class Sandbox:
 
     def _end_jobs(self) -> None:
         """End the processes that jobs of this cluster have left behind: no slurmd does."""
-        for _ in range(3):  # a job may start a process while we look
+        for _ in range(3):  # a job may start a process meanwhile
             for number in _job_processes(f"SLURM_CONF={self.environment['SLURM_CONF']}"):
                 with suppress(ProcessLookupError):
                     os.kill(number, signal.SIGKILL)
@@ -397,21 +397,21 @@ class _PortTakenError(DrfhError):
 
 
 def _job_processes(configuration: str) -> list[int]:
-    """Return the slurmstepd processes and jobs with this word in their environment, and below."""
+    """Return slurmstepd and job processes with this environment variable, and their children."""
     parents: dict[int, int] = {}
     found: set[int] = set()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with suppress(OSError, ValueError, IndexError):
-            told = (entry / "environ").read_bytes().split(b"\0")
+            environment = (entry / "environ").read_bytes().split(b"\0")
             parents[int(entry.name)] = int(
                 (entry / "stat").read_text().rpartition(")")[2].split()[1]
             )
             # A user's own shell may name this cluster as well: it is no job.
-            if configuration.encode() in told and (
+            if configuration.encode() in environment and (
                 b"slurmstepd" in (entry / "cmdline").read_bytes()
-                or any(word.startswith(b"SLURMD_NODENAME=") for word in told)
+                or any(variable.startswith(b"SLURMD_NODENAME=") for variable in environment)
             ):
                 found.add(int(entry.name))
     grown = True
@@ -423,9 +423,9 @@ def _job_processes(configuration: str) -> list[int]:
 
 
 def _free_ports(number: int) -> tuple[list[int], list[socket.socket]]:
-    """Return ports on loopback that nobody uses, and claims that keep other sandboxes off them.
+    """Return free ports on loopback, and claims that keep other sandboxes off them.
 
-    A claim is a name of a local socket: it lasts while a slurmd is down, and ends with us.
+    A claim is the name of a local socket: it lasts while a slurmd is down, until this process ends.
     """
     found: list[int] = []
     claims: list[socket.socket] = []

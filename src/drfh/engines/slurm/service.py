@@ -1,46 +1,43 @@
-"""The controller as a service: round after round, through all trouble, until told to stop."""
+"""The Slurm controller as a service, and what must hold before it starts."""
 
 from __future__ import annotations
 
+import logging
 import os
 import pwd
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 from drfh.engines.lifecycle import Stoppable
-from drfh.engines.slurm import actions as orders
+from drfh.engines.observer import CycleFailure, notify
+from drfh.engines.slurm import actions
 from drfh.engines.slurm.client import Slurm, SlurmError
 from drfh.engines.slurm.config import SlurmConfig
-from drfh.engines.slurm.controller import Controller, Cycle
-from drfh.engines.slurm.metrics import Gauges
+from drfh.engines.slurm.controller import Controller, SlurmCycle
 from drfh.engines.slurm.state import read_state
-from drfh.errors import DrfhError, InputError
+from drfh.errors import InputError
 from drfh.wire.slurm.scontrol import is_about_ended_job, slurm_user
 
 __all__ = ["Service", "check_plugin", "check_rights", "release_all"]
 
-_SHORTEST_PAUSE = 0.05
-_LONGEST_PAUSE = 30.0
+log = logging.getLogger(__name__)
+
+_MIN_PAUSE = 0.05
+_MAX_PAUSE = 30.0
 
 
 class Service(Stoppable):
-    """Runs a controller.
+    """Runs cycles of a controller until it is stopped, whatever fails.
 
     Parameters
     ----------
     controller
-        The controller.
+        Its observers get each cycle, or its failure.
     interval
-        Seconds between two looks while nothing happens.
-    say
-        Told in a line what happened.
-    seen
-        Called after each round.
-    gauges
-        Told of each round, for Prometheus.
+        Seconds between two cycles while nothing happens.
     check
-        Called before each round; it raises if the controller must not go on.
+        Called before each cycle; it raises if the controller must not go on.
     """
 
     def __init__(
@@ -48,78 +45,86 @@ class Service(Stoppable):
         controller: Controller,
         *,
         interval: float = 1.0,
-        say: Callable[[str], None] | None = None,
-        seen: Callable[[Cycle], None] | None = None,
-        gauges: Gauges | None = None,
-        check: Callable[[], None] | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
-        self.controller, self.interval, self.gauges = controller, interval, gauges
-        self._say = say or (lambda line: None)
-        self.seen = seen or (lambda cycle: None)
-        self.check = check or (lambda: None)
-        self.rounds = 0
+        self.controller, self.interval, self.check = controller, interval, check
+        self.cycles = 0
         self.failures = 0  # in a row
-        self._wait = interval  # after a round in which nothing happened
-        self._broken: frozenset[str] = frozenset()  # what was told, as long as it is so
+        self._idle_pause = interval
+        self._broken: frozenset[str] = frozenset()  # logged, as long as it is so
 
-    def say(self, line: str) -> None:
-        """Tell a line; if nobody listens any more, the cluster must go on all the same."""
-        with suppress(OSError, ValueError):  # ValueError: of a file that was closed
-            self._say(line)
-
-    def run(self, rounds: int | None = None) -> None:
-        """Go round until told to stop, or so many times."""
-        while not self.stop_requested.is_set() and (rounds is None or self.rounds < rounds):
+    def run(self, cycles: int | None = None) -> None:
+        """Run until stopped, or for so many cycles."""
+        while not self.stop_requested.is_set() and (cycles is None or self.cycles < cycles):
             self.check()
-            done = self._round()
-            self.rounds += 1
-            if rounds is None or self.rounds < rounds:
-                self.stop_requested.wait(self._pause(done))
+            cycle = self._run_cycle()
+            self.cycles += 1
+            if cycles is None or self.cycles < cycles:
+                self.stop_requested.wait(self._pause(cycle))
 
-    def _round(self) -> Cycle | None:
+    def _run_cycle(self) -> SlurmCycle | None:
         try:
-            done = self.controller.cycle()
+            cycle = self.controller.cycle()
         except SlurmError as error:
-            self._failed(str(error))
+            self._failed(error)
             return None
         except Exception as error:
-            # Whatever it is, the cluster must go on: what we know comes from Slurm, so begin anew.
-            kind = "" if isinstance(error, DrfhError) else f"{type(error).__name__}: "
-            self._failed(f"this round was given up ({kind}{error})", command="drfh")
+            # Whatever it is, the cluster must go on: all that is known can be read from Slurm.
+            self._failed(error, internal=True)
             self.controller.forget()
             return None
-        if self.failures:
-            self.say(f"goes on after {self.failures} rounds that failed")
+        self._log(cycle)
         self.failures = 0
-        for name, words in done.failed.items():
-            self.say(f"{f'job {name}: ' if name else ''}{words}")
-        for line in done.picture.broken:
-            if line not in self._broken:
-                self.say(f"cannot be read, and is left out: {line}")
-        self._broken = frozenset(done.picture.broken)
-        for name, why in done.recalled.items():
-            self.say(f"job {name} taken back: {why}")
-        try:
-            if self.gauges is not None:
-                self.gauges.round(self.controller, done)
-            self.seen(done)
-        except Exception as error:  # what is told about a round must not end the next
-            self.say(f"this round could not be told ({type(error).__name__}: {error})")
-        return done
+        notify(self.controller.observers, lambda observer: observer.on_cycle(cycle))
+        return cycle
 
-    def _failed(self, words: str, command: str = "") -> None:
+    def _failed(self, error: Exception, *, internal: bool = False) -> None:
         self.failures += 1
-        self.say(words)
-        if self.gauges is not None and command:
-            self.gauges.metrics.add("drfh_errors_total", command=command)
+        failure = CycleFailure(error, self.failures, internal)
+        log.warning(
+            "cycle aborted failures=%(failures)d error=%(error)s",
+            {"failures": self.failures, "error": failure.text},
+            exc_info=error if internal and log.isEnabledFor(logging.DEBUG) else None,
+        )
+        notify(self.controller.observers, lambda observer: observer.on_failure(failure))
 
-    def _pause(self, done: Cycle | None) -> float:
-        if done is None:
-            return float(min(self.interval * 2.0 ** min(self.failures - 1, 10), _LONGEST_PAUSE))
-        # Where something has just happened more will soon; where not, looks become rarer.
-        self._wait = _SHORTEST_PAUSE if done.busy else min(self._wait * 2, self.interval)
-        return min(self._wait, self.interval)
+    def _log(self, cycle: SlurmCycle) -> None:
+        if self.failures:
+            log.info("cycles resumed failures=%(failures)d", {"failures": self.failures})
+        for name, message in cycle.failed.items():
+            fields = {"job": name or "unknown", "error": message}
+            log.warning("change refused job=%(job)s error=%(error)s", fields)
+        for line in cycle.state.broken:
+            if line not in self._broken:
+                log.warning("entry skipped error=%(error)s", {"error": line})
+        self._broken = frozenset(cycle.state.broken)
+        for name, reason in cycle.recalled.items():
+            fields = {"job": name, "code": reason.code.value, "reason": str(reason)}
+            log.info("job recalled job=%(job)s code=%(code)s reason=%(reason)s", fields)
+        if cycle.placed:
+            users = Counter(one.user for one in cycle.placed)
+            tasks = cycle.reconciliation.snapshot.tasks.values()
+            waiting = sum(task.on is None and task.blocked is None for task in tasks)
+            log.info(
+                "jobs placed count=%(count)d waiting=%(waiting)d users=%(users)s",
+                {
+                    "count": len(cycle.placed),
+                    "waiting": waiting - len(cycle.placed),
+                    "users": ",".join(f"{user}:{count}" for user, count in sorted(users.items())),
+                },
+            )
+        log.debug(
+            "cycle finished seconds=%(seconds).3f decision_seconds=%(decision).3f",
+            {"seconds": cycle.seconds, "decision": cycle.decision_seconds},
+        )
+
+    def _pause(self, cycle: SlurmCycle | None) -> float:
+        if cycle is None:
+            return float(min(self.interval * 2.0 ** min(self.failures - 1, 10), _MAX_PAUSE))
+        # Where something has just happened more will soon; where not, cycles become rarer.
+        self._idle_pause = _MIN_PAUSE if cycle.busy else min(self._idle_pause * 2, self.interval)
+        return min(self._idle_pause, self.interval)
 
 
 def check_rights(configuration: Mapping[str, str]) -> None:
@@ -157,32 +162,31 @@ def check_plugin(configuration: Mapping[str, str]) -> None:
         raise InputError("JobSubmitPlugins of slurm.conf", rule, plugins or "(null)")
 
 
-def release_all(slurm: Slurm, site: SlurmConfig) -> tuple[list[str], dict[str, str]]:
-    """Give all waiting jobs of ours back to Slurm's own scheduler.
+def release_all(slurm: Slurm, config: SlurmConfig) -> tuple[list[str], dict[str, str]]:
+    """Leave all waiting managed jobs to Slurm's own scheduler.
 
     Parameters
     ----------
     slurm
         Its commands.
-    site
+    config
         How it is shared; all partitions are meant.
 
     Returns
     -------
     tuple
-        Jobs that were given back, and what failed: job → words.
+        Jobs that were left to Slurm, and what failed: job → message.
     """
-    picture = read_state(slurm.nodes(), slurm.jobs(), time.time())
-    ours = [job for job in picture.jobs.values() if job.annotation is not None and not job.on]
-    meant = orders.together(ours, picture.jobs.values())
+    state = read_state(slurm.nodes(), slurm.jobs(), time.time())
+    managed = [job for job in state.jobs.values() if job.annotation is not None and not job.on]
     failed: dict[str, str] = {}
 
-    def ask(lines: list[str]) -> dict[str, str]:
-        answer = slurm.together(lines)
-        failed.update(answer)
-        return answer
+    def scontrol(lines: list[str]) -> dict[str, str]:
+        errors = slurm.scontrol(lines)
+        failed.update(errors)
+        return errors
 
-    orders.give_back(ask, meant, picture.time, site.hold_by)
-    # What has ended meanwhile needs nothing any more.
-    ended = {name for name, words in failed.items() if name and is_about_ended_job(words)}
-    return [job.name for job in ours], {k: v for k, v in failed.items() if k not in ended}
+    ids = actions.job_ids(managed, state.jobs.values())
+    actions.unmanage(scontrol, ids, state.time, config.hold_by)
+    ended = {name for name, message in failed.items() if name and is_about_ended_job(message)}
+    return [job.name for job in managed], {k: v for k, v in failed.items() if k not in ended}

@@ -11,7 +11,8 @@ from drfh.engines.snapshot import job_of
 from drfh.formatting import format_count
 
 if TYPE_CHECKING:
-    from drfh.engines.engine import CycleReport, LiveCluster
+    from drfh.engines.engine import LiveCluster
+    from drfh.engines.observer import Cycle
     from drfh.engines.snapshot import ClusterSnapshot
     from drfh.engines.status import Status
 
@@ -49,7 +50,7 @@ class LiveEvent:
     text: str
 
 
-def cycle_events(cycle: CycleReport) -> list[LiveEvent]:
+def cycle_events(cycle: Cycle) -> list[LiveEvent]:
     """Return what a cycle of the controller did."""
     time = cycle.time
     placed = [(f"job {one.task} of {one.user} on {one.server}", one.user) for one in cycle.placed]

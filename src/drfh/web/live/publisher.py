@@ -1,102 +1,68 @@
-"""The publisher of a controller's cycles to a live view, in a thread of its own.
-
-The controller hands over what it observed and decided, which nobody changes any more, and goes on.
-All that costs time (fair shares, explanations) is done here, at this thread's own pace and with a
-scheduler of its own; of several cycles that passed meanwhile the newest counts.
-"""
+"""The publisher of a controller's cycles to a live view."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
+import logging
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from drfh.engines.cache import SchedulerCache
+from drfh.engines.lifecycle import LatestWorker
+from drfh.engines.observer import Cycle, CycleFailure, Observer
 from drfh.web.live.events import cycle_events
 
 if TYPE_CHECKING:
-    from drfh.engines.engine import CycleReport, LiveCluster
+    from drfh.engines.cache import SchedulerCache
     from drfh.web.live.store import LiveStore
 
 __all__ = ["Publisher"]
 
-_POLL = 0.25  # seconds: somebody may begin to watch
-_LONGEST_STOP = 5.0
+log = logging.getLogger(__name__)
 
 
-class Publisher:
+class Publisher(Observer):
     """Updates a live view from the cycles of a controller; runs within a ``with`` block.
 
-    Parameters
-    ----------
-    log
-        Called once with a line if it cannot follow.
+    The controller hands over what it observed and decided, and goes on. All that costs time (fair
+    shares, explanations) is done in a thread of its own, at the pace of the view and with a
+    scheduler of its own; of several cycles that passed meanwhile the newest counts.
     """
 
-    def __init__(self, store: LiveStore, log: Callable[[str], None] | None = None) -> None:
-        self.store, self._log = store, log or (lambda line: None)
-        self._changed = threading.Condition()
-        self._newest: tuple[LiveCluster, Mapping[str, str]] | None = None  # with what was placed
-        self._stopping = self._failed = False
+    def __init__(self, store: LiveStore) -> None:
+        self.store = store
+        self.worker = LatestWorker(self._publish, "drfh-publisher", due=store.due)
         self._failures = 0  # cycles of the controller, in a row
-        self._cache: SchedulerCache | None = None
-        self._thread = threading.Thread(target=self._run, name="drfh-publisher", daemon=True)
+        self._failed = False
+        self._cache: SchedulerCache | None = None  # of the worker's thread
 
-    def on_cycle(self, cluster: LiveCluster, cycle: CycleReport) -> None:
-        """Take over a finished cycle; called by the controller, and over in no time."""
-        self._failures = 0
+    def on_cycle(self, cycle: Cycle) -> None:
+        """Take over a finished cycle."""
+        if self._failures:
+            self.store.note(f"goes on after {self._failures} rounds that failed")
+            self._failures = 0
         self.store.add_events(cycle_events(cycle), len(cycle.placed))
-        with self._changed:
-            self._newest = cluster, dict(cluster.cache.placed)
-            self._changed.notify()
+        self.worker.submit(cycle)
 
-    def on_failure(self, text: str, failures: int) -> None:
-        """Show what the controller logs after so many failed cycles in a row.
+    def on_failure(self, failure: CycleFailure) -> None:
+        """Show why there is no newer cycle."""
+        self._failures = failure.count
+        self.store.trouble(failure.text)
 
-        That it goes on after them is no trouble.
-        """
-        if failures > self._failures:
-            self.store.trouble(text)
-        else:
-            self.store.note(text)
-        self._failures = failures
-
-    def step(self) -> bool:
-        """Publish the newest cycle, if there is one and it is time; return whether it did."""
-        with self._changed:
-            if self._newest is None or not self.store.due():
-                return False
-            (cluster, placed), self._newest = self._newest, None
+    def _publish(self, cycle: Cycle) -> None:
+        cache, self._cache = self._cache, None
         try:
-            policy = cluster.cache.policy
-            if self._cache is None or self._cache.policy != policy:
-                self._cache = SchedulerCache(policy)
-            self.store.observe(cluster.after(placed, self._cache), starts=False)
-            self._failed = False
-        except Exception as error:  # a page that does not follow is better than none
-            self._cache = None
+            cluster = cycle.outcome(cache)
+            self.store.observe(cluster, starts=False)
+        except Exception as error:
             text = f"the live view could not follow ({type(error).__name__}: {error})"
             self.store.trouble(text)
-            if not self._failed:
-                self._log(text)
+            if not self._failed:  # once, as long as it is so
+                log.warning("live view not updated error=%(error)r", {"error": error})
             self._failed = True
-        return True
-
-    # The thread
-
-    def _run(self) -> None:
-        while not self._stopping:
-            if self.step():
-                continue
-            with self._changed:
-                if self._newest is None:
-                    self._changed.wait_for(lambda: self._stopping or self._newest is not None)
-                else:  # it waits for its time
-                    self._changed.wait_for(lambda: self._stopping, _POLL)
+        else:
+            self._cache, self._failed = cluster.cache, False
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self.worker.__enter__()
         return self
 
     def __exit__(
@@ -105,7 +71,4 @@ class Publisher:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._changed:
-            self._stopping = True
-            self._changed.notify()
-        self._thread.join(_LONGEST_STOP)
+        self.worker.__exit__(kind, error, trace)

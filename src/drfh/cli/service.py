@@ -1,0 +1,133 @@
+"""Options and output of verbs that run as a service: logging, start messages."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from drfh.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    import logging
+
+__all__ = ["LogFormatOption", "LogLevelOption", "Printer", "check_log_options", "service_logging"]
+
+_LEVELS = ("debug", "info", "warning", "error")
+_FORMATS = ("text", "json")
+_PANEL = "Log"
+_TEXT, _DATE = "%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S%z"
+
+LogLevelOption = Annotated[
+    str,
+    typer.Option(
+        "--log-level",
+        metavar="|".join(_LEVELS),
+        envvar="DRFH_LOG_LEVEL",
+        rich_help_panel=_PANEL,
+        help="Least level of the log on standard error.",
+    ),
+]
+LogFormatOption = Annotated[
+    str,
+    typer.Option(
+        "--log-format",
+        metavar="|".join(_FORMATS),
+        envvar="DRFH_LOG_FORMAT",
+        rich_help_panel=_PANEL,
+        help="Lines of text, or one JSON object a line.",
+    ),
+]
+
+
+def check_log_options(level: str, log_format: str) -> None:
+    """Raise unless there are such a level and such a format.
+
+    Examples
+    --------
+    >>> check_log_options("loud", "text")
+    Traceback (most recent call last):
+    drfh.errors.UnknownNameError: --log-level must be one of debug, error, info, warning, got 'loud'
+    """
+    if level not in _LEVELS:
+        raise UnknownNameError("--log-level", level, _LEVELS)
+    if log_format not in _FORMATS:
+        raise UnknownNameError("--log-format", log_format, _FORMATS)
+
+
+@contextmanager
+def service_logging(level: str = "info", log_format: str = "text") -> Iterator[None]:
+    """Write the log of drfh to standard error inside the block.
+
+    Parameters
+    ----------
+    level
+        ``debug``, ``info``, ``warning`` or ``error``.
+    log_format
+        ``text`` (date, level, logger, message) or ``json`` (one object a line with the keys
+        ``time``, ``level``, ``logger``, ``message``, and the fields of the message).
+    """
+    import logging
+
+    check_log_options(level, log_format)
+    formatter = _json_formatter() if log_format == "json" else logging.Formatter(_TEXT, _DATE)
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter)
+    logger = logging.getLogger("drfh")
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
+
+
+def _json_formatter() -> logging.Formatter:
+    import logging  # not with the module: every verb would pay for it
+
+    class JsonFormatter(logging.Formatter):
+        """Formats a record as a JSON object, with the mapping that was logged as fields."""
+
+        def format(self, record: logging.LogRecord) -> str:
+            line: dict[str, Any] = dict(record.args) if isinstance(record.args, Mapping) else {}
+            line["time"] = datetime.fromtimestamp(record.created).astimezone().isoformat()
+            line["level"], line["logger"] = record.levelname.lower(), record.name
+            line["message"] = record.getMessage()
+            if record.exc_info:
+                line["exception"] = self.formatException(record.exc_info)
+            return json.dumps(line, default=str)
+
+    return JsonFormatter()
+
+
+class Printer:
+    """Prints start messages of a service to standard output, as text or JSON lines.
+
+    Errors of the output are ignored: the service must go on without a reader.
+    """
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+
+    def __call__(self, text: str, **facts: Any) -> None:
+        """Print a message; `facts` are what it says for programs, in JSON only."""
+        if self.as_json:
+            self.print_json({"time": time.time(), "says": text, **facts})
+        else:
+            self._print(f"{datetime.now():%H:%M:%S} {text}")
+
+    def print_json(self, data: Mapping[str, Any]) -> None:
+        """Print an object in a line."""
+        self._print(json.dumps(data))
+
+    def _print(self, line: str) -> None:
+        with suppress(OSError, ValueError):  # ValueError: of a file that was closed
+            typer.echo(line)
