@@ -228,3 +228,12 @@ def test_packages_have_at_most_18_modules() -> None:
     assert modules.keys() >= REGISTRIES
     large = {name for name, count in modules.items() if count > MOST_MODULES}
     assert large <= REGISTRIES
+
+
+def test_class_names_are_unique() -> None:
+    places = defaultdict(list)
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
