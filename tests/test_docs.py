@@ -301,7 +301,7 @@ def unknown_names(text: str, about_the_code: bool = False) -> list[str]:
 
 def _exists(span: str, about_the_code: bool) -> bool:
     for found in _MODULE.finditer(span):
-        if not found[0].endswith((".json", ".yaml")) and not _resolves(found[0]):
+        if not found[0].endswith((".json", ".log", ".yaml")) and not _resolves(found[0]):
             return False
     if span in INVENTED or not _PATH.fullmatch(span):
         return True
