@@ -440,14 +440,19 @@ def test_a_command_keeps_the_lock_when_its_controller_gives_it_back(
 
 
 def test_the_first_of_two_that_wait_sends_the_second_away(
-    path: Path, start: Start, commands: list[int], monkeypatch: pytest.MonkeyPatch
+    path: Path,
+    start: Start,
+    commands: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     killed_with_a_command(path, start, commands, "given").wait()
     results: list[Any] = []
     waiting = threading.Barrier(3)
     logger = logging.getLogger("drfh.engines.lock")
     # Both have logged that they wait before the command ends.
-    monkeypatch.setattr(logger, "filters", [lambda record: waiting.wait() >= 0])
+    caplog.set_level(logging.INFO, logger.name)
+    monkeypatch.setattr(logger, "filters", [lambda record: waiting.wait(60) >= 0])
 
     def wait() -> None:
         lock = ControllerLock(path)
@@ -461,7 +466,7 @@ def test_the_first_of_two_that_wait_sends_the_second_away(
     threads = [threading.Thread(target=wait) for _ in range(2)]
     for thread in threads:
         thread.start()
-    waiting.wait()
+    waiting.wait(60)
     end(commands[0])
     for thread in threads:
         thread.join()
