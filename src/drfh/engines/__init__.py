@@ -1,1 +1,1 @@
-"""Real clusters, driven by the same brain: one package an engine."""
+"""Real clusters around the scheduler: one package an engine."""

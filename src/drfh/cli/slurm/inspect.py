@@ -194,9 +194,9 @@ def replay(
         bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print JSON.")
     ] = False,
 ) -> None:
-    """Replay a journal: the same brain must decide the same; other policies are simulated.
+    """Replay a journal: the same scheduler must decide the same; other policies are simulated.
 
-    Every look is given to a fresh brain, whose placements must be the recorded
+    Every snapshot is given to a fresh scheduler, whose placements must be the recorded
     ones: else the exit code is 3. Then the recorded tasks are simulated under
     the policy of the journal and under others, beside what was observed.
 

@@ -306,7 +306,9 @@ def load_chart(
     )  # fmt: skip
     full = altair.Chart(altair.InlineData([{"full": 1}]))
     rule = full.mark_rule(strokeDash=[5, 4]).encode(y="full:Q")
-    left = _crowd(frame, 0.0, 0.15 * end / size, top) <= _crowd(frame, 0.85 * end / size, end, top)
+    left = _points_within(frame, 0.0, 0.15 * end / size, top) <= _points_within(
+        frame, 0.85 * end / size, end, top
+    )
     word = full.mark_text(
         align="left" if left else "right", baseline="bottom", dx=4 if left else -4, dy=-2
     ).encode(x=altair.value(0 if left else "width"), y="full:Q", text=altair.value("capacity"))
@@ -319,7 +321,7 @@ def load_chart(
     )
 
 
-def _crowd(frame: pl.DataFrame, start: float, end: float, top: float) -> int:
+def _points_within(frame: pl.DataFrame, start: float, end: float, top: float) -> int:
     """Return the number of points where the label of the capacity would be."""
     near = pl.col("time").is_between(start, end) & pl.col("load").is_between(1, 1 + 0.1 * top)
     return frame.filter(near).height
