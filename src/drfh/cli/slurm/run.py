@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -188,7 +189,8 @@ def record(
     drfh slurm replay LOG --policy best-fit-drfh then answers what drfh would have done.
     """
     from drfh.engines.journal.writer import JournalWriter
-    from drfh.engines.slurm.recorder import Recorder
+    from drfh.engines.recorder import Recorder
+    from drfh.engines.slurm.cluster import snapshot_of_all
 
     for option, value in (("--interval", interval), ("--for", duration)):
         if value is not None and not 0 < value < 1e9:
@@ -202,7 +204,8 @@ def record(
             **_sharing(connection.config),
         }
         with JournalWriter(log, header, append=go_on and log.exists(), force=force) as writer:
-            recorder = Recorder(connection.slurm, connection.config, [writer])
+            read = partial(snapshot_of_all, connection.slurm, connection.config)
+            recorder = Recorder(read, [writer])
             with recorder.signals():
                 recorder.run(interval, duration)
     snapshots, jobs = recorder.snapshots, len(recorder.jobs)

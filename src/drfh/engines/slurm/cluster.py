@@ -5,21 +5,22 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from drfh.engines.cache import SchedulerCache
 from drfh.engines.engine import LiveCluster, TaskExplanation, TaskState
+from drfh.engines.slurm.annotations import Annotation
 from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.reconcile import Reconciliation, reconcile
 from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
-from drfh.engines.snapshot import BlockedCode
+from drfh.engines.snapshot import BlockedCode, ClusterSnapshot
 from drfh.formatting import format_count
 from drfh.policies import Policy
 from drfh.wire.slurm.notation import parse_job_name
 
-__all__ = ["SlurmCluster", "cluster_of", "observe", "reconciled_cluster"]
+__all__ = ["SlurmCluster", "cluster_of", "observe", "reconciled_cluster", "snapshot_of_all"]
 
 #: States of tasks in the order of a summary, with the verbs for one and for several.
 _STATES = {
@@ -196,3 +197,20 @@ def reconciled_cluster(
         config=config,
         state=state,
     )
+
+
+def snapshot_of_all(slurm: Slurm, config: SlurmConfig) -> ClusterSnapshot:
+    """Read Slurm; return a snapshot with the jobs that its own scheduler would start.
+
+    So a journal tells who waited for a node, and what another policy could have done.
+    """
+    nodes, jobs = slurm.nodes(), slurm.jobs()
+    state = read_state(nodes, jobs, time.time(), memory=config.memory, linear=config.linear)
+
+    def managed(job: SlurmJob) -> SlurmJob:
+        if job.on or job.annotation is not None or not config.manages(job):
+            return job
+        return replace(job, annotation=Annotation(), hold="user" if job.hold == "no" else "admin")
+
+    managed_jobs = {name: managed(job) for name, job in state.jobs.items()}
+    return reconcile(replace(state, jobs=managed_jobs), config).snapshot

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
+from drfh.engines.engine import EngineError
 from drfh.engines.lifecycle import Stoppable
 from drfh.engines.observer import Decision, Observer
-from drfh.engines.slurm.annotations import Annotation
-from drfh.engines.slurm.client import Slurm, SlurmError
-from drfh.engines.slurm.config import SlurmConfig
-from drfh.engines.slurm.reconcile import reconcile
-from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
+from drfh.engines.snapshot import ClusterSnapshot
 
 __all__ = ["Recorder"]
 
@@ -27,17 +23,15 @@ class Recorder(Stoppable):
 
     Parameters
     ----------
-    slurm
-        Its commands.
-    config
-        How it is shared.
+    read
+        Reads the cluster, of any engine.
     observers
         Their ``on_decision`` gets every snapshot, without placements.
     """
 
-    def __init__(self, slurm: Slurm, config: SlurmConfig, observers: Sequence[Observer]) -> None:
+    def __init__(self, read: Callable[[], ClusterSnapshot], observers: Sequence[Observer]) -> None:
         super().__init__()
-        self.slurm, self.config, self.observers = slurm, config, observers
+        self.read, self.observers = read, observers
         self.snapshots = 0
         self.jobs: set[str] = set()
 
@@ -49,7 +43,7 @@ class Recorder(Stoppable):
             try:
                 self.record()
                 failures = 0
-            except SlurmError as error:
+            except EngineError as error:
                 failures += 1
                 fields = {"failures": failures, "error": error}
                 log.warning("state not read failures=%(failures)d error=%(error)s", fields)
@@ -62,25 +56,9 @@ class Recorder(Stoppable):
 
     def record(self) -> None:
         """Record one snapshot."""
-        nodes, jobs = self.slurm.nodes(), self.slurm.jobs()
-        now, config = time.time(), self.config
-        state = read_state(nodes, jobs, now, memory=config.memory, linear=config.linear)
-        snapshot = reconcile(_managed(state, config), config).snapshot
+        snapshot = self.read()
+        now = time.time()
         for observer in self.observers:
             observer.on_decision(Decision(now, snapshot))
         self.snapshots += 1
         self.jobs.update(snapshot.tasks)
-
-
-def _managed(state: SlurmState, config: SlurmConfig) -> SlurmState:
-    """Return a state in which the jobs that Slurm's own scheduler would start are managed.
-
-    So the journal tells who waited for a node, and what another policy could have done.
-    """
-
-    def managed(job: SlurmJob) -> SlurmJob:
-        if job.on or job.annotation is not None or not config.manages(job):
-            return job
-        return replace(job, annotation=Annotation(), hold="user" if job.hold == "no" else "admin")
-
-    return replace(state, jobs={name: managed(job) for name, job in state.jobs.items()})
