@@ -18,7 +18,8 @@ def test_what_any_engine_reads_is_in_the_journal_and_a_failure_is_logged(
 ) -> None:
     node = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
     task = TaskSnapshot("ann", {"cpu": 1.0}, (7, 0))
-    answers = [EngineError("the cluster is away"), ClusterSnapshot({"n0": node}, {"7": task})]
+    answers: list[EngineError | ClusterSnapshot] = [EngineError("the cluster is away")]
+    answers.append(ClusterSnapshot({"n0": node}, {"7": task}))
 
     def read() -> ClusterSnapshot:
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
