@@ -229,7 +229,7 @@ def _waiting(state: SchedulerState, survey: Survey) -> str:
 
 
 def _lacking(missing: Missing, may: str) -> str:
-    free = _listed([(lack.resource, lack.free) for lack in missing.lacks]).replace("-", "−")
+    free = _listed([(lack.resource, lack.free) for lack in missing.lacks])
     if missing.servers == 1:
         return f"{missing.group} has {free} free"
     servers = f"the {missing.servers:,} {missing.group} servers"
@@ -257,4 +257,6 @@ def _order(owner: str, earlier: int, ahead: Sequence[Ahead], *, strict: bool) ->
 
 
 def _listed(amounts: Sequence[tuple[str, float]], joint: str = "and") -> str:
-    return join_names([f"{format_quantity(amount)} {name}" for name, amount in amounts], joint)
+    # Free amounts are below 0 where adopted tasks overfill a server.
+    shown = [(format_quantity(amount).replace("-", "−"), name) for name, amount in amounts]
+    return join_names([f"{amount} {name}" for amount, name in shown], joint)

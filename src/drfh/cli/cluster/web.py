@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from drfh.errors import DrfhError, InputError
 
 if TYPE_CHECKING:
-    from drfh.engines.engine import Engine
+    from drfh.engines.engine import Engine, LiveCluster
     from drfh.web.live.publisher import Publisher
     from drfh.web.live.store import LiveStore
 
@@ -69,6 +69,7 @@ def open_view(
     address: WebAddress,
     printer: StartPrinter,
     pause: float,
+    cluster_type: type[LiveCluster] | None = None,
 ) -> LiveStore:
     """Serve a live view until the stack is closed, and print where it is.
 
@@ -78,11 +79,15 @@ def open_view(
         As of :class:`~drfh.web.live.store.LiveView`.
     pause
         Seconds between two observations.
+    cluster_type
+        Checks names of jobs before the first observation.
     """
+    from drfh.engines.engine import LiveCluster
     from drfh.web.live.page import live_server
     from drfh.web.live.store import LiveStore
 
-    store = LiveStore(title, how, late=max(_LATE, _MISSED * pause))
+    late = max(_LATE, _MISSED * pause)
+    store = LiveStore(title, how, late=late, cluster_type=cluster_type or LiveCluster)
     server = stack.enter_context(live_server(store, address.port, address.host))
     printer(f"live view: {server.address.url}", live_view=server.address.url)
     if server.address.token:
@@ -97,6 +102,7 @@ def publish(
     address: WebAddress,
     printer: StartPrinter,
     pause: float,
+    cluster_type: type[LiveCluster] | None = None,
 ) -> Publisher | None:
     """Serve a live view of a controller, and return the publisher of its cycles.
 
@@ -105,13 +111,13 @@ def publish(
 
     Parameters
     ----------
-    stack, title, how, address, printer, pause
+    stack, title, how, address, printer, pause, cluster_type
         As of :func:`open_view`.
     """
     from drfh.web.live.publisher import Publisher
 
     try:
-        store = open_view(stack, title, how, address, printer, pause)
+        store = open_view(stack, title, how, address, printer, pause, cluster_type)
     except Exception as error:
         kind = "" if isinstance(error, DrfhError) else f"{type(error).__name__}: "
         text = f"there is no live view ({kind}{error})"

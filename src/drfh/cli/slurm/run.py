@@ -31,6 +31,7 @@ from drfh.errors import DrfhError, InputError
 
 if TYPE_CHECKING:
     from drfh.engines.observer import Observer
+    from drfh.engines.slurm.cluster import SlurmCluster
     from drfh.engines.slurm.config import SlurmConfig
     from drfh.engines.slurm.controller import Controller
 
@@ -142,7 +143,9 @@ def run(
             observers.append(stack.enter_context(writer))
         how = f"{cache.policy.name} places jobs by {config.user_by}, in {_where(config)}"
         if address is not None:
-            publisher = publish(stack, connection.name, how, address, printer, interval)
+            publisher = publish(
+                stack, connection.name, how, address, printer, interval, SlurmCluster
+            )
             if publisher is not None:
                 observers.append(publisher)
         if as_json:
