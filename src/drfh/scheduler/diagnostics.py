@@ -258,5 +258,7 @@ def _order(owner: str, earlier: int, ahead: Sequence[Ahead], *, strict: bool) ->
 
 def _listed(amounts: Sequence[tuple[str, float]], joint: str = "and") -> str:
     # Free amounts are below 0 where adopted tasks overfill a server.
-    shown = [(format_quantity(amount).replace("-", "−"), name) for name, amount in amounts]
-    return join_names([f"{amount} {name}" for amount, name in shown], joint)
+    shown = [
+        f"{'−' * (amount < 0)}{format_quantity(abs(amount))} {name}" for name, amount in amounts
+    ]
+    return join_names(shown, joint)
