@@ -31,7 +31,6 @@ from drfh.errors import DrfhError, InputError
 
 if TYPE_CHECKING:
     from drfh.engines.observer import Observer
-    from drfh.engines.slurm.cluster import SlurmCluster
     from drfh.engines.slurm.config import SlurmConfig
     from drfh.engines.slurm.controller import Controller
 
@@ -143,6 +142,8 @@ def run(
             observers.append(stack.enter_context(writer))
         how = f"{cache.policy.name} places jobs by {config.user_by}, in {_where(config)}"
         if address is not None:
+            from drfh.engines.slurm.cluster import SlurmCluster
+
             publisher = publish(
                 stack, connection.name, how, address, printer, interval, SlurmCluster
             )
