@@ -125,7 +125,8 @@ class Driver:
             elif job["array_task_id"] is not None:
                 found[f"{job['array_job_id']}_{job['array_task_id']}"] = job
             else:
-                for index in array_indices(job["array_task_string"], "array"):
+                listed = job["array_task_string"]  # empty once no task is left
+                for index in array_indices(listed, "array") if listed else ():
                     found[f"{job['array_job_id']}_{index}"] = job
         return found
 
