@@ -33,12 +33,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import report
 from drfh.engines.cache import SchedulerCache
+from drfh.engines.service import Service
 from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.cluster import observe
 from drfh.engines.slurm.config import SlurmConfig, config_of
-from drfh.engines.slurm.controller import Controller, SlurmCycle
+from drfh.engines.slurm.controller import SlurmController, SlurmCycle
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode, missing
-from drfh.engines.slurm.service import Service
 from drfh.engines.slurm.state import SlurmState
 from drfh.engines.slurm.submit_plugin import submit_script
 
@@ -154,7 +154,7 @@ class TimedSlurm(Slurm):
             return super().scontrol(lines)
 
 
-class TimedController(Controller):
+class TimedController(SlurmController):
     """A controller with a clock."""
 
     def __init__(self, slurm: TimedSlurm, config: SlurmConfig, cache: SchedulerCache) -> None:

@@ -16,7 +16,7 @@ from drfh.engines.cache import SchedulerCache
 from drfh.engines.engine import ControllerFacts
 from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.config import SlurmConfig
-from drfh.engines.slurm.controller import Controller
+from drfh.engines.slurm.controller import SlurmController
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode, missing
 from drfh.engines.slurm.submit_plugin import submit_script
 from drfh.engines.status import Status, status_of
@@ -55,7 +55,9 @@ def cluster_status() -> Status:
             array = f"--array=0-{jobs - 1}"
             sandbox.submit("sleep 600", array, *more, account=account, cpus=cpus, memory=memory)
         config = SlurmConfig(user_by="account", weights={"physics": 2.0})
-        controller = Controller(Slurm(sandbox.environment), config, SchedulerCache(), batch=10_000)
+        controller = SlurmController(
+            Slurm(sandbox.environment), config, SchedulerCache(), batch=10_000
+        )
         for _ in range(4):
             done = controller.cycle()
             time.sleep(1.0)

@@ -57,12 +57,12 @@ def slurm_round() -> None:
 
     from drfh.engines.cache import SchedulerCache
     from drfh.engines.slurm.config import SlurmConfig
-    from drfh.engines.slurm.controller import Controller
+    from drfh.engines.slurm.controller import SlurmController
 
     slurm = ModelSlurm({"n0": (4, 8000), "n1": (8, 4000)})
     for user in ("ann", "bob", "ann"):
         slurm.submit(user, 1, 1000)
-    Controller(slurm, SlurmConfig(), SchedulerCache(), clock=lambda: slurm.now).cycle()
+    SlurmController(slurm, SlurmConfig(), SchedulerCache(), clock=lambda: slurm.now).cycle()
 
 
 def cell_edit() -> None:

@@ -23,7 +23,30 @@ def test_text_has_date_level_logger_and_message(capsys: pytest.CaptureFixture[st
     date, level, name, message = err.rstrip("\n").split(" ", 3)
     assert abs(datetime.now().astimezone() - datetime.fromisoformat(date)).total_seconds() < 60
     assert (level, name) == ("WARNING", "drfh.engines.example:")
-    assert message == "cycle aborted error=no answer"
+    assert message == 'cycle aborted error="no answer"'
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("not enough memory", '"not enough memory"'),
+        ("n0", "n0"),
+        ("biology:22,physics:56", "biology:22,physics:56"),
+        ("", '""'),
+        ("a=b", '"a=b"'),
+        ('say "no"', r'"say \"no\""'),
+        ("two\nlines", r'"two\nlines"'),
+        (ValueError("no answer in 60 s"), '"no answer in 60 s"'),
+        (3, "3"),
+    ],
+)
+def test_values_are_quoted_where_they_could_be_misread(
+    value: object, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with service_logging():
+        log.info("job recalled job=%(job)d reason=%(reason)s", {"job": 7, "reason": value})
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.partition(": ")[2] == f"job recalled job=7 reason={text}"
 
 
 def test_json_is_an_object_a_line_with_the_fields(capsys: pytest.CaptureFixture[str]) -> None:

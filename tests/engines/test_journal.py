@@ -27,7 +27,12 @@ from drfh.errors import DrfhError, InputError
 from drfh.scheduler import Placed
 from tests.support.examples import examples
 
-HEADER: dict[str, Any] = {"policy": "best-fit-drfh", "started": 1000.0, "cluster": "tiny"}
+HEADER: dict[str, Any] = {
+    "policy": "best-fit-drfh",
+    "engine": "slurm",
+    "started": 1000.0,
+    "cluster": "tiny",
+}
 ROOM = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
 
 names = st.sampled_from(["n0", "n1", "n2", "größe", "n\n4"])

@@ -27,7 +27,7 @@ def test_what_any_engine_reads_is_in_the_journal_and_a_failure_is_logged(
             raise answer
         return answer
 
-    header = {"policy": "fifo", "started": 0, "controls": False}
+    header = {"policy": "fifo", "engine": "slurm", "started": 0, "controls": False}
     with JournalWriter(tmp_path / "log", header) as writer:
         recorder = Recorder(read, [writer])
         recorder.run(interval=0.01, duration=0.1)

@@ -66,7 +66,7 @@ class Engine:
         self.sizes = {name: dict(size) for name, size in SIZES.items()}
         self.states = dict.fromkeys(SIZES, "up")
         self.cache = SchedulerCache(self.policy)
-        header = {"policy": self.policy, "started": 1.8e9}
+        header = {"policy": self.policy, "engine": "slurm", "started": 1.8e9}
         self.writer = JournalWriter(self.path, header)
 
     def submit(self, user: str, demand: dict[str, float], servers: Any = None, **more: Any) -> str:
@@ -274,7 +274,9 @@ Observed: TypeAlias = tuple[float, dict[str, TaskSnapshot], dict[str, str]]
 
 
 def journal_of(path: Path, *entries: Observed, **header: Any) -> Journal:
-    with JournalWriter(path, {"policy": "best-fit-drfh", "started": 1000, **header}) as writer:
+    with JournalWriter(
+        path, {"policy": "best-fit-drfh", "engine": "slurm", "started": 1000, **header}
+    ) as writer:
         for time, tasks, placed in entries:
             chosen = [Placed(name, tasks[name].user, server) for name, server in placed.items()]
             writer.write(time, ClusterSnapshot(ROOM, tasks), chosen)
@@ -406,7 +408,9 @@ def test_one_that_waits_again_has_not_run(tmp_path: Path) -> None:
 def test_weights_limits_and_the_order_of_servers(tmp_path: Path) -> None:
     tasks = {"1": task(1), "2": task(2, "bob")}
     turned = {name: ROOM[name] for name in ("n1", "n0")}
-    with JournalWriter(tmp_path / "log", {"policy": "fifo", "started": 0}) as writer:
+    with JournalWriter(
+        tmp_path / "log", {"policy": "fifo", "engine": "slurm", "started": 0}
+    ) as writer:
         writer.write(0.0, ClusterSnapshot(ROOM, tasks, {"bob": 1.0}), [], 0)
         writer.write(1.0, ClusterSnapshot(turned, tasks, {"bob": 3.0, "zoe": 9.0}), [], 5)
     recorded = workload_of(read_journal(tmp_path / "log"))
@@ -437,7 +441,9 @@ def test_servers_in_the_middle_keep_their_place(tmp_path: Path) -> None:
     down = NodeSnapshot({"cpu": 4.0, "gpu": 1.0}, {}, "down")
     half = NodeSnapshot({"cpu": 4.0}, {"cpu": 2.0}, "closing")
     tasks = {"1": task(1)}
-    with JournalWriter(tmp_path / "log", {"policy": "fifo", "started": 0}) as writer:
+    with JournalWriter(
+        tmp_path / "log", {"policy": "fifo", "engine": "slurm", "started": 0}
+    ) as writer:
         writer.write(0.0, ClusterSnapshot({"n1": size, "n5": down, "n7": half}, tasks))
         writer.write(
             1.0,
@@ -500,7 +506,7 @@ def test_a_difference_is_named(tmp_path: Path) -> None:
 
 def test_only_watched(tmp_path: Path) -> None:
     with JournalWriter(
-        tmp_path / "log", {"policy": "fifo", "started": 0, "controls": False}
+        tmp_path / "log", {"policy": "fifo", "engine": "slurm", "started": 0, "controls": False}
     ) as writer:
         writer.write(0.0, ClusterSnapshot(ROOM, {"1": task(1)}))
         writer.write(1.0, ClusterSnapshot(ROOM, {"1": task(1, on="n0")}))
@@ -513,7 +519,9 @@ def test_a_restart_in_the_middle(tmp_path: Path) -> None:
     path = tmp_path / "log"
     journal_of(path, (0.0, {"1": task(1), "2": task(2)}, {"1": "n0", "2": "n0"}))
     cache = SchedulerCache("first-fit-drfh")
-    with JournalWriter(path, {"policy": "first-fit-drfh", "started": 1060}, append=True) as writer:
+    with JournalWriter(
+        path, {"policy": "first-fit-drfh", "engine": "slurm", "started": 1060}, append=True
+    ) as writer:
         for time, tasks in (
             (0.5, {"1": task(1, on="n0"), "3": task(3)}),
             (2.5, {"3": task(3, on="n0")}),

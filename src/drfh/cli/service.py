@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from copy import copy
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,15 +70,14 @@ def service_logging(level: str = "info", log_format: str = "text") -> Iterator[N
     level
         ``debug``, ``info``, ``warning`` or ``error``.
     log_format
-        ``text`` (date, level, logger, message) or ``json`` (one object a line with the keys
-        ``time``, ``level``, ``logger``, ``message``, and the fields of the message).
+        ``text`` (date, level, logger, message; values in quotes where needed) or ``json`` (one
+        object a line: ``time``, ``level``, ``logger``, ``message``, the fields of the message).
     """
     import logging
 
     check_log_options(level, log_format)
-    formatter = _json_formatter() if log_format == "json" else logging.Formatter(_TEXT, _DATE)
     handler = logging.StreamHandler()
-    handler.setFormatter(formatter)
+    handler.setFormatter(_formatter(log_format))
     logger = logging.getLogger("drfh")
     before = logger.level, logger.propagate
     logger.addHandler(handler)
@@ -90,8 +90,33 @@ def service_logging(level: str = "info", log_format: str = "text") -> Iterator[N
         logger.level, logger.propagate = before
 
 
-def _json_formatter() -> logging.Formatter:
+def quoted_value(value: Any) -> Any:
+    """Return a value of a log as logfmt has it: text in quotes if it could be misread.
+
+    Examples
+    --------
+    >>> print(quoted_value("not enough memory"), quoted_value("n0"), quoted_value(3))
+    "not enough memory" n0 3
+    """
+    if isinstance(value, int | float):
+        return value
+    text = str(value)
+    plain = text.isprintable() and not set(text) & set(' ="')
+    return text if text and plain else json.dumps(text, ensure_ascii=False)
+
+
+def _formatter(log_format: str) -> logging.Formatter:
     import logging  # not with the module: every verb would pay for it
+
+    class LogfmtFormatter(logging.Formatter):
+        """Formats a record as a line, with quoted values of the mapping that was logged."""
+
+        def format(self, record: logging.LogRecord) -> str:
+            fields = record.args
+            if isinstance(fields, Mapping):
+                record = copy(record)
+                record.args = {name: quoted_value(value) for name, value in fields.items()}
+            return super().format(record)
 
     class JsonFormatter(logging.Formatter):
         """Formats a record as a JSON object, with the mapping that was logged as fields."""
@@ -105,7 +130,7 @@ def _json_formatter() -> logging.Formatter:
                 line["exception"] = self.formatException(record.exc_info)
             return json.dumps(line, default=str)
 
-    return JsonFormatter()
+    return JsonFormatter() if log_format == "json" else LogfmtFormatter(_TEXT, _DATE)
 
 
 class Printer:

@@ -6,16 +6,21 @@ cluster from :class:`LiveCluster` and adds only what it alone knows.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 from drfh.engines.cache import SchedulerCache
+from drfh.engines.lock import ControllerLock, is_running
 from drfh.engines.snapshot import BlockedCode, ClusterSnapshot
-from drfh.errors import DrfhError
+from drfh.engines.weights import read_weights
+from drfh.errors import DrfhError, InputError
 from drfh.formatting import format_clock, join_names
+from drfh.model.users import parse_weight
 from drfh.scheduler.diagnostics import Why
 
 __all__ = [
@@ -290,10 +295,60 @@ class ControllerFacts:
         Whether it runs; None if that cannot be known here.
     facts : mapping
         What it wrote down: pid, host, started, and how it shares the cluster.
+
+    Examples
+    --------
+    >>> ControllerFacts(True, {"user_by": "team"}).one_of("user_by", ("user", "account"), "user")
+    'user'
     """
 
     running: bool | None
     facts: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read the lock of a controller; nothing is known if others cannot read it.
+
+        Examples
+        --------
+        >>> ControllerFacts.read(Path("/no/such/place/drfh.lock")).running is None
+        True
+        """
+        try:
+            facts = ControllerLock.read(path)
+        except InputError:  # it is not for everybody to read
+            return cls(None, {})
+        if facts is not None:
+            return cls(is_running(facts), facts)
+        # The folder may be that of another host: then nothing can be known.
+        visible = os.access(path.parent, os.R_OK | os.X_OK)
+        return cls(False if visible else None, {})
+
+    # How it shares the cluster; what has a wrong type counts as absent
+
+    def one_of(self, key: str, known: Sequence[str], default: str) -> str:
+        """Return a fact that is one of the known ones, or the default."""
+        found = self.facts.get(key)
+        return found if isinstance(found, str) and found in known else default
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """Return a list of names."""
+        found = self.facts.get(key)
+        return tuple(map(str, found)) if isinstance(found, list) else ()
+
+    def policy(self, default: str) -> str | Mapping[str, Any]:
+        """Return the policy by which it shares the cluster, or the default."""
+        found = self.facts.get("policy")
+        return found if isinstance(found, str | dict) and found else default
+
+    def weights(self) -> dict[str, float]:
+        """Return the weights of users, of the facts or the file that they name."""
+        found = self.facts.get("weights")
+        if isinstance(found, str) and found:
+            return read_weights(Path(found))
+        if not isinstance(found, dict):
+            return {}
+        return {str(name): parse_weight(value, str(name)) for name, value in found.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data, ready for JSON."""
@@ -321,7 +376,7 @@ class ControllerFacts:
 
 
 class Engine(Protocol):
-    """A connection to a live cluster, opened for commands that only observe."""
+    """A connection to a live cluster, as the commands of every engine use it."""
 
     @property
     def name(self) -> str:
@@ -332,11 +387,26 @@ class Engine(Protocol):
         """Who shares it, such as ``user`` or ``account``."""
 
     @property
+    def policy(self) -> str | Mapping[str, Any]:
+        """The policy by which it is shared."""
+
+    @property
+    def sharing(self) -> Mapping[str, Any]:
+        """What the header of a journal has on how it is shared, ready for JSON."""
+
+    @property
     def controller(self) -> ControllerFacts:
         """Who schedules it."""
 
+    @property
+    def cluster_type(self) -> type[LiveCluster]:
+        """The class of what it observes."""
+
     def observe(self) -> LiveCluster:
         """Read the state of the cluster once."""
+
+    def snapshot(self) -> ClusterSnapshot:
+        """Read it with all tasks that drfh could place, also those that it does not manage."""
 
 
 def _listed(names: Sequence[str]) -> str:

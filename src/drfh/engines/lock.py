@@ -46,6 +46,8 @@ class ControllerLock:
     path
         The file, in a folder that is there: one for each cluster. It is never removed, because
         two processes could then hold a lock on two files of one name.
+    hint
+        What to do if it cannot be locked, as errors say it.
 
     Examples
     --------
@@ -59,8 +61,9 @@ class ControllerLock:
     None
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], hint: str = "") -> None:
         self.path = os.fspath(path)
+        self.hint = hint
         self._fd: int | None = None
         self._own: dict[str, Any] = {}
 
@@ -208,10 +211,8 @@ class ControllerLock:
 
     def _unwritable(self, error: Exception) -> InputError:
         reason = getattr(error, "strerror", None) or str(error)
-        return self._refused(
-            f"must be able to lock this file ({reason}): "
-            "run it where slurmctld runs, as root or SlurmUser"
-        )
+        hint = f": {self.hint}" if self.hint else ""
+        return self._refused(f"must be able to lock this file ({reason}){hint}")
 
 
 def _text(facts: Mapping[str, Any]) -> bytes:

@@ -132,11 +132,16 @@ class CycleFailure:
     internal: bool = False
 
     @property
+    def kind(self) -> str:
+        """The class of the error."""
+        return type(self.error).__name__
+
+    @property
     def text(self) -> str:
-        """The failure in a line."""
+        """The failure in a line, for people."""
         if not self.internal:
             return str(self.error)
-        kind = "" if isinstance(self.error, DrfhError) else f"{type(self.error).__name__}: "
+        kind = "" if isinstance(self.error, DrfhError) else f"{self.kind}: "
         return f"this round was given up ({kind}{self.error})"
 
 

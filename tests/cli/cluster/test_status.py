@@ -3,56 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
 from drfh.cli.cluster.replay import replay_journal
 from drfh.cli.cluster.status import audit_cluster, print_job_explanation, show_status
-from drfh.engines.cache import SchedulerCache
-from drfh.engines.engine import ControllerFacts, LiveCluster
 from drfh.engines.journal.writer import JournalWriter
-from drfh.engines.snapshot import (
-    BlockedCode,
-    BlockedReason,
-    ClusterSnapshot,
-    NodeSnapshot,
-    TaskSnapshot,
-)
 from drfh.web.live.store import LiveStore
-
-GATED = BlockedReason(BlockedCode.UNSUPPORTED, "needs a volume", ", and drfh cannot judge that")
-TASKS = {
-    "ann/a-0": TaskSnapshot("ann", {"cpu": 3.0}, (1,), on="n0"),
-    "ann/a-1": TaskSnapshot("ann", {"cpu": 3.0}, (2,)),
-    "bob/b-0": TaskSnapshot("bob", {"cpu": 1.0}, (3,), on="n1"),
-    "bob/b-1": TaskSnapshot("bob", {"cpu": 1.0}, (4,), blocked=GATED),
-}
-NODES = {name: NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0}) for name in ("n0", "n1")}
-
-
-@dataclass(frozen=True)
-class PodCluster(LiveCluster):
-    engine: ClassVar[str] = "pods"
-    title: ClassVar[str] = "Pods"
-
-    def unmanaged(self) -> dict[str, str]:
-        return {"eve/e-0": "it names another scheduler"}
-
-
-class PodEngine:
-    name, user_by = "a cluster of pods", "namespace"
-    controller = ControllerFacts(False, {})
-
-    def observe(self) -> PodCluster:
-        snapshot = ClusterSnapshot(NODES, TASKS, {"bob": 2.0})
-        cache = SchedulerCache("best-fit-drfh")
-        cache.follow(snapshot)
-        return PodCluster(1e9, snapshot, cache, starting={"bob/b-0"}, notes=("the API is slow",))
+from tests.cli.cluster.pods import TASKS, PodEngine
 
 
 def test_status_of_any_engine(capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,20 +75,9 @@ def test_a_journal_of_any_engine_is_replayed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = PodEngine().observe()
-    header = {"policy": "best-fit-drfh", "started": 1e9, "engine": "pods"}
+    header = {"policy": "best-fit-drfh", "engine": "pods", "started": 1e9}
     with JournalWriter(tmp_path / "log", header) as writer:
         writer.write(0.0, cluster.snapshot, cluster.cache.place())
     replay_journal(tmp_path / "log", as_json=True)
     data = json.loads(capsys.readouterr().out)
     assert (data["journal"]["engine"], data["replay"]["same"]) == ("pods", True)
-
-
-def test_nothing_of_slurm_is_loaded_for_another_engine() -> None:
-    code = (
-        "import sys, drfh.cli.cluster.replay, drfh.cli.cluster.render, drfh.cli.cluster.web; "
-        "from drfh.web.live import publisher, store; "
-        "from tests.cli.cluster.test_status import PodEngine, show_status; show_status(PodEngine); "
-        "assert not [name for name in sys.modules if name.startswith('drfh.engines.slurm')]"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

@@ -25,7 +25,7 @@ from drfh.engines.cache import SchedulerCache
 from drfh.engines.lock import ControllerLock
 from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.config import SlurmConfig
-from drfh.engines.slurm.controller import Controller
+from drfh.engines.slurm.controller import SlurmController
 from drfh.engines.slurm.sandbox import Sandbox
 from tests.engines.slurm.entries import JOBS, NODES, job
 
@@ -351,7 +351,7 @@ def test_why_on_a_terminal_breaks_at_blanks(site: Path) -> None:
 
 
 def settled(slurm: Sandbox, rounds: int = 6) -> None:
-    controller = Controller(
+    controller = SlurmController(
         Slurm(slurm.environment), SlurmConfig(partitions=("main",)), SchedulerCache()
     )
     for _ in range(rounds):

@@ -27,7 +27,9 @@ def journal(tmp_path: Path) -> Path:
     tasks = {str(i): TaskSnapshot("ann", {"cpu": 2.0}, (i,)) for i in range(1, 5)}
     tasks["5"] = TaskSnapshot("bob", {"cpu": 2.0}, (5,))
     cache = SchedulerCache("best-fit-drfh")
-    with JournalWriter(path, {"policy": "best-fit-drfh", "started": 1.8e9}) as writer:
+    with JournalWriter(
+        path, {"policy": "best-fit-drfh", "engine": "slurm", "started": 1.8e9}
+    ) as writer:
         for time in range(0, 40, 10):
             tasks = {name: task for name, task in tasks.items() if task.on is None}
             snapshot = ClusterSnapshot(ROOM, tasks)
@@ -89,7 +91,9 @@ def test_a_difference_ends_with_code_3(journal: Path) -> None:
 
 def test_only_watched(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    with JournalWriter(path, {"policy": "fifo", "started": 0, "controls": False}) as writer:
+    with JournalWriter(
+        path, {"policy": "fifo", "engine": "slurm", "started": 0, "controls": False}
+    ) as writer:
         writer.write(0.0, ClusterSnapshot(ROOM, {"1": TaskSnapshot("ann", {"cpu": 2.0}, (1,))}))
         writer.write(
             4.0, ClusterSnapshot(ROOM, {"1": TaskSnapshot("ann", {"cpu": 2.0}, (1,), on="n0")})

@@ -77,8 +77,8 @@ def test_failures_are_logged_to_standard_error(run: Any, slurm_commands: Path) -
     assert "Unable to contact" not in out
     first, second = err.splitlines()
     assert first.endswith(
-        " WARNING drfh.engines.slurm.service: cycle aborted failures=1 "
-        "error=squeue: slurm_load_jobs error: Unable to contact"
+        " WARNING drfh.engines.service: cycle aborted failures=1 kind=SlurmError "
+        'error="squeue: slurm_load_jobs error: Unable to contact"'
     )
     assert "failures=2" in second
     _, _, err = run(*CONTROLLER, "--log-level", "error")
@@ -87,7 +87,8 @@ def test_failures_are_logged_to_standard_error(run: Any, slurm_commands: Path) -
     for number, line in enumerate(err.splitlines(), 1):
         record = json.loads(line)
         assert (record["level"], record["failures"]) == ("warning", number)
-        assert record["logger"] == "drfh.engines.slurm.service"
+        assert record["logger"] == "drfh.engines.service"
+        assert record["kind"] == "SlurmError"
         assert record["error"] == "squeue: slurm_load_jobs error: Unable to contact"
 
 
@@ -126,34 +127,34 @@ def test_weights_that_change_are_read_again(
     file = tmp_path / "weights.yaml"
     file.write_text("ann: 2\n")
     texts = iter(["ann: 3\n", "ann: -1\n"])
-    from drfh.engines.slurm.controller import Controller
+    from drfh.engines.slurm.controller import SlurmController
 
-    cycle = Controller.cycle
+    cycle = SlurmController.cycle
     weights = []
 
-    def changed(self: Controller) -> Any:
+    def changed(self: SlurmController) -> Any:
         weights.append(dict(self.config.weights))
         file.write_text(next(texts, file.read_text()))
         os.utime(file, ns=(0, len(weights)))
         return cycle(self)
 
-    monkeypatch.setattr(Controller, "cycle", changed)
+    monkeypatch.setattr(SlurmController, "cycle", changed)
     code, _, err = run(*CONTROLLER[:-1], "3", "--weights", file)
     assert code == 0
     assert weights == [{"ann": 2.0}, {"ann": 3.0}, {"ann": 3.0}]
     reloaded, kept = err.splitlines()
-    assert reloaded.endswith(f" INFO drfh.cli.slurm.run: weights reloaded file={file}")
-    assert " WARNING drfh.cli.slurm.run: weights kept error=" in kept
+    assert reloaded.endswith(f" INFO drfh.engines.weights: weights reloaded file={file}")
+    assert " WARNING drfh.engines.weights: weights kept error=" in kept
 
 
 def test_metrics_are_served_while_it_runs(
     run: Any, slurm_commands: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from drfh.engines.slurm.controller import Controller
+    from drfh.engines.slurm.controller import SlurmController
 
-    cycle, pages = Controller.cycle, []
+    cycle, pages = SlurmController.cycle, []
 
-    def scraped(self: Controller) -> Any:
+    def scraped(self: SlurmController) -> Any:
         with urllib.request.urlopen(urls[-1]) as page:
             pages.append(page.read().decode())
         return cycle(self)
@@ -169,7 +170,7 @@ def test_metrics_are_served_while_it_runs(
         return server
 
     monkeypatch.setattr(metrics, "serve", noted)
-    monkeypatch.setattr(Controller, "cycle", scraped)
+    monkeypatch.setattr(SlurmController, "cycle", scraped)
     code, out, _ = run(*CONTROLLER, "--metrics-port", "0", "--json")
     assert code == 0
     assert json.loads(out.splitlines()[0])["metrics"] == urls[0]

@@ -12,7 +12,7 @@ from typing import Any
 from drfh.engines.cache import SchedulerCache
 from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.config import SlurmConfig, config_of
-from drfh.engines.slurm.controller import Controller, SlurmCycle
+from drfh.engines.slurm.controller import SlurmController, SlurmCycle
 from drfh.engines.slurm.reconcile import reconcile
 from drfh.engines.slurm.sandbox import Sandbox
 from drfh.engines.snapshot import TaskSnapshot
@@ -73,8 +73,8 @@ class Driver:
         self.patience, self.batch = patience, batch
         self.controller = self._controller()
 
-    def _controller(self) -> Controller:
-        return Controller(
+    def _controller(self) -> SlurmController:
+        return SlurmController(
             self.slurm, self.config, SchedulerCache(), patience=self.patience, batch=self.batch
         )
 

@@ -11,7 +11,7 @@ from drfh.engines.cache import SchedulerCache
 from drfh.engines.slurm import actions
 from drfh.engines.slurm.client import Slurm, SlurmError
 from drfh.engines.slurm.config import config_of
-from drfh.engines.slurm.controller import Controller
+from drfh.engines.slurm.controller import SlurmController
 from drfh.engines.slurm.sandbox import Sandbox
 from tests.engines.slurm.cluster import job, living
 
@@ -33,9 +33,9 @@ class Overheard(Slurm):
         return super().scontrol(lines)
 
 
-def controller(slurm: Slurm) -> Controller:
+def controller(slurm: Slurm) -> SlurmController:
     site = config_of(slurm.configuration(), partitions=("main",))
-    return Controller(slurm, site, SchedulerCache())
+    return SlurmController(slurm, site, SchedulerCache())
 
 
 def test_tasks_of_an_array_are_placed_in_few_calls(quiet_slurm: Sandbox) -> None:

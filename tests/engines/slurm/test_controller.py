@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from drfh.engines.cache import SchedulerCache
 from drfh.engines.slurm import controller as module
 from drfh.engines.slurm.config import SlurmConfig
-from drfh.engines.slurm.controller import Controller
+from drfh.engines.slurm.controller import SlurmController
 from drfh.engines.slurm.reconcile import reconcile
 from drfh.engines.slurm.state import read_state
 from tests.engines.slurm.model import KilledError, ModelSlurm
@@ -29,8 +29,8 @@ def all_numbers() -> Iterator[None]:
         yield
 
 
-def controller(slurm: ModelSlurm, **more: Any) -> Controller:
-    return Controller(slurm, SlurmConfig(), SchedulerCache(), clock=lambda: slurm.now, **more)
+def controller(slurm: ModelSlurm, **more: Any) -> SlurmController:
+    return SlurmController(slurm, SlurmConfig(), SchedulerCache(), clock=lambda: slurm.now, **more)
 
 
 def within(slurm: ModelSlurm) -> bool:

@@ -32,11 +32,11 @@ from drfh.engines.journal.whatif import what_if
 from drfh.engines.journal.workload import JournalWorkload, workload_of
 from drfh.engines.journal.writer import JournalWriter
 from drfh.engines.observer import Cycle, CycleFailure, Decision, Observer
+from drfh.engines.service import Service
 from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.config import config_of
-from drfh.engines.slurm.controller import Controller
+from drfh.engines.slurm.controller import SlurmController
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode
-from drfh.engines.slurm.service import Service
 from drfh.files.scenario_file import load_scenario
 from drfh.simulation.result import Result
 from tests.engines.slurm.cluster import living, slurm_cluster
@@ -135,8 +135,10 @@ def drive(sandbox: Sandbox, log: Path) -> Live:
         def on_failure(self, failure: CycleFailure) -> None:
             seen.troubles.append(failure)
 
-    with JournalWriter(log, {"policy": POLICY, "started": seen.started}) as writer:
-        controller = Controller(slurm, config, SchedulerCache(POLICY), observers=[Watcher()])
+    with JournalWriter(
+        log, {"policy": POLICY, "engine": "slurm", "started": seen.started}
+    ) as writer:
+        controller = SlurmController(slurm, config, SchedulerCache(POLICY), observers=[Watcher()])
         service = Service(controller, interval=0.2)
         thread = threading.Thread(target=service.run)
         thread.start()

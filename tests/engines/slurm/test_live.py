@@ -10,9 +10,10 @@ from typing import IO
 
 import pytest
 
+from drfh.engines.service import Service
 from drfh.engines.slurm.client import Slurm, SlurmError
+from drfh.engines.slurm.controller import release_all
 from drfh.engines.slurm.sandbox import Sandbox
-from drfh.engines.slurm.service import Service, release_all
 from drfh.errors import DrfhError
 from tests.engines.slurm.cluster import MANAGED, UNMANAGED, living, make_quiet, slurm_cluster
 from tests.engines.slurm.driver import Driver, Faults

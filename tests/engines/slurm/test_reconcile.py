@@ -8,10 +8,9 @@ import pytest
 
 from drfh.engines.slurm import actions
 from drfh.engines.slurm.annotations import DEFERRED_UNTIL, HELD_UNTIL, Annotation, read_annotation
-from drfh.engines.slurm.config import SlurmConfig, config_of, read_weights
+from drfh.engines.slurm.config import SlurmConfig, config_of
 from drfh.engines.slurm.reconcile import Reconciliation, reconcile
 from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
-from drfh.errors import InputError
 
 NOW = 1_800_000_000.0
 MIB = 2.0**20
@@ -324,18 +323,3 @@ def test_a_slurm_that_counts_only_cpus() -> None:
     snapshot = reconcile(found, config).snapshot
     assert snapshot.tasks["7"].demand == {"cpu": 2.0}
     assert snapshot.servers["n0"].size == {"cpu": 4.0}
-
-
-def test_the_weights_file(tmp_path: Any) -> None:
-    file = tmp_path / "weights.yaml"
-    file.write_text("physics: 2\nbiology: 0.5\n")
-    assert read_weights(file) == {"physics": 2.0, "biology": 0.5}
-    file.write_text("physics: 2\nbiology: -1\n")
-    with pytest.raises(InputError, match=r"weights.yaml, line 2: biology must be a number > 0"):
-        read_weights(file)
-    file.write_text('physics: 2\n" ": 1\n')
-    with pytest.raises(InputError, match="a name must"):
-        read_weights(file)
-    file.write_text("- physics\n")
-    with pytest.raises(InputError, match="must be lines such as physics: 2"):
-        read_weights(file)

@@ -18,10 +18,10 @@ from drfh.engines.journal.reader import read_journal
 from drfh.engines.journal.writer import JournalWriter
 from drfh.engines.metrics import Metrics, MetricsObserver
 from drfh.engines.observer import Cycle, CycleFailure, CycleWriter, Decision, Observer
+from drfh.engines.service import Service
 from drfh.engines.slurm.client import SlurmError
 from drfh.engines.slurm.config import SlurmConfig
-from drfh.engines.slurm.controller import Controller, SlurmCycle
-from drfh.engines.slurm.service import Service
+from drfh.engines.slurm.controller import SlurmController, SlurmCycle
 from drfh.engines.status import status_of
 from tests.engines.slurm.model import ModelSlurm
 
@@ -82,7 +82,7 @@ def everything_is_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 def service(slurm: ModelSlurm, *observers: Observer) -> Service:
-    controller = Controller(
+    controller = SlurmController(
         slurm, SlurmConfig(), SchedulerCache(), clock=lambda: slurm.now, observers=observers
     )
     return Service(controller, interval=0.001)
@@ -103,9 +103,10 @@ def test_observers_are_told_of_decisions_cycles_and_failures(slurm: Flaky) -> No
     assert (cycle.released, cycle.pending) == (["1"], {"1": "n1"})
     assert isinstance(engine, CycleFailure)
     assert (engine.text, engine.count, engine.internal) == ("squeue: no answer", 1, False)
+    assert (engine.kind, str(engine.error)) == ("SlurmError", "squeue: no answer")
     assert isinstance(internal, CycleFailure)
     assert internal.text == "this round was given up (KeyError: 'x')"
-    assert (internal.count, internal.internal) == (2, True)
+    assert (internal.count, internal.internal, internal.kind) == (2, True, "KeyError")
     assert isinstance(last, Cycle)
     assert last.fresh  # all that was known before the error is forgotten
     assert ours.failures == 0
@@ -119,7 +120,7 @@ def test_what_happens_is_logged(slurm: Flaky, caplog: pytest.LogCaptureFixture) 
     slurm.fails = {2}
     service(slurm).run(2)
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("WARNING", "cycle aborted failures=1 error=squeue: no answer"),
+        ("WARNING", "cycle aborted failures=1 kind=SlurmError error=squeue: no answer"),
         ("INFO", "cycles resumed failures=1"),
         ("WARNING", "change refused job=2 error=refused"),
         ("INFO", "jobs placed count=2 waiting=1 users=ann:1,bob:1"),
@@ -155,7 +156,9 @@ def test_a_full_disk_leaves_a_gap_in_the_journal_and_stops_nothing(
     slurm: Flaky, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = tmp_path / "log"
-    with JournalWriter(log, {"policy": "best-fit-drfh", "started": slurm.now}) as writer:
+    with JournalWriter(
+        log, {"policy": "best-fit-drfh", "engine": "slurm", "started": slurm.now}
+    ) as writer:
         ours = service(slurm, writer)
         ours.run(1)
         with monkeypatch.context() as full:

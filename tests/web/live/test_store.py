@@ -19,7 +19,7 @@ from drfh.engines.observer import Cycle, CycleFailure
 from drfh.engines.slurm.client import SlurmError
 from drfh.engines.slurm.cluster import cluster_of
 from drfh.engines.slurm.config import SlurmConfig
-from drfh.engines.slurm.controller import Controller
+from drfh.engines.slurm.controller import SlurmController
 from drfh.engines.slurm.state import read_state
 from drfh.engines.status import status_of
 from drfh.errors import InputError, UnknownNameError
@@ -110,7 +110,7 @@ def test_cycles_of_a_controller_are_published() -> None:
     slurm = ModelSlurm(SIZES)
     clock = [0.0]
     store = LiveStore("model", clock=lambda: clock[0])
-    ours = Controller(slurm, SlurmConfig(), SchedulerCache(), clock=lambda: slurm.now)
+    ours = SlurmController(slurm, SlurmConfig(), SchedulerCache(), clock=lambda: slurm.now)
     for i in range(6):
         slurm.submit("ann" if i % 2 else "bob", 4, 1000)
     done = ours.cycle()
@@ -193,7 +193,7 @@ class Busy:
 
     def __init__(self) -> None:
         self.slurm = ModelSlurm(SIZES)
-        self.controller = Controller(
+        self.controller = SlurmController(
             self.slurm, SlurmConfig(), SchedulerCache(), clock=lambda: self.slurm.now
         )
 

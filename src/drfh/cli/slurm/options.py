@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from drfh.engines.slurm.client import Slurm
     from drfh.engines.slurm.cluster import SlurmCluster
     from drfh.engines.slurm.config import SlurmConfig
+    from drfh.engines.snapshot import ClusterSnapshot
 
 __all__ = [
     "JsonOption",
@@ -30,7 +30,6 @@ __all__ = [
     "WebPortOption",
     "WeightsOption",
     "connect",
-    "controller_facts",
     "partition_names",
 ]  # fmt: skip
 
@@ -146,9 +145,8 @@ class SlurmConnection:
         config = self.config
         return {
             "policy": find_policy(self.policy).name,
-            "user_by": config.user_by,
+            **self.sharing,
             "weights": dict(config.weights),
-            "partitions": list(config.partitions),
             "hold_by": config.hold_by,
         }
 
@@ -157,11 +155,29 @@ class SlurmConnection:
         """Who shares it: ``user``, ``account`` or ``partition``."""
         return self.config.user_by
 
+    @property
+    def sharing(self) -> dict[str, Any]:
+        """How it is shared, for the header of a journal."""
+        return {"user_by": self.config.user_by, "partitions": list(self.config.partitions)}
+
+    @property
+    def cluster_type(self) -> type[SlurmCluster]:
+        """The class of what it observes."""
+        from drfh.engines.slurm.cluster import SlurmCluster
+
+        return SlurmCluster
+
     def observe(self) -> SlurmCluster:
         """Read its state once."""
         from drfh.engines.slurm.cluster import observe
 
         return observe(self.slurm, self.config, self.policy)
+
+    def snapshot(self) -> ClusterSnapshot:
+        """Read it with all jobs that Slurm's own scheduler would start."""
+        from drfh.engines.slurm.cluster import snapshot_of_all
+
+        return snapshot_of_all(self.slurm, self.config)
 
 
 def connect(
@@ -187,8 +203,10 @@ def connect(
     environment
         Of Slurm's commands; by default that of this process.
     """
+    from drfh.engines.engine import ControllerFacts
     from drfh.engines.slurm.client import Slurm
-    from drfh.engines.slurm.config import config_of, read_weights
+    from drfh.engines.slurm.config import config_of, lock_path
+    from drfh.engines.weights import read_weights
     from drfh.policies import find_policy
 
     # Errors of the options come before errors of the cluster.
@@ -200,8 +218,11 @@ def connect(
     named = partition_names(partitions)
     slurm = Slurm(environment)
     configuration = slurm.configuration()
-    controller = controller_facts(configuration)
-    known = _RecordedFacts({} if afresh else controller.facts)
+    try:
+        controller = ControllerFacts.read(lock_path(configuration))
+    except InputError:  # Slurm does not say where its state is
+        controller = ControllerFacts(None, {})
+    known = ControllerFacts(None, {}) if afresh else controller
     config = config_of(
         configuration,
         user_by=user_by or known.one_of("user_by", _USER_KINDS, "user"),
@@ -209,61 +230,9 @@ def connect(
         partitions=named or known.names("partitions"),
         hold_by=hold_by or known.one_of("hold_by", ("plugin", "controller"), "plugin"),
     )
-    return SlurmConnection(slurm, config, policy or known.policy(), controller, configuration)
-
-
-def controller_facts(configuration: Mapping[str, str]) -> ControllerFacts:
-    """Return what can be known of the controller of a cluster from its lock.
-
-    Examples
-    --------
-    >>> controller_facts({"StateSaveLocation": "/no/such/place"}).running is None
-    True
-    """
-    from drfh.engines.engine import ControllerFacts
-    from drfh.engines.lock import ControllerLock, is_running
-    from drfh.engines.slurm.config import lock_path
-
-    try:
-        path = lock_path(configuration)
-        facts = ControllerLock.read(path)
-    except InputError:  # it is not for everybody to read
-        return ControllerFacts(None, {})
-    if facts is not None:
-        return ControllerFacts(is_running(facts), facts)
-    # Slurm's state is a folder of the host of slurmctld: elsewhere nothing can be known.
-    visible = os.access(path.parent, os.R_OK | os.X_OK)
-    return ControllerFacts(False if visible else None, {})
-
-
-class _RecordedFacts:
-    """Facts that a controller wrote into its lock; those of a wrong type count as absent."""
-
-    def __init__(self, facts: Mapping[str, Any]) -> None:
-        self.facts = facts
-
-    def one_of(self, key: str, known: Sequence[str], default: str) -> str:
-        found = self.facts.get(key)
-        return found if isinstance(found, str) and found in known else default
-
-    def names(self, key: str) -> tuple[str, ...]:
-        found = self.facts.get(key)
-        return tuple(map(str, found)) if isinstance(found, list) else ()
-
-    def policy(self) -> str | Mapping[str, Any]:
-        found = self.facts.get("policy")
-        return found if isinstance(found, str | dict) and found else DEFAULT_POLICY
-
-    def weights(self) -> dict[str, float]:
-        from drfh.engines.slurm.config import read_weights
-        from drfh.model.users import parse_weight
-
-        found = self.facts.get("weights")
-        if isinstance(found, str) and found:
-            return read_weights(Path(found))
-        if not isinstance(found, dict):
-            return {}
-        return {str(name): parse_weight(value, str(name)) for name, value in found.items()}
+    return SlurmConnection(
+        slurm, config, policy or known.policy(DEFAULT_POLICY), controller, configuration
+    )
 
 
 def partition_names(given: Sequence[str] | None) -> tuple[str, ...]:

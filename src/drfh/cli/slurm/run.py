@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drfh.cli.cluster.web import publish, view_at
+from drfh.cli.cluster.run import RunOptions, check_positive, record_journal, run_controller
+from drfh.cli.cluster.web import view_at
 from drfh.cli.render.console import print_json
 from drfh.cli.service import LogFormatOption, LogLevelOption, Printer, service_logging
 from drfh.cli.slurm.options import (
@@ -27,12 +24,12 @@ from drfh.cli.slurm.options import (
     connect,
     partition_names,
 )
-from drfh.errors import DrfhError, InputError
+from drfh.errors import InputError
 
 if TYPE_CHECKING:
+    from drfh.engines.cache import SchedulerCache
     from drfh.engines.observer import Observer
-    from drfh.engines.slurm.config import SlurmConfig
-    from drfh.engines.slurm.controller import Controller
+    from drfh.engines.slurm.controller import SlurmController
 
 __all__ = ["install", "record", "release_all", "run"]
 
@@ -100,72 +97,47 @@ def run(
     Jobs wait under a hold, are pinned to the node that the policy chooses, and released. All that
     it knows comes from Slurm: stop it or kill it at any moment, and start it again.
     """
-    from drfh import __version__
-    from drfh.engines.cache import SchedulerCache
-    from drfh.engines.journal.writer import JournalWriter
-    from drfh.engines.lock import ControllerLock
-    from drfh.engines.metrics import Metrics, MetricsObserver, serve
-    from drfh.engines.observer import CycleWriter
-    from drfh.engines.slurm.config import lock_path
-    from drfh.engines.slurm.controller import Controller
-    from drfh.engines.slurm.service import Service, check_plugin, check_rights
+    from drfh.engines.slurm.config import check_plugin, check_rights, controller_lock
 
-    for option, value in (("--interval", interval), ("--patience", patience), ("--batch", batch)):
-        if not 0 < value < 1e9:
-            raise InputError(option, "must be > 0", value)
+    check_positive({"--interval": interval, "--patience": patience, "--batch": batch})
     if hold_by not in _HOLDERS:
         raise InputError("--hold-by", "must be plugin or controller", hold_by)
-    with ExitStack() as stack:
-        stack.enter_context(service_logging(log_level, log_format))
+    with service_logging(log_level, log_format):
         address = view_at(web, web_host, web_port)
         connection = connect(policy, weights, user_by, partition, hold_by=hold_by, afresh=True)
-        slurm, config = connection.slurm, connection.config
         check_rights(connection.configuration)
         if hold_by == "plugin":
             check_plugin(connection.configuration)
-        printer = Printer(as_json)
-        held = ControllerLock(lock or lock_path(connection.configuration))
-        stack.enter_context(held.acquire(connection.facts))
-        slurm.inherited_fds = (held.fd,)
-        cache = SchedulerCache(connection.policy)
-        observers: list[Observer] = []
-        slurm.observers = observers
-        if metrics_port is not None:
-            metrics = Metrics()
-            server = stack.enter_context(serve(metrics, metrics_port))
-            observer = MetricsObserver(metrics, __version__, cache.policy.name)
-            observers.append(stack.enter_context(observer))
-            printer(f"metrics: {server.url}", metrics=server.url)
-        if record_to is not None:
-            header = {"policy": cache.policy.name, "started": time.time(), **_sharing(config)}
-            writer = JournalWriter(record_to, header, append=record_to.exists())
-            observers.append(stack.enter_context(writer))
-        how = f"{cache.policy.name} places jobs by {config.user_by}, in {_where(config)}"
-        if address is not None:
-            from drfh.engines.slurm.cluster import SlurmCluster
+        held = controller_lock(connection.configuration, lock)
 
-            publisher = publish(
-                stack, connection.name, how, address, printer, interval, SlurmCluster
+        def start(cache: SchedulerCache, observers: Sequence[Observer]) -> SlurmController:
+            from drfh.engines.slurm.controller import SlurmController
+
+            slurm = connection.slurm
+            slurm.inherited_fds = (held.fd,)
+            slurm.observers = observers
+            return SlurmController(
+                slurm, connection.config, cache, patience=patience, batch=batch, observers=observers
             )
-            if publisher is not None:
-                observers.append(publisher)
-        if as_json:
-            observers.append(CycleWriter(printer.print_json))
-        controller = Controller(
-            slurm, config, cache, patience=patience, batch=batch, observers=observers
+
+        names = ", ".join(connection.config.partitions)
+        run_controller(
+            connection,
+            held,
+            connection.facts,
+            start,
+            RunOptions(
+                interval=interval,
+                cycles=rounds,
+                weights=None if weights is None else Path(weights),
+                journal=record_to,
+                metrics_port=metrics_port,
+                web=address,
+                as_json=as_json,
+            ),
+            scope=f"partition {names}" if names else "all partitions",
+            farewell="waiting jobs stay held (drfh slurm release-all gives them to Slurm)",
         )
-        reload = _weights_reload(controller, weights)
-
-        def check() -> None:
-            held.check()
-            if reload():
-                held.update({**connection.facts, "weights": dict(controller.config.weights)})
-
-        service = Service(controller, interval=interval, check=check)
-        printer(how, started=True)
-        with service.signals():
-            service.run(rounds)
-        printer("stopped; waiting jobs stay held (drfh slurm release-all gives them to Slurm)")
 
 
 def record(
@@ -192,31 +164,17 @@ def record(
 
     drfh slurm replay LOG --policy best-fit-drfh then answers what drfh would have done.
     """
-    from drfh.engines.journal.writer import JournalWriter
-    from drfh.engines.recorder import Recorder
-    from drfh.engines.slurm.cluster import snapshot_of_all
-
-    for option, value in (("--interval", interval), ("--for", duration)):
-        if value is not None and not 0 < value < 1e9:
-            raise InputError(option, "must be > 0", value)
+    check_positive({"--interval": interval, "--for": duration})
     with service_logging(log_level, log_format):
-        connection = connect(policy, weights, user_by, partition)
-        header = {
-            "policy": connection.facts["policy"],
-            "started": time.time(),
-            "controls": False,
-            **_sharing(connection.config),
-        }
-        with JournalWriter(log, header, append=go_on and log.exists(), force=force) as writer:
-            read = partial(snapshot_of_all, connection.slurm, connection.config)
-            recorder = Recorder(read, [writer])
-            with recorder.signals():
-                recorder.run(interval, duration)
-    snapshots, jobs = recorder.snapshots, len(recorder.jobs)
-    if as_json:
-        print_json({"log": str(log), "looks": snapshots, "jobs": jobs})
-    else:
-        Printer(as_json)(f"{log}: {snapshots:,} looks, {jobs:,} jobs")
+        record_journal(
+            connect(policy, weights, user_by, partition),
+            log,
+            interval=interval,
+            duration=duration,
+            append=go_on,
+            force=force,
+            as_json=as_json,
+        )
 
 
 def install(
@@ -263,23 +221,23 @@ def release_all(
     No controller may run meanwhile. New jobs are held as long as job_submit.lua is installed.
     """
     from drfh.engines.lock import ControllerLock
-    from drfh.engines.slurm import service
+    from drfh.engines.slurm import controller
     from drfh.engines.slurm.client import Slurm
-    from drfh.engines.slurm.config import config_of, lock_path
+    from drfh.engines.slurm.config import check_rights, config_of, controller_lock
+    from drfh.wire.slurm.scontrol import submit_plugins
 
     slurm = Slurm()
     configuration = slurm.configuration()
-    service.check_rights(configuration)
-    plugin = "lua" in configuration.get("JobSubmitPlugins", "").split(",")
-    path = lock or lock_path(configuration)
-    last = (ControllerLock.read(path) or {}).get("hold_by")
+    check_rights(configuration)
+    plugin = "lua" in submit_plugins(configuration)
+    held = controller_lock(configuration, lock)
+    last = (ControllerLock.read(held.path) or {}).get("hold_by")
     holder = hold_by or last or ("plugin" if plugin else "controller")
     if holder not in _HOLDERS:
         raise InputError("--hold-by", "must be plugin or controller", holder)
-    held = ControllerLock(path)
     with held.acquire({"release_all": True, "hold_by": holder}):
         slurm.inherited_fds = (held.fd,)
-        names, failed = service.release_all(slurm, config_of(configuration, hold_by=holder))
+        names, failed = controller.release_all(slurm, config_of(configuration, hold_by=holder))
     if as_json:
         print_json({"released": names, "failed": failed, "still_holds": plugin})
     else:
@@ -294,49 +252,3 @@ def release_all(
             )
     if failed:
         raise typer.Exit(1)
-
-
-def _sharing(config: SlurmConfig) -> dict[str, Any]:
-    return {"user_by": config.user_by, "partitions": list(config.partitions)}
-
-
-def _where(config: SlurmConfig) -> str:
-    if not config.partitions:
-        return "all partitions"
-    return f"partition {', '.join(config.partitions)}"
-
-
-def _weights_reload(controller: Controller, weights: str | None) -> Callable[[], bool]:
-    """Return a function that reads the weights file once it has changed; True if it did."""
-    import logging
-
-    from drfh.engines.slurm.config import read_weights
-
-    if weights is None:
-        return lambda: False
-    file = Path(weights)
-    log = logging.getLogger(__name__)
-
-    def modified() -> int | None:
-        try:
-            return file.stat().st_mtime_ns
-        except OSError:
-            return None
-
-    last = modified()
-
-    def reload() -> bool:
-        nonlocal last
-        now = modified()
-        if now is None or now == last:
-            return False
-        last = now
-        try:
-            controller.config = replace(controller.config, weights=read_weights(file))
-        except DrfhError as error:
-            log.warning("weights kept error=%(error)s", {"error": error})
-            return False
-        log.info("weights reloaded file=%(file)s", {"file": file})
-        return True
-
-    return reload

@@ -141,7 +141,7 @@ def replay(journal: Journal, policy: str | Policy | Mapping[str, Any] | None = N
     >>> cache = SchedulerCache("best-fit-drfh")
     >>> cache.follow(snapshot)
     >>> with TemporaryDirectory() as folder:
-    ...     header = {"policy": "best-fit-drfh", "started": 0}
+    ...     header = {"policy": "best-fit-drfh", "engine": "slurm", "started": 0}
     ...     with JournalWriter(f"{folder}/log", header) as writer:
     ...         time = writer.write(0, snapshot, cache.place())
     ...     print(replay(read_journal(f"{folder}/log")))

@@ -75,7 +75,7 @@ def what_if(
     >>> nodes = {"n0": NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})}
     >>> task = TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))
     >>> with TemporaryDirectory() as folder:
-    ...     header = {"policy": "best-fit-drfh", "started": 0}
+    ...     header = {"policy": "best-fit-drfh", "engine": "slurm", "started": 0}
     ...     with JournalWriter(f"{folder}/log", header) as writer:
     ...         first = ClusterSnapshot(nodes, {"8": task})
     ...         times = [writer.write(0, first, [Placed("8", "ann", "n0")]),

@@ -210,7 +210,8 @@ def workload_of(journal: Journal) -> JournalWorkload:
     >>> nodes = {"n0": NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})}
     >>> task = TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))
     >>> with TemporaryDirectory() as folder:
-    ...     with JournalWriter(f"{folder}/log", {"policy": "fifo", "started": 0}) as writer:
+    ...     header = {"policy": "fifo", "engine": "slurm", "started": 0}
+    ...     with JournalWriter(f"{folder}/log", header) as writer:
     ...         first = ClusterSnapshot(nodes, {"8": task})
     ...         times = [writer.write(0, first, [Placed("8", "ann", "n0")]),
     ...                  writer.write(9, ClusterSnapshot(nodes, {}), [])]

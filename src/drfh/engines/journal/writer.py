@@ -32,8 +32,8 @@ class JournalWriter(Observer):
     path
         The file. One that is there stays as it is, unless it is to be continued or replaced.
     header
-        ``policy`` and ``started`` (seconds since 1970); ``seed`` (0), ``engine`` (``slurm``),
-        ``controls`` (true) unless they differ; and anything else that JSON can hold.
+        ``policy``, ``engine`` and ``started`` (seconds since 1970); ``seed`` (0) and ``controls``
+        (true) unless they differ; and anything else that JSON can hold.
     append
         Go on with a journal that is there, after a restart. A last line that was cut short by a
         crash is cut off.
@@ -48,7 +48,8 @@ class JournalWriter(Observer):
     >>> node = NodeSnapshot({"cpu": 4.0}, {"cpu": 4.0})
     >>> snapshot = ClusterSnapshot({"n0": node}, {"8": TaskSnapshot("ann", {"cpu": 2.0}, (8, 0))})
     >>> with TemporaryDirectory() as folder:
-    ...     with JournalWriter(f"{folder}/log", {"policy": "fifo", "started": 0}) as writer:
+    ...     header = {"policy": "fifo", "engine": "slurm", "started": 0}
+    ...     with JournalWriter(f"{folder}/log", header) as writer:
     ...         times = [writer.write(0.0, snapshot, [Placed("8", "ann", "n0")]),
     ...                  writer.write(0.7, snapshot, []), writer.write(1.0, snapshot, [])]
     ...     journal = read_journal(f"{folder}/log")
@@ -64,7 +65,7 @@ class JournalWriter(Observer):
         append: bool = False,
         force: bool = False,
     ) -> None:
-        usual = {"seed": 0, "engine": "slurm", "controls": True}
+        usual = {"seed": 0, "controls": True}
         first = {"drfh": FORMAT, "version": __version__, **usual, **header}
         self.header = read_header(first)
         self.path = os.fspath(path)

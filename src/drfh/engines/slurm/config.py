@@ -1,22 +1,31 @@
-"""Configuration of drfh for a Slurm cluster: options, weights file, Slurm's own settings."""
+"""Configuration of drfh for a Slurm cluster, and what Slurm's own settings must be."""
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from drfh.engines.lock import ControllerLock
 from drfh.engines.slurm.state import SlurmJob
 from drfh.errors import InputError
-from drfh.files.atomic import read_text
-from drfh.files.yaml import parse, plain
-from drfh.model.cluster import check_name
-from drfh.model.users import parse_weight
+from drfh.wire.slurm.scontrol import slurm_user, submit_plugins
 
-__all__ = ["LOCK_NAME", "SlurmConfig", "config_of", "lock_path", "read_weights"]
+__all__ = [
+    "LOCK_NAME",
+    "SlurmConfig",
+    "check_plugin",
+    "check_rights",
+    "config_of",
+    "controller_lock",
+    "lock_path",
+]
 
 #: The lock file of the controller, beside Slurm's own state.
 LOCK_NAME = "drfh.lock"
+_LOCK_HINT = "run it where slurmctld runs, as root or SlurmUser"
 
 
 @dataclass(frozen=True)
@@ -59,23 +68,6 @@ class SlurmConfig:
         if job.reserved:
             return False
         return not self.partitions or any(name in self.partitions for name in job.partitions)
-
-
-def read_weights(path: Path) -> dict[str, float]:
-    """Read a weights file: YAML or JSON, one ``name: weight`` for each user or account."""
-    place = str(path)
-    document = parse(read_text(place), place)
-    data = plain(document.root)
-    if not isinstance(data, dict):
-        raise InputError("weights", "must be lines such as physics: 2", place=place)
-    weights: dict[str, float] = {}
-    for name, value in data.items():
-        try:
-            check_name(str(name), "a name")
-            weights[str(name)] = parse_weight(value, str(name))
-        except InputError as error:
-            raise document.at(error) from None
-    return weights
 
 
 def config_of(
@@ -124,3 +116,43 @@ def lock_path(configuration: Mapping[str, str]) -> Path:
     if not directory:
         raise InputError("StateSaveLocation", "must be in what scontrol show config says")
     return Path(directory) / LOCK_NAME
+
+
+def controller_lock(configuration: Mapping[str, str], path: Path | None = None) -> ControllerLock:
+    """Return the lock of a cluster's controller, at another path if one is given."""
+    return ControllerLock(path or lock_path(configuration), _LOCK_HINT)
+
+
+def check_rights(configuration: Mapping[str, str]) -> None:
+    """Raise unless this process may hold, place and release the jobs of others.
+
+    Parameters
+    ----------
+    configuration
+        What ``scontrol show config`` says.
+    """
+    user = slurm_user(configuration)[0] if "SlurmUser" in configuration else ""
+    own = os.geteuid()
+    try:
+        name = pwd.getpwuid(own).pw_name
+    except KeyError:
+        name = str(own)
+    if own != 0 and name != user:
+        rule = f"must be root or {user or 'SlurmUser'}, who may release jobs of others"
+        raise InputError("the user who runs this", rule, name)
+
+
+def check_plugin(configuration: Mapping[str, str]) -> None:
+    """Raise unless Slurm puts new jobs under a hold by itself.
+
+    Examples
+    --------
+    >>> check_plugin({"JobSubmitPlugins": "lua"})
+    """
+    plugins = submit_plugins(configuration)
+    if "lua" not in plugins:
+        rule = (
+            "must have lua, with the script of drfh slurm install --print "
+            "(or say --hold-by controller)"
+        )
+        raise InputError("JobSubmitPlugins of slurm.conf", rule, ",".join(plugins) or "(null)")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from drfh.engines.cache import SchedulerCache
 from drfh.engines.observer import Cycle, Decision, Observer
@@ -19,8 +19,9 @@ from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.reconcile import Reconciliation, reconcile
 from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
 from drfh.engines.snapshot import BlockedCode, BlockedReason
+from drfh.wire.slurm.scontrol import is_about_ended_job
 
-__all__ = ["Controller", "SlurmCycle"]
+__all__ = ["SlurmController", "SlurmCycle", "release_all"]
 
 _MAX_BACK_OFF = 300.0
 #: Slurm's reason for a job whose node is no choice, such as one that is reserved for others.
@@ -52,7 +53,7 @@ class _Refusals:
     nodes: dict[str, float] = field(default_factory=dict)
 
 
-class Controller:
+class SlurmController:
     """Drives Slurm, one cycle at a time.
 
     Parameters
@@ -97,6 +98,10 @@ class Controller:
         self._released_since.clear()
         self._refusals.clear()
         self._expected.clear()
+
+    def set_weights(self, weights: Mapping[str, float]) -> None:
+        """Share by other weights from the next cycle on."""
+        self.config = replace(self.config, weights=dict(weights))
 
     def read_state(self) -> SlurmState:
         """Read nodes and jobs."""
@@ -331,6 +336,36 @@ class Controller:
         failed = {(names or {}).get(name, name): message for name, message in failed.items()}
         cycle.failed |= failed
         return failed
+
+
+def release_all(slurm: Slurm, config: SlurmConfig) -> tuple[list[str], dict[str, str]]:
+    """Leave all waiting managed jobs to Slurm's own scheduler.
+
+    Parameters
+    ----------
+    slurm
+        Its commands.
+    config
+        How it is shared; all partitions are meant.
+
+    Returns
+    -------
+    tuple
+        Jobs that were left to Slurm, and what failed: job → message.
+    """
+    state = read_state(slurm.nodes(), slurm.jobs(), time.time())
+    managed = [job for job in state.jobs.values() if job.annotation is not None and not job.on]
+    failed: dict[str, str] = {}
+
+    def scontrol(lines: list[str]) -> dict[str, str]:
+        errors = slurm.scontrol(lines)
+        failed.update(errors)
+        return errors
+
+    ids = actions.job_ids(managed, state.jobs.values())
+    actions.unmanage(scontrol, ids, state.time, config.hold_by)
+    ended = {name for name, message in failed.items() if name and is_about_ended_job(message)}
+    return [job.name for job in managed], {k: v for k, v in failed.items() if k not in ended}
 
 
 def _is_on(job: SlurmJob, node: str) -> bool:

@@ -15,7 +15,7 @@ from string import Template
 
 from drfh.engines.slurm.annotations import DEFERRED_UNTIL, FLAGS, HELD_UNTIL, PREFIX
 from drfh.errors import InputError
-from drfh.wire.slurm.scontrol import slurm_user
+from drfh.wire.slurm.scontrol import slurm_user, submit_plugins
 
 __all__ = ["installation", "submit_script", "trusted_uids"]
 
@@ -91,12 +91,11 @@ def installation(config: Mapping[str, str], partitions: Sequence[str] = ()) -> s
     (True, True)
     """
     directory = config.get("SLURM_CONF", "/etc/slurm/slurm.conf").rpartition("/")[0]
-    plugins = config.get("JobSubmitPlugins", "(null)")
     return submit_script(
         partitions,
         trusted_uids(config),
         directory=directory or "/",
-        plugins=[] if plugins in ("", "(null)") else plugins.split(","),
+        plugins=submit_plugins(config),
     )
 
 

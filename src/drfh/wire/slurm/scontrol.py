@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from drfh.errors import InputError
 from drfh.wire.slurm.notation import array_indices
 
-__all__ = ["is_about_ended_job", "jobs_in_message", "parse_config", "slurm_user"]
+__all__ = ["is_about_ended_job", "jobs_in_message", "parse_config", "slurm_user", "submit_plugins"]
 
 _SETTING = re.compile(r"^(\S+)\s*=\s?(.*)$")
 _SLURM_USER = re.compile(r"([^(]*)\((\d+)\)\s*")
@@ -41,6 +41,20 @@ def slurm_user(config: Mapping[str, str]) -> tuple[str, int]:
     if found is None:
         raise InputError("SlurmUser", "must be as in slurm(64030)", config["SlurmUser"])
     return found[1], int(found[2])
+
+
+def submit_plugins(config: Mapping[str, str]) -> list[str]:
+    """Return the ``JobSubmitPlugins``.
+
+    Examples
+    --------
+    >>> submit_plugins({"JobSubmitPlugins": "lua,partition"})
+    ['lua', 'partition']
+    >>> submit_plugins({"JobSubmitPlugins": "(null)"})
+    []
+    """
+    listed = config.get("JobSubmitPlugins", "").split(",")
+    return [name for name in listed if name not in ("", "(null)")]
 
 
 def jobs_in_message(line: str) -> list[str]:
