@@ -19,10 +19,12 @@ __all__ = [
     "format_percent",
     "format_points",
     "format_quantity",
+    "format_rest",
     "format_time",
     "join_names",
     "plural",
     "short_resource",
+    "time_unit",
 ]
 
 #: Stands for a value that is not known.
@@ -33,6 +35,11 @@ _BINARY = (("Ei", 2.0**60), ("Pi", 2.0**50), ("Ti", 2.0**40), ("Gi", 2.0**30), (
 # From which duration on, seconds in the unit, its name.
 _UNITS = ((2 * 86400, 86400, "d"), (7200, 3600, "h"), (120, 60, "min"), (0, 1, "s"))
 _CLOCK = ((86400, "d", "day"), (3600, "h", "hour"), (60, "min", "minute"), (1, "s", "second"))
+# The same of a time axis, by its end, and the name in full.
+_AXIS_UNITS = (
+    (3 * 86400, 86400, "d", "days"), (2 * 3600, 3600, "h", "hours"), (180, 60, "min", "minutes"),
+    (0, 1, "s", "seconds"),
+)  # fmt: skip
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -261,6 +268,18 @@ def format_clock(seconds: float, *, long: bool = False) -> str:
     return " ".join(parts) or ("0 seconds" if long else "0 s")
 
 
+def time_unit(end: float, *, short: bool = False) -> tuple[int, str]:
+    """Return the unit of a time axis: its seconds and its name.
+
+    Examples
+    --------
+    >>> time_unit(70_000), time_unit(90), time_unit(600, short=True)
+    ((3600, 'hours'), (1, 'seconds'), (60, 'min'))
+    """
+    _, size, letter, name = next((u for u in _AXIS_UNITS if end >= u[0]), _AXIS_UNITS[-1])
+    return size, letter if short else name
+
+
 def format_elapsed(seconds: float, *, in_milliseconds: bool = False) -> str:
     """Return how long a computation took.
 
@@ -285,15 +304,16 @@ def format_elapsed(seconds: float, *, in_milliseconds: bool = False) -> str:
     return f"{seconds:,.1f} s"
 
 
-def format_time(timestamp: float, *, date: bool = False) -> str:
+def format_time(timestamp: float, *, date: bool = False, seconds: bool = True) -> str:
     """Return the local time of day of a Unix time, and its date.
 
     Examples
     --------
-    >>> len(format_time(0.0)), len(format_time(0.0, date=True))
-    (8, 19)
+    >>> len(format_time(0.0)), len(format_time(0.0, date=True)), len(format_time(0, seconds=False))
+    (8, 19, 5)
     """
-    return datetime.fromtimestamp(timestamp).strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")
+    day, clock = "%Y-%m-%d " if date else "", "%H:%M:%S" if seconds else "%H:%M"
+    return datetime.fromtimestamp(timestamp).strftime(day + clock)
 
 
 def format_count(number: float, thing: str, digits: int = 6) -> str:
@@ -315,15 +335,41 @@ def format_count(number: float, thing: str, digits: int = 6) -> str:
     return f"{written} {plural(number, thing)}"
 
 
-def plural(number: float, thing: str) -> str:
-    """Return the word for so many things.
+def plural(number: float, thing: str, things: str = "") -> str:
+    """Return the noun, or the verb, for so many things.
+
+    Parameters
+    ----------
+    number, thing
+        How many; the form for one.
+    things
+        The other form, by default with an s.
 
     Examples
     --------
-    >>> plural(1, "user"), plural(0, "user")
-    ('user', 'users')
+    >>> plural(1, "user"), plural(0, "user"), plural(1, "has", "have"), plural(2, "has", "have")
+    ('user', 'users', 'has', 'have')
     """
-    return thing if number == 1 else f"{thing}s"
+    return thing if number == 1 else things or f"{thing}s"
+
+
+def format_rest(number: int, thing: str = "", end: str = "more") -> str:
+    """Return the line below the first few of a list: how many are left out.
+
+    Parameters
+    ----------
+    number, thing
+        How many; what one is called.
+    end
+        Stands behind them.
+
+    Examples
+    --------
+    >>> format_rest(1200), format_rest(1, "user"), format_rest(2, "user", "nearer to fair")
+    ('… and 1,200 more', '… and 1 user more', '… and 2 users nearer to fair')
+    """
+    counted = format_count(number, thing) if thing else f"{number:,}"
+    return f"… and {counted} {end}".rstrip()
 
 
 def join_names(

@@ -12,7 +12,7 @@ from drfh.allocation.problem import Floats, Problem
 from drfh.auditor.case import Case, lost
 from drfh.auditor.finding import Counterexample
 from drfh.errors import InputError, SolverError
-from drfh.formatting import format_amount
+from drfh.formatting import format_amount, join_names, plural
 from drfh.mechanisms import Solution, prepare
 from drfh.model.users import User, shown_restriction
 
@@ -354,9 +354,9 @@ def lying(
             user = replace(user, demand={r: a for r, a in claim.items() if a > 0})
         truths.append(f"{user.name} in truth: {_in_truth(users[lie.user])}")
         users[lie.user] = user
-    who = " and ".join(case.name(lie.user) for lie in lies)
+    who = join_names(case.name(lie.user) for lie in lies)
     return case.changed(
-        f"{who} {'lies' if len(lies) == 1 else 'lie'}", f"{text}. {'; '.join(truths)}.",
+        f"{who} {plural(len(lies), 'lies', 'lie')}", f"{text}. {'; '.join(truths)}.",
         users=users, before=before, after=after,
     )  # fmt: skip
 

@@ -134,11 +134,12 @@ def _print_summary(scenario: Scenario, warnings: list[str]) -> None:
         grid.add_row(user.name, demand, f"{user.weight:g}", tasks, shown_restriction(user.servers))
     out.print(grid)
     if len(scenario.users) > _MOST_USERS:
-        out.print(f"and {len(scenario.users) - _MOST_USERS:,} more users")
+        out.print(f"and {format_count(len(scenario.users) - _MOST_USERS, 'more user')}")
     if scenario.jobs:
         out.print(scenario.workload.summary)
     for warning in warnings[:_MOST_USERS]:
         out.print(f"warning: {warning}", style="yellow")
     if len(warnings) > _MOST_USERS:
-        out.print(f"and {len(warnings) - _MOST_USERS:,} more warnings", style="yellow")
+        more = format_count(len(warnings) - _MOST_USERS, "more warning")
+        out.print(f"and {more}", style="yellow")
     out.print("OK" if not warnings else f"OK, with {format_count(len(warnings), 'warning')}")

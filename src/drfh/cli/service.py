@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.errors import UnknownNameError
+from drfh.formatting import format_time
 
 if TYPE_CHECKING:
     import logging
@@ -147,7 +148,7 @@ class Printer:
         if self.as_json:
             self.print_json({"time": time.time(), "says": text, **facts})
         else:
-            self._print(f"{datetime.now():%H:%M:%S} {text}")
+            self._print(f"{format_time(time.time())} {text}")
 
     def print_json(self, data: Mapping[str, Any]) -> None:
         """Print an object in a line."""

@@ -19,7 +19,7 @@ from drfh.engines.lock import ControllerLock, is_running
 from drfh.engines.snapshot import BlockedCode, ClusterSnapshot
 from drfh.engines.weights import read_weights
 from drfh.errors import DrfhError, InputError
-from drfh.formatting import format_clock, join_names
+from drfh.formatting import format_clock, format_time, join_names
 from drfh.model.users import parse_weight
 from drfh.scheduler.diagnostics import Why
 
@@ -229,7 +229,7 @@ class LiveCluster:
         """
         times = ""
         if since:
-            started = datetime.fromtimestamp(since).isoformat(" ", "seconds")
+            started = format_time(since, date=True)
             most = (
                 ""
                 if limit is None or limit >= _YEAR
@@ -419,4 +419,4 @@ def _local_time(written: str) -> str:
         when = datetime.fromisoformat(written)
     except ValueError:
         return written
-    return when.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return format_time(when.timestamp(), date=True)

@@ -14,15 +14,12 @@ from drfh.mechanisms.drfh import drfh
 from drfh.model.resources import FrozenMap
 from drfh.traces import Trace
 from drfh.traces.scenario import reduced, uneven_users
-from drfh.traces.snapshot import NodeRecord, TaskRecord
+from drfh.traces.snapshot import NO_GANGS, NO_RUN_TIMES, NodeRecord, TaskRecord
 from drfh.traces.snapshot import snapshot as read_snapshot
 
 __all__ = ["FairShare", "fair_share_of", "is_active", "trace_of"]
 
-_REMARKS = (
-    "an instant has no run times: every task runs on for ever, and all are there from the start",
-    "a job on several nodes is one task for each node: tasks that must start together are not told",
-)
+_REMARKS = (f"an instant {NO_RUN_TIMES}", NO_GANGS)
 
 
 def is_active(snapshot: ClusterSnapshot) -> bool:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from drfh.formatting import format_number, format_percent
+from drfh.formatting import format_number, format_percent, join_names
 
 __all__ = ["Claim", "Reading", "Verdict", "claims_table", "judge", "number_text"]
 
@@ -97,7 +97,7 @@ class Reading:
     @property
     def text(self) -> str:
         """Choices and way."""
-        return " and ".join(part for part in (self.condition, self.way) if part)
+        return join_names(part for part in (self.condition, self.way) if part)
 
     @property
     def all_hold(self) -> bool:

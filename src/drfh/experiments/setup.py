@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from drfh.errors import InputError, UnknownNameError
+from drfh.formatting import join_names
 from drfh.model.cluster import Cluster
 from drfh.model.jobs import Workload
 from drfh.policies.slots import COUNT_RULES, OVERSIZE
@@ -226,7 +227,7 @@ def load_inputs(setup: Setup, trace: Trace | None = None) -> Inputs:
         raise InputError("trace", "must cover a time that has an end")
     missing = [name for name in RESOURCES if name not in trace.cluster.resources]
     if missing:
-        raise InputError("trace", f"must have servers with {' and '.join(RESOURCES)}")
+        raise InputError("trace", f"must have servers with {join_names(RESOURCES)}")
     return Inputs(
         trace, with_users(trace.workload, None), window, shapes or trace.cluster, setup.servers
     )

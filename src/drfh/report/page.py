@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from drfh.errors import InputError
 from drfh.files.atomic import write_whole
-from drfh.formatting import format_number, format_percent
+from drfh.formatting import format_number, format_percent, format_rest
 from drfh.report.html import Cell, Content, Figure, join, table, tag
 from drfh.report.style import FONT, stylesheet
 
@@ -208,7 +208,7 @@ def _table(frame: polars.DataFrame) -> Markup:
         for row in frame.head(_MOST_ROWS).iter_rows(named=True)
     ]
     more = len(frame) - len(rows)
-    note = [tag("p", f"… and {more:,} more rows")] if more else []
+    note = [tag("p", format_rest(more, "more row", ""))] if more else []
     return join([table(frame.columns, rows), *note])
 
 

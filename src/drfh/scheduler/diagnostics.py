@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from drfh.formatting import format_count, format_quantity, join_names
+from drfh.formatting import format_count, format_quantity, join_names, plural
 from drfh.model.users import shown_restriction
 from drfh.scheduler.core import NEVER, QUEUED, RUNNING
 from drfh.scheduler.feasibility import Missing, Survey
@@ -176,7 +176,7 @@ def _never(state: SchedulerState, survey: Survey) -> str:
         return "there is no server"
     if not survey.servers:
         both = [terms for terms in survey.restrictions if terms is not None]
-        shown = " and ".join(shown_restriction(_printable(terms)) for terms in both)
+        shown = join_names(shown_restriction(_printable(terms)) for terms in both)
         return f"no server is among those that it may use ({shown})"
     slots = state.rules.policy.slots
     if slots is not None and survey.refused:
@@ -210,7 +210,7 @@ def _all_servers(survey: Survey) -> str:
 
 def _waiting(state: SchedulerState, survey: Survey) -> str:
     if survey.fitting:
-        have = "have" if survey.fitting > 1 else "has"
+        have = plural(survey.fitting, "has", "have")
         servers = format_count(survey.fitting, "server")
         return f"can start when its turn comes: {servers} {have} room"
     if state.rules.policy.fits is not None:
@@ -221,10 +221,11 @@ def _waiting(state: SchedulerState, survey: Survey) -> str:
     parts = [_lacking(m, may) for m in wait[:_NAMED]]
     if len(wait) > _NAMED:
         rest = sum(m.servers for m in wait[_NAMED:])
-        parts.append(f"{format_count(rest, 'other server')} lack{'s' * (rest == 1)} more")
+        parts.append(f"{format_count(rest, 'other server')} {plural(rest, 'lacks', 'lack')} more")
     if small:
         number = sum(m.servers for m in small)
-        parts.append(f"{format_count(number, 'server')} {'is' if number == 1 else 'are'} too small")
+        are = plural(number, "is", "are")
+        parts.append(f"{format_count(number, 'server')} {are} too small")
     return f"waits: it needs {_listed(survey.needs)}; {'; '.join(parts)}"
 
 
@@ -244,13 +245,13 @@ def _lacking(missing: Missing, may: str) -> str:
 def _order(owner: str, earlier: int, ahead: Sequence[Ahead], *, strict: bool) -> str:
     parts = []
     if earlier:
-        goes = "goes" if earlier == 1 else "go"
+        goes = plural(earlier, "goes", "go")
         parts.append(f"{format_count(earlier, 'earlier task')} of {owner} {goes} first.")
     if ahead:
         named = [f"{one.user} ({one.reason})" for one in ahead[:_NAMED]]
         if len(ahead) > _NAMED:
             named.append(format_count(len(ahead) - _NAMED, "other user"))
-        goes = "goes" if len(ahead) == 1 else "go"
+        goes = plural(len(ahead), "goes", "go")
         end = ", and nobody may overtake" if strict else ""
         parts.append(f"{join_names(named)} {goes} before {owner}{end}.")
     return " ".join(parts)

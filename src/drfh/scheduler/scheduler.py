@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drfh.errors import InputError
-from drfh.formatting import format_count
+from drfh.formatting import format_count, plural
 from drfh.model.cluster import Cluster, Server, check_name  # noqa: F401 (Server: in examples)
 from drfh.model.users import Restriction, parse_weight
 from drfh.policies import Policy, find_policy
@@ -181,8 +181,9 @@ class Scheduler:
         """
         runs = self.running(user)
         if runs and not cancel:
-            rule = f"must have no running tasks to be removed (or cancel=True; {runs} run"
-            raise InputError("user", f"{rule}{'s' * (runs == 1)})", user)
+            run = plural(runs, "runs", "run")
+            rule = f"must have no running tasks to be removed (or cancel=True; {runs} {run})"
+            raise InputError("user", rule, user)
         names = list(self.tasks(user))
         for name in names:
             self._state.drop_task(name)

@@ -10,7 +10,15 @@ from typing import Any
 from drfh.errors import InputError
 from drfh.files.reader import Ledger, Progress
 from drfh.traces.base import Format, Option, Signature, TraceReading
-from drfh.traces.snapshot import CLOSING, CLOSING_HELP, HELD, NodeRecord, TaskRecord, snapshot
+from drfh.traces.snapshot import (
+    CLOSING,
+    CLOSING_HELP,
+    HELD,
+    NO_RUN_TIMES,
+    NodeRecord,
+    TaskRecord,
+    snapshot,
+)
 from drfh.wire.documents import JSON_FILES, documents, listing, mapping, nothing_of, text
 from drfh.wire.kubernetes import (
     NodeFilter,
@@ -50,7 +58,7 @@ _OPTIONS = (
 )
 _SYSTEM = "kube-system"
 _CANNOT = (
-    "a snapshot has no run times: every task runs on for ever, and all are there from the start",
+    f"a snapshot {NO_RUN_TIMES}",
     "a snapshot does not tell weights, quotas (ResourceQuota) or PriorityClasses: all users count "
     "the same",
 )

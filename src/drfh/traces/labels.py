@@ -14,6 +14,7 @@ from drfh.formatting import (
     format_number,
     format_percent,
     join_names,
+    plural,
 )
 from drfh.traces.base import Trace
 
@@ -150,7 +151,7 @@ def headline(facts: Mapping[str, Any]) -> str:
     ...           "load": {"cpu": {"mean": 0.5}, "gpu": {"mean": None}}})
     '2 users ask for 1,200 tasks in 3 jobs: 50 % of the cpu of 1 server'
     """
-    ask = "asks" if facts["users"] == 1 else "ask"
+    ask = plural(facts["users"], "asks", "ask")
     loads = [
         f"{format_number(100 * load['mean'], 3)} % of the {name}"
         for name, load in facts["load"].items()

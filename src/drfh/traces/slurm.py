@@ -10,7 +10,16 @@ from typing import Any
 from drfh.errors import InputError
 from drfh.files.reader import Ledger, Progress
 from drfh.traces.base import Format, Option, Signature, TraceReading
-from drfh.traces.snapshot import CLOSING, CLOSING_HELP, HELD, NodeRecord, TaskRecord, snapshot
+from drfh.traces.snapshot import (
+    CLOSING,
+    CLOSING_HELP,
+    HELD,
+    NO_GANGS,
+    NO_RUN_TIMES,
+    NodeRecord,
+    TaskRecord,
+    snapshot,
+)
 from drfh.wire.documents import JSON_FILES, documents, items_of, mapping, nothing_of
 from drfh.wire.slurm.notation import count_array_tasks
 from drfh.wire.slurm.records import EligibleNodes, JobRecord, SlurmNode, add_nodes
@@ -35,9 +44,9 @@ _OPTIONS = (
     HELD,
 )
 _CANNOT = (
-    "a snapshot has no run times: every task runs on for ever, and all are there from the start",
+    f"a snapshot {NO_RUN_TIMES}",
     "a snapshot does not tell weights, shares, limits or priorities: all users count the same",
-    "a job on several nodes is one task for each node: tasks that must start together are not told",
+    NO_GANGS,
 )
 # Reasons for which a pending job waits for something else than free nodes.
 _HELD_REASONS = {

@@ -16,7 +16,22 @@ from drfh.model.users import User
 from drfh.traces.base import Option, TraceReading
 from drfh.traces.build import build
 
-__all__ = ["CLOSING", "CLOSING_HELP", "HELD", "NodeRecord", "TaskRecord", "snapshot"]
+__all__ = [
+    "CLOSING",
+    "CLOSING_HELP",
+    "HELD",
+    "NO_GANGS",
+    "NO_RUN_TIMES",
+    "NodeRecord",
+    "TaskRecord",
+    "snapshot",
+]
+
+#: Remarks on what a snapshot does not have.
+NO_RUN_TIMES = "has no run times: every task runs on for ever, and all are there from the start"
+NO_GANGS = (
+    "a job on several nodes is one task for each node: tasks that must start together are not told"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from drfh.auditor.lies import (
     verified,
     who_pays,
 )
-from drfh.formatting import format_count, format_number, format_percent
+from drfh.formatting import format_count, format_number, format_percent, join_names
 from drfh.mechanisms import Mechanism
 from drfh.mechanisms.nash import nash
 from drfh.mechanisms.shared.progressive_filling import progressive_filling
@@ -81,7 +81,7 @@ def _control() -> tuple[str, bool]:
         fine = fine and found is not None
         gain = 0.0 if found is None else found[2] / found[1] - 1
         label.append(f"{format_percent(gain)} against {name}")
-    return f"the same search gains {' and '.join(label)}", fine
+    return f"the same search gains {join_names(label)}", fine
 
 
 def _control_case(cluster: Cluster, users: list[User], mechanism: Mechanism) -> Case:

@@ -15,7 +15,9 @@ from drfh.formatting import (
     format_duration,
     format_percent,
     format_quantity,
+    format_rest,
     format_time,
+    plural,
     short_resource,
 )
 
@@ -250,7 +252,7 @@ def write_status(
     when = format_time(status.time, date=True)
     running = sum(user.running + user.starting for user in status.users)
     waiting = sum(user.waiting for user in status.users)
-    runs = "runs" if running == 1 else "run"
+    runs = plural(running, "runs", "run")
     counted = f"{format_count(running, 'job')} {runs}, {waiting:,} {_wait(waiting)}"
     out.print(f"{when}  {counted}  ({status.policy})", style="bold")
     if controller is not None and controller.text:
@@ -275,10 +277,10 @@ def _write_users(out: Any, status: Status, most: int | None) -> None:
     else:
         out.print("nobody has a job")
     if len(shown) < len(users):
-        more = format_count(len(users) - len(shown), "user")
-        out.print(f"… and {more} nearer to fair (--all shows them, --json has them)", style="dim")
+        end = "nearer to fair (--all shows them, --json has them)"
+        out.print(format_rest(len(users) - len(shown), "user", end), style="dim")
     if idle:
-        has = "has" if idle == 1 else "have"
+        has = plural(idle, "has", "have")
         out.print(f"{format_count(idle, 'user')} with a weight {has} no job", style="dim")
     if any(user.uneven for user in shown):
         out.print("≈ of its mean job, as its jobs differ in more than size", style="dim")
@@ -349,7 +351,7 @@ def _write_totals(out: Any, status: Status) -> None:
 def _write_notes(out: Any, status: Status) -> None:
     starting = sum(user.starting for user in status.users)
     if starting:
-        have = "has" if starting == 1 else "have"
+        have = plural(starting, "has", "have")
         out.print(f"of those that run, {starting:,} {have} a node and will start", style="dim")
     blocked: Counter[str] = Counter()
     for user in status.users:
@@ -365,12 +367,12 @@ def _write_notes(out: Any, status: Status) -> None:
     for line in status.broken[:_MOST_BROKEN]:
         out.print(f"broken: {line}", style="yellow")
     if len(status.broken) > _MOST_BROKEN:
-        more = len(status.broken) - _MOST_BROKEN
-        out.print(f"… and {more:,} more (--json has them)", style="yellow")
+        rest = format_rest(len(status.broken) - _MOST_BROKEN, end="more (--json has them)")
+        out.print(rest, style="yellow")
 
 
 def _wait(number: int) -> str:
-    return "waits" if number == 1 else "wait"
+    return plural(number, "waits", "wait")
 
 
 def print_explanation(explanation: TaskExplanation) -> None:
@@ -413,7 +415,7 @@ def print_replay(
         print_line(f"means are of {whom}", "yellow")
     for row in runs:
         if row["evictions"]:
-            were = "was" if row["evictions"] == 1 else "were"
+            were = plural(row["evictions"], "was", "were")
             print_line(f"{row['run']}: {format_count(row['evictions'], 'task')} {were} put back "
                 "when servers left or shrank, and had to start again")  # fmt: skip
     for remark in workload.remarks:
@@ -460,6 +462,5 @@ def _print_users(
         print_columns(out, Column("user", shown, right=False), [columns])
     if len(shown) < len(users):
         print_line(
-            f"… and {format_count(len(users) - len(shown), 'user')} more with less (--all shows "
-            "them)"
+            format_rest(len(users) - len(shown), "user", "more with less (--all shows them)")
         )

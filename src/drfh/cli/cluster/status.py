@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +148,7 @@ def _subject(engine: Engine, split: bool | None) -> Input | None:
         return None
     for line in cluster.broken:
         console(stderr=True).print(f"warning: broken: {line}", style="yellow")
-    when = datetime.fromtimestamp(cluster.time).isoformat(" ", "seconds")
+    when = format_time(cluster.time, date=True)
     trace = trace_of(
         replace(cluster.snapshot, tasks=tasks),
         f"{engine.name}, {when}",

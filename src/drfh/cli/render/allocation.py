@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from drfh.cli.render.console import bar, console, table
-from drfh.formatting import format_count, format_elapsed, format_number, format_percent
+from drfh.formatting import format_count, format_elapsed, format_number, format_percent, format_rest
 
 if TYPE_CHECKING:
     from drfh.allocation.allocation import Allocation
@@ -22,7 +22,7 @@ def _number(value: float | None) -> str:
 
 
 def _rest(total: int, shown: int, thing: str, where: str = "--csv and --json have") -> str:
-    return f"… and {format_count(total - shown, thing)} more (--all shows them, {where} them)"
+    return format_rest(total - shown, thing, f"more (--all shows them, {where} them)")
 
 
 def print_allocation(allocation: Allocation, title: str = "", *, everyone: bool = False) -> None:
@@ -100,12 +100,12 @@ def _print_groups(out: Any, allocation: Allocation, everyone: bool) -> None:
         out.print(_rest(len(frame), len(shown), "group", "--json has"))
 
 
-def _parts(widths: list[int], width: int, together: bool) -> list[list[int]]:
+def _parts(widths: list[int], available: int, together: bool) -> list[list[int]]:
     """Return columns that fit side by side."""
     parts: list[list[int]] = [[]]
     used = 0
     for column, width in enumerate(widths):
-        if parts[-1] and used + width > width and not together:
+        if parts[-1] and used + width > available and not together:
             parts.append([])
             used = 0
         parts[-1].append(column)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from drfh.cli.render.console import bar, console, print_json, table
-from drfh.formatting import format_count, format_number, format_percent
+from drfh.formatting import format_count, format_number, format_percent, format_rest, plural
 
 if TYPE_CHECKING:
     from drfh.auditor import Finding, Report
@@ -30,7 +30,7 @@ def print_report(report: Report) -> None:
         f"{report.subject}, {format_count(len(report.tasks), 'user')} on "
         f"{format_count(report.scenario.cluster.size, 'server')}: {failing} of {len(counted)} "
         "properties "
-        f"{'fails' if failing == 1 else 'fail'}"
+        f"{plural(failing, 'fails', 'fail')}"
     )
     for warning in report.warnings:
         out.print(f"warning: {warning}", style="bold red")
@@ -85,9 +85,7 @@ def print_finding(finding: Finding, *, again: str = "") -> None:
             grid.add_row(name, *(format_number(c, 6) for c in cells))
         out.print(grid)
         if len(users) > _MOST_TASKS:
-            out.print(
-                f"… and {format_count(len(users) - _MOST_TASKS, 'user')} more (--json has them)"
-            )
+            out.print(format_rest(len(users) - _MOST_TASKS, "user", "more (--json has them)"))
     if again:
         out.print(f"saved; to see it again: {again}")
     else:

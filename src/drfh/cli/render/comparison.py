@@ -16,7 +16,7 @@ from drfh.cli.render.console import (
     print_line,
     table,
 )
-from drfh.formatting import format_count, format_number, format_percent
+from drfh.formatting import format_count, format_number, format_percent, format_rest
 
 if TYPE_CHECKING:
     import polars
@@ -108,7 +108,7 @@ def _print_missing(out: Any, promises: polars.DataFrame, everyone: bool) -> None
     ]
     print_columns(out, Column("user", [row["user"] for row in shown], right=False), [columns])
     if len(shown) < len(rows):
-        print_line(f"… and {format_count(len(rows) - len(shown), 'user')} more (--all shows them)")
+        print_line(format_rest(len(rows) - len(shown), "user", "more (--all shows them)"))
         out.print()
 
 

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drfh.cli.render.console import Column, console, print_columns, print_json, print_line, table
-from drfh.formatting import format_count, format_duration, format_number, format_percent
+from drfh.formatting import (
+    format_count,
+    format_duration,
+    format_number,
+    format_percent,
+    format_rest,
+    plural,
+)
 
 if TYPE_CHECKING:
     from drfh.model.cluster import Cluster
@@ -162,10 +169,7 @@ def _print_users(out: Any, result: Result, *, everyone: bool) -> None:
         columns.append(Column("below fair", below, wraps=True))
     print_columns(out, Column("user", names, right=False), [columns])
     if len(shown) < len(rows):
-        print_line(
-            f"… and {format_count(len(rows) - len(shown), 'user')} more with less (--all shows "
-            "them)"
-        )
+        print_line(format_rest(len(rows) - len(shown), "user", "more with less (--all shows them)"))
 
 
 def _print_scope(head: str, tasks: Mapping[str, int], jobs: Mapping[str, int]) -> None:
@@ -189,7 +193,7 @@ def _print_notes(name: str, result: Result) -> None:
         lost = format_count(tasks["never"], "task")
         print_line(f"{head}{lost} could run on no server, not even on an empty one", "yellow")
     if tasks["evictions"]:
-        were = "was" if tasks["evictions"] == 1 else "were"
+        were = plural(tasks["evictions"], "was", "were")
         print_line(f"{head}{format_count(tasks['evictions'], 'task')} {were} put back when "
             "servers left or shrank, and had to start again")  # fmt: skip
     _print_scope(head, tasks, facts["jobs"])
@@ -215,6 +219,6 @@ def _print_notes(name: str, result: Result) -> None:
             print_line(f"{head}fair at all samples ({cost})")
         mixed = facts["fair"].get("mixed_users", 0)  # runs of old have no such number
         if mixed:
-            had = "had tasks that differ: its" if mixed == 1 else "had tasks that differ: their"
+            had = f"had tasks that differ: {plural(mixed, 'its', 'their')}"
             print_line(f"{head}{format_count(mixed, 'user')} {had} fair level is that of the mean "
                 "task, which may mislead", "yellow")  # fmt: skip

@@ -18,6 +18,8 @@ from drfh.formatting import (
     format_percent,
     format_points,
     format_quantity,
+    format_rest,
+    plural,
 )
 
 if TYPE_CHECKING:
@@ -94,7 +96,7 @@ def _print_head(trace: Trace, facts: Mapping[str, Any]) -> None:
     if facts["span"] and facts["tasks_at_the_start"]:
         parts.append(f"{format_count(facts['tasks_at_the_start'], 'task')} at the start")
     if facts["span"] and facts["endless_tasks"]:
-        ends = "ends" if facts["endless_tasks"] == 1 else "end"
+        ends = plural(facts["endless_tasks"], "ends", "end")
         parts.append(f"{format_count(facts['endless_tasks'], 'task')} that never {ends}")
     idle = facts["users"] - facts["users_with_tasks"]
     if idle:
@@ -166,9 +168,9 @@ def _print_shapes(out: Any, trace: Trace, facts: Mapping[str, Any], everyone: bo
     counts = Column("servers", [f"{row['servers']:,}" for row in shown])
     print_columns(out, counts, [columns])
     if len(shown) < len(shapes):
-        rest = format_count(len(shapes) - len(shown), "shape")
-        left = int(shapes["servers"][len(shown) :].sum())
-        print_line(f"… and {rest} more, of {format_count(left, 'server')} (--all shows them)")
+        left = format_count(int(shapes["servers"][len(shown) :].sum()), "server")
+        end = f"more, of {left} (--all shows them)"
+        print_line(format_rest(len(shapes) - len(shown), "shape", end))
 
 
 def _labels(labels: Sequence[str]) -> str:
@@ -270,7 +272,7 @@ def _print_users(out: Any, trace: Trace, everyone: bool) -> None:
     if len(shown) < len(users):
         rest = users[len(shown) :]
         tasks = format_count(int(rest["tasks"].sum()), "task")
-        print_line(f"… and {format_count(len(rest), 'user')} more, with {tasks} (--all shows them)")
+        print_line(format_rest(len(rest), "user", f"more, with {tasks} (--all shows them)"))
 
 
 def _print_quirks(out: Any, trace: Trace) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
 from drfh.engines.slurm.annotations import DAY, DEFERRED_UNTIL, HELD_UNTIL, Annotation
 from drfh.engines.slurm.config import SlurmConfig
@@ -17,6 +16,7 @@ from drfh.engines.snapshot import (
     NodeSnapshot,
     TaskSnapshot,
 )
+from drfh.formatting import format_time
 from drfh.wire.slurm.records import SlurmNode
 
 __all__ = ["Reconciliation", "reconcile"]
@@ -203,7 +203,7 @@ class _JobSorter:
             return None
         if job.begins >= DEFERRED_UNTIL - DAY:
             return _RESUMING
-        when = datetime.fromtimestamp(job.begins).isoformat(" ", "minutes")
+        when = format_time(job.begins, date=True, seconds=False)
         return BlockedReason(BlockedCode.BEGIN_TIME, "must not start", f" before {when}")
 
     def _released(self, job: SlurmJob, annotation: Annotation) -> None:

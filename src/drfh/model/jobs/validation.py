@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drfh.errors import InputError
+from drfh.formatting import join_names
 from drfh.model.cluster import Cluster, Server, check_name
 from drfh.model.jobs.records import (
     DURATION_RULE,
@@ -105,8 +106,8 @@ def seconds(given: Any, field: str, sizes: Sequence[int], *, endless: bool) -> F
     if array.dtype.kind not in "fiu":
         raise InputError(field, "must be an array of numbers", given)
     if array.ndim != 1 or len(array) not in sizes:
-        wanted = " or ".join(f"{size:,}" for size in dict.fromkeys(sizes))
-        raise InputError(field, f"must have {wanted} numbers in one dimension", array.shape)
+        allowed = join_names((f"{size:,}" for size in dict.fromkeys(sizes)), "or")
+        raise InputError(field, f"must have {allowed} numbers in one dimension", array.shape)
     times: Floats = _own(array, np.float64)
     if len(times):
         # A comparison with NaN is false, so a lowest of NaN fails as well.

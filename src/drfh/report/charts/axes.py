@@ -27,7 +27,6 @@ __all__ = [
     "kind_of",
     "legend_above",
     "on_bars",
-    "time_unit",
 ]
 
 
@@ -43,19 +42,7 @@ SHAPES = (
     "triangle-left",
 )  # fmt: skip
 
-_TIME_UNITS = ((3 * 86400, 86400, "days"), (2 * 3600, 3600, "hours"), (180, 60, "minutes"))
 _LETTER, _SYMBOL = 7, 46  # pixels in a legend
-
-
-def time_unit(end: float) -> tuple[int, str]:
-    """Return the unit of a time axis: its seconds and its name.
-
-    Examples
-    --------
-    >>> time_unit(70_000), time_unit(90)
-    ((3600, 'hours'), (1, 'seconds'))
-    """
-    return next(((size, word) for least, size, word in _TIME_UNITS if end >= least), (1, "seconds"))
 
 
 def legend_above(names: Sequence[str], symbol: str = "stroke") -> altair.Legend:

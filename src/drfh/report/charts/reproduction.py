@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import altair
 import polars as pl
 
-from drfh.formatting import format_count, format_duration, format_number, format_percent
-from drfh.report.charts.axes import WIDTH, colour_of, legend_above, time_unit
+from drfh.formatting import format_count, format_duration, format_number, format_percent, time_unit
+from drfh.report.charts.axes import WIDTH, colour_of, legend_above
 from drfh.report.charts.lines import MOST_POINTS, on_grid, spread_lines, time_lines
 from drfh.report.figures import Chart, FigureKey, Plot, dot_keys, line_keys
 from drfh.report.style import PALETTE

@@ -9,8 +9,8 @@ from typing import Any
 import altair
 import polars as pl
 
-from drfh.formatting import format_duration, format_percent, format_points
-from drfh.report.charts.axes import WIDTH, legend_above, time_unit
+from drfh.formatting import format_duration, format_percent, format_points, time_unit
+from drfh.report.charts.axes import WIDTH, legend_above
 from drfh.report.charts.lines import on_grid, time_lines
 from drfh.report.charts.reproduction import NEUTRAL, Tables, mean_and_spread, one_name_for_slots
 from drfh.report.figures import Chart, FigureKey, Plot

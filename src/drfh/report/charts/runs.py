@@ -9,7 +9,7 @@ from typing import Any
 import altair
 import polars as pl
 
-from drfh.formatting import format_count, format_duration, format_percent
+from drfh.formatting import format_count, format_duration, format_percent, time_unit
 from drfh.report.charts.axes import (
     SHAPES,
     SHORT_NAMES,
@@ -18,7 +18,6 @@ from drfh.report.charts.axes import (
     colour_of,
     dash_of,
     legend_above,
-    time_unit,
 )
 from drfh.report.charts.lines import MOST_POINTS, on_grid, spread_lines, spread_table, time_lines
 from drfh.report.figures import Plot, dot_keys, line_keys

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from drfh.formatting import format_quantity
-from drfh.report.charts.axes import GOOD, WIDTH, Kind, LogAxis, kind_of, time_unit
+from drfh.formatting import format_quantity, time_unit
+from drfh.report.charts.axes import GOOD, WIDTH, Kind, LogAxis, kind_of
 from drfh.traces import Trace
 from drfh.traces.measure import Distribution, request_table
 

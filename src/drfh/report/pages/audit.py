@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from drfh.auditor import PROPERTIES
 from drfh.errors import InputError
 from drfh.files.scenario_file import scenario_text
-from drfh.formatting import format_count, format_percent
+from drfh.formatting import format_count, format_percent, format_rest, plural
 from drfh.report.charts.audit import failures_chart, fair_chart
 from drfh.report.html import Cell, Figure, Markup, bar, details, join, mark, table, tag
 from drfh.report.page import page_of, save_page
@@ -60,7 +60,7 @@ def audit_headline(report: Report) -> str:
     asked = sum(finding.verdict != "not applicable" for finding in report)
     if asked == 0:
         return "No property applies here."
-    properties = "property" if asked == 1 else "properties"
+    properties = plural(asked, "property", "properties")
     fail = "fails" if failed <= 1 else "fail"
     words.append(f"{failed or 'None'} of {asked} {properties} {fail}.")
     return " ".join(words)
@@ -129,7 +129,7 @@ def before_after(name: str, example: Counterexample) -> Markup:
         [[user, example.before.get(user), example.after.get(user)] for user in users[:_MOST_USERS]],
     )
     more = len(users) - _MOST_USERS
-    return join([shown, tag("p", f"… and {more:,} more", "note")]) if more > 0 else shown
+    return join([shown, tag("p", format_rest(more), "note")]) if more > 0 else shown
 
 
 _FEW_USERS = 12
@@ -207,7 +207,7 @@ def _summary(report: Report, *, named: bool) -> str:
         if finding.verdict in count:
             count[finding.verdict] += 1
     rest = (
-        (count["holds"], "hold" if count["holds"] != 1 else "holds"),
+        (count["holds"], plural(count["holds"], "holds", "hold")),
         (count["not found"], "searched without finding a counterexample"),
         (count["not applicable"], "not applicable here"),
     )
@@ -290,5 +290,5 @@ def _tasks(report: Report) -> Markup:
     width = 3 if fair else 2
     shown = table(["user", "tasks", "fair level"][:width], [row[:width] for row in rows])
     if len(users) > _MOST_USERS:
-        shown = join([shown, tag("p", f"… and {len(users) - _MOST_USERS:,} more", "note")])
+        shown = join([shown, tag("p", format_rest(len(users) - _MOST_USERS), "note")])
     return details(f"{len(users):,} users", shown) if len(users) > _FEW_USERS else shown

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars
 
 from drfh.auditor import PROPERTIES
-from drfh.formatting import format_count, format_number, format_percent
+from drfh.formatting import format_count, format_number, format_percent, format_rest, plural
 from drfh.report.charts.comparison import FEW_USERS, promise_chart, users_chart
 from drfh.report.html import Cell, Content, Figure, Markup, bar, details, join, mark, table, tag
 from drfh.report.page import page_of, save_page
@@ -75,7 +75,7 @@ def comparison_headline(comparison: Comparison) -> str:
         f"{format_number(worst['placed'], 5)} can be placed "
         f"({format_percent(worst['gap'], trim=True)} missing). "
         f"{hit:,} of {format_count(len(promises), 'user')} "
-        f"{'misses' if hit == 1 else 'miss'} something."
+        f"{plural(hit, 'misses', 'miss')} something."
     )
 
 
@@ -155,7 +155,7 @@ def _promised(comparison: Comparison) -> list[str | Figure]:
     if hit.is_empty():
         words += "Here all of it has."
     else:
-        get = "gets less than its" if len(hit) == 1 else "get less than their"
+        get = plural(len(hit), "gets less than its", "get less than their")
         words += f"Here {len(hit):,} of {len(promises):,} users {get} promise"
         half = _median(promises)
         words += (
@@ -169,7 +169,7 @@ def _promised(comparison: Comparison) -> list[str | Figure]:
     ]
     users = table(["user", "promised", "can be placed", "missing"], rows)
     if len(promises) > _MOST_USERS:
-        users = join([users, tag("p", f"… and {len(promises) - _MOST_USERS:,} more", "note")])
+        users = join([users, tag("p", format_rest(len(promises) - _MOST_USERS), "note")])
     parts: list[str | Figure] = [
         tag("h2", "What is promised, and what can be placed"),
         tag("p", words, "text"),

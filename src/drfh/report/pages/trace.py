@@ -9,7 +9,7 @@ from typing import Any
 import altair
 import polars as pl
 
-from drfh.formatting import format_count, format_percent, format_points, format_quantity
+from drfh.formatting import format_percent, format_points, format_quantity, format_rest, join_names
 from drfh.report.charts.axes import Kind
 from drfh.report.charts.trace import load_chart, panel, request_chart, spread_chart
 from drfh.report.html import Cell, Content, Figure, bar, join, table, tag
@@ -205,10 +205,7 @@ def _shapes(trace: Trace) -> list[str]:
     if not any(row[-1] for row in rows):
         head, rows = head[:-1], [row[:-1] for row in rows]
     more = len(shapes) - len(rows)
-    return [
-        table(head, rows),
-        *([tag("p", f"… and {format_count(more, 'shape')} more")] if more else []),
-    ]
+    return [table(head, rows), *([tag("p", format_rest(more, "shape"))] if more else [])]
 
 
 def _labels(labels: Sequence[str]) -> str:
@@ -229,10 +226,7 @@ def _users(trace: Trace) -> list[str]:
     ]
     more = len(users) - len(rows)
     head = ["user", "jobs", "tasks", *(f"{r} × time" for r in resources)]
-    return [
-        table(head, rows),
-        *([tag("p", f"… and {format_count(more, 'user')} more")] if more else []),
-    ]
+    return [table(head, rows), *([tag("p", format_rest(more, "user"))] if more else [])]
 
 
 def _comparison_page(
@@ -258,7 +252,7 @@ def _comparison_page(
         ("that are there at the start, and are in no arrival", comparison.at_the_start),
     ):
         if any(pair):
-            shown = " and ".join(
+            shown = join_names(
                 f"{format_percent(p, trim=True)} of {n}" for p, n in zip(pair, names, strict=True)
             )
             parts.append(tag("p", f"Tasks {what}: {shown}.", "note"))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drfh.errors import InputError
-from drfh.formatting import format_count
+from drfh.formatting import format_count, plural
 from drfh.model.resources import TOLERANCE
 
 __all__ = [
@@ -158,12 +158,12 @@ class Cells:
             for state, count in zip(STATES, counts, strict=True)
             if count
         ]
-        empty, full = np.count_nonzero(fullest == 0), np.count_nonzero(fullest == FULL)
+        empty, full = (int(np.count_nonzero(fullest == level)) for level in (0, FULL))
         where = f" in {format_count(len(self.groups), 'group')}" if len(self.groups) > 1 else ""
         return (
             f"{format_count(len(self), self.thing)}{where}: {', '.join(listed)}. "
-            f"{empty:,} {'is' if empty == 1 else 'are'} empty, "
-            f"{full:,} {'has' if full == 1 else 'have'} a resource that is full."
+            f"{empty:,} {plural(empty, 'is', 'are')} empty, "
+            f"{full:,} {plural(full, 'has', 'have')} a resource that is full."
         )
 
     def to_dict(self) -> dict[str, Any]:

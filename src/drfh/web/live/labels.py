@@ -7,7 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from drfh.formatting import format_amount, format_count, format_percent, format_time, short_resource
+from drfh.formatting import (
+    format_amount,
+    format_count,
+    format_percent,
+    format_rest,
+    format_time,
+    plural,
+    short_resource,
+)
 from drfh.report.html import Cell, Content, Markup, join, table, tag
 from drfh.web.live.events import KINDS
 
@@ -123,7 +131,7 @@ def users_markup(status: Status, *, everyone: bool = False) -> Markup:
     ]
     notes = []
     if len(shown) < len(users):
-        notes.append(f"… and {format_count(len(users) - len(shown), 'user')} nearer to fair.")
+        notes.append(format_rest(len(users) - len(shown), "user", "nearer to fair."))
     if any(user.uneven for user in shown):
         notes.append("≈ of its mean job, as its jobs differ in more than size.")
     below = tag("p", " ".join(notes), "note") if notes else ""
@@ -166,7 +174,7 @@ def pending_markup(waits: Iterable[Pending]) -> Markup:
     blocks = []
     for one in waits:
         counts = {
-            f"{one.waiting:,} {'waits' if one.waiting == 1 else 'wait'}": one.waiting,
+            f"{one.waiting:,} {plural(one.waiting, 'waits', 'wait')}": one.waiting,
             f"{one.never:,} never fit": one.never,
         }
         listed = ", ".join(words for words, number in counts.items() if number)

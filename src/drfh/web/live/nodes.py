@@ -12,6 +12,7 @@ from drfh.formatting import (
     format_count,
     format_percent,
     format_quantity,
+    format_rest,
     short_resource,
 )
 from drfh.web.components.heat_map_data import STATES, Cells, CellText, levels_by_resource
@@ -65,7 +66,7 @@ class NodeMap:
             for name, task in tasks[:_MOST_TASKS]
         ]
         if len(tasks) > _MOST_TASKS:
-            listed.append(f"… and {format_count(len(tasks) - _MOST_TASKS, 'job')} more")
+            listed.append(format_rest(len(tasks) - _MOST_TASKS, "job"))
         state = _STATE_WORDS.get(node.state, node.state)
         return CellText(f"{node.name}, {state}, {format_count(node.jobs, 'job')}", lines, listed)
 

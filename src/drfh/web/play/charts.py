@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from drfh.formatting import time_unit
 from drfh.report.html import join, tag
 from drfh.report.style import DASHES, FONT, PALETTE
 from drfh.web.play.recording import Recording
@@ -22,7 +23,6 @@ Floats: TypeAlias = NDArray[np.float64]
 LEFT, RIGHT = 52, 16
 _MOST_USERS = 8
 _MOST_FAIR = 4
-_TIMES = ((3 * 86400, 86400, "d"), (2 * 3600, 3600, "h"), (180, 60, "min"), (0, 1, "s"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ def curve_options(curves: Sequence[Curve], end: float, most: float) -> dict[str,
     >>> options["series"][0]["data"], options["xAxis"]["max"]
     ([[0.0, 50.0], [5.0, 25.0]], 10.0)
     """
-    size, unit = next((size, unit) for least, size, unit in _TIMES if end >= least)
+    size, unit = time_unit(end, short=True)
     top = next((t for t in (0.05, 0.1, 0.2, 0.4, 0.6, 0.8) if most <= t), 1.0)
     return {
         "animation": False,

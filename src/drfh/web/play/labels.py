@@ -14,6 +14,7 @@ from drfh.formatting import (
     format_duration,
     format_percent,
     format_quantity,
+    plural,
 )
 from drfh.report.html import Cell, Content, Markup, table, tag
 from drfh.scheduler.units import Units
@@ -31,7 +32,6 @@ __all__ = [
 
 Floats: TypeAlias = NDArray[np.float64]
 
-_PARTS = ((86400, "d", "day"), (3600, "h", "hour"), (60, "min", "minute"), (1, "s", "second"))
 _MOST_STEPS = 400
 _MOST_USERS = 20
 _MOST_OWNERS = 8
@@ -75,8 +75,8 @@ def now_text(recording: Recording, frame: Frame) -> Markup:
     ended = (
         f" It ended at {format_clock(recording.horizon)}." if frame.time > recording.horizon else ""
     )
-    text = f"{format_count(running, 'task')} {'runs' if running == 1 else 'run'}, {waiting:,} "
-    text += f"{'waits' if waiting == 1 else 'wait'}, {done:,} done. In use: {used}.{ended}"
+    text = f"{format_count(running, 'task')} {plural(running, 'runs', 'run')}, {waiting:,} "
+    text += f"{plural(waiting, 'waits', 'wait')}, {done:,} done. In use: {used}.{ended}"
     if waiting and recording.numbers["tasks"]["never"]:
         text += " Among those that wait are tasks that fit on no server."
     return tag("p", text)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from drfh.errors import InputError
 from drfh.files.scenario_file import read_restriction
-from drfh.formatting import format_quantity
+from drfh.formatting import format_quantity, plural
 from drfh.model.resources import FrozenMap, parse_quantity
 from drfh.model.users import Term, parse_restriction, shown_restriction
 
@@ -308,7 +308,7 @@ def tasks_text(value: Typed) -> str:
         tasks = read_tasks(value, "tasks")
     except InputError:
         return f"{shown_value(value)} tasks"
-    return "no end" if tasks is None else f"{shown_value(value)} task{'s' * (tasks != 1)}"
+    return "no end" if tasks is None else f"{shown_value(value)} {plural(tasks, 'task')}"
 
 
 def servers_text(value: Typed) -> str:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 from drfh.allocation.problem import Problem
 from drfh.errors import InputError, UnknownNameError
 from drfh.files.validation import problems
-from drfh.formatting import format_count, format_quantity
+from drfh.formatting import format_count, format_quantity, plural
 from drfh.model import edits
 from drfh.model.cluster import Server
 from drfh.model.users import User, resolve_restriction
@@ -255,7 +255,7 @@ class SetServer(Step):
             return f"{self.group}: labels {labels_text(self.value) or 'none'}"
         if self.field == "count":
             count = shown_value(self.value)
-            return f"{self.group}: {count} server{'s' * (count != '1')}"
+            return f"{self.group}: {count} {plural(1 if count == '1' else 2, 'server')}"
         return f"{self.group}: {self._resource} {shown_value(self.value) or '0'}"
 
     def describe(self, before: WorkbookState) -> str:  # noqa: D102
@@ -323,7 +323,8 @@ class AddServer(Step):
     def text(self) -> str:  # noqa: D102
         count = shown_value(self.count) or "0"
         named = f" {shown_value(self.name)}" if shown_value(self.name) else ""
-        return f"{count} new server{'s' * (count != '1')}{named}: {amounts_text(self.resources)}"
+        servers = plural(1 if count == "1" else 2, "new server")
+        return f"{count} {servers}{named}: {amounts_text(self.resources)}"
 
     def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
         server = Server(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nicegui import ui
 
 from drfh.auditor import PROPERTIES, Finding, Report
-from drfh.formatting import format_count, format_number, format_percent
+from drfh.formatting import format_count, format_number, format_percent, format_rest
 from drfh.model.scenario import Scenario
 from drfh.report.html import Content, Markup, join, mark, table, tag
 from drfh.report.pages.audit import audit_headline, before_after, found_words, legend
@@ -208,7 +208,7 @@ def applied_markup(finding: Finding, before: Answer, after: Answer) -> Markup:
         parts.append(tag("p", text, "note"))
     more = len(now) - _MOST_ROWS
     if more > 0:
-        parts.append(tag("p", f"… and {more:,} more users", "note"))
+        parts.append(tag("p", format_rest(more, "more user", ""), "note"))
     return join(parts, "\n")
 
 
