@@ -7,6 +7,7 @@ a fresh one holds. So a controller that was killed and started again decides as 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ from drfh.policies import Policy, find_policy
 from drfh.scheduler import Placed, Scheduler
 
 __all__ = ["NOWHERE", "SchedulerCache", "fresh"]
+
+log = logging.getLogger(__name__)
 
 #: A restriction that no server meets: a task that must not be placed keeps its place so.
 NOWHERE = {"drfh/nowhere": "yes"}
@@ -131,6 +134,20 @@ class SchedulerCache:
             self._late.clear()
             self._ended = 0
             self.starts += 1
+            log.debug(
+                "scheduler rebuilt nodes=%(nodes)d tasks=%(tasks)d starts=%(starts)d",
+                {
+                    "nodes": len(snapshot.servers),
+                    "tasks": len(snapshot.tasks),
+                    "starts": self.starts,
+                },
+            )
+        elif log.isEnabledFor(logging.DEBUG):
+            before, after = self.snapshot.tasks.keys(), snapshot.tasks.keys()
+            log.debug(
+                "snapshot followed tasks=%(tasks)d new=%(new)d ended=%(ended)d",
+                {"tasks": len(after), "new": len(after - before), "ended": len(before - after)},
+            )
         self.placed.clear()
         self.snapshot = snapshot
 

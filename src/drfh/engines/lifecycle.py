@@ -109,8 +109,8 @@ class LatestWorker(Generic[_Item]):
             self._work(item)
         except Exception as error:
             log.warning(
-                "background work failed worker=%(worker)s error=%(error)r",
-                {"worker": self._thread.name, "error": error},
+                "background work failed worker=%(worker)s error=%(error)s",
+                {"worker": self._thread.name, "error": repr(error)},
             )
         return True
 

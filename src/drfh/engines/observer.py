@@ -194,6 +194,6 @@ def notify(observers: Iterable[Observer], call: Callable[[Observer], None]) -> N
             call(observer)
         except Exception as error:
             log.warning(
-                "observer failed observer=%(observer)s error=%(error)r",
-                {"observer": type(observer).__name__, "error": error},
+                "observer failed observer=%(observer)s error=%(error)s",
+                {"observer": type(observer).__name__, "error": repr(error)},
             )

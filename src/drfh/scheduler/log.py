@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from drfh.errors import InputError, UnknownNameError
 from drfh.model.cluster import Cluster, Server
 from drfh.policies import Policy, find_policy
-from drfh.scheduler.restrictions import from_json
+from drfh.scheduler.restrictions import Restrictions, from_json
 
 if TYPE_CHECKING:
     from drfh.scheduler.scheduler import Scheduler
-    from drfh.scheduler.state import Engine
+    from drfh.scheduler.state import Engine, SchedulerState
 
 __all__ = ["first_record", "replay", "same_policy"]
 
@@ -76,8 +76,15 @@ def replay(
     log: Sequence[Mapping[str, Any]],
     policy: str | Policy | None,
     engine: Engine,
+    state_of: Callable[[Scheduler], SchedulerState],
 ) -> Scheduler:
-    """Make the calls of a log again and return the scheduler."""
+    """Make the calls of a log again and return the scheduler.
+
+    Parameters
+    ----------
+    state_of
+        Returns the state of a scheduler: answers of predicates are restored there.
+    """
     if isinstance(log, (str, bytes, Mapping)) or not isinstance(log, Sequence) or not log:
         raise InputError("log", "must be a list of records, the first of which starts it", log)
     scheduler: Scheduler | None = None
@@ -88,7 +95,7 @@ def replay(
             if scheduler is None:
                 scheduler = _restart(cls, record, policy, engine)
             else:
-                _repeat(scheduler, record)
+                _repeat(scheduler, record, state_of(scheduler).restrictions)
         except InputError as error:
             raise error.within(f"log[{position}]") from None
         except (KeyError, TypeError, AttributeError) as error:
@@ -113,12 +120,11 @@ def _restart(
     return cls(cluster, chosen, seed=record["seed"], engine=engine, groups=record.get("groups"))
 
 
-def _repeat(scheduler: Scheduler, record: Mapping[str, Any]) -> None:
+def _repeat(scheduler: Scheduler, record: Mapping[str, Any], restrictions: Restrictions) -> None:
     fields = dict(record)
     call = fields.pop("call")
     if call not in _CALLS:
         raise UnknownNameError("call", call, _CALLS)
-    restrictions = scheduler._state.restrictions
     for accepted in fields.pop("accepted", ()):
         restrictions.remember(accepted)
     if "servers" in fields:

@@ -780,7 +780,7 @@ or '16Gi', got -1
         >>> Scheduler.replay(scheduler.log).status() == scheduler.status()
         True
         """
-        return replay(cls, log, policy, engine)
+        return replay(cls, log, policy, engine, lambda scheduler: scheduler._state)
 
     def _log(
         self, record: dict[str, Any], terms: Terms | None = None, known: int | None = None

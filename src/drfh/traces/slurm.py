@@ -48,11 +48,6 @@ _CANNOT = (
     "a snapshot does not tell weights, shares, limits or priorities: all users count the same",
     NO_GANGS,
 )
-# Reasons for which a pending job waits for something else than free nodes.
-_HELD_REASONS = {
-    "JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "Dependency", "DependencyNeverSatisfied",
-    "BeginTime",
-}  # fmt: skip
 _ENDED = "jobs that ended, left out"
 _HELD = "jobs that are held or wait for another job or a time, left out"
 _BEYOND_LIMIT = "array tasks beyond the array's own limit, left out"
@@ -153,7 +148,7 @@ class _JobReader:
 
     def _pending_tasks(self, job: JobRecord) -> list[TaskRecord]:
         drop = self.options["held"] == "drop"
-        if drop and (job.is_held or job.reason in _HELD_REASONS):
+        if drop and not job.is_eligible:
             self.ledger.count(_HELD)
             return []
         nodes = job.node_count

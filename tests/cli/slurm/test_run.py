@@ -92,6 +92,14 @@ def test_failures_are_logged_to_standard_error(run: Any, slurm_commands: Path) -
         assert record["error"] == "squeue: slurm_load_jobs error: Unable to contact"
 
 
+def test_at_level_debug_each_command_is_logged(run: Any, slurm_commands: Path) -> None:
+    code, _, err = run(*CONTROLLER, "--log-level", "debug")
+    assert code == 0
+    [first, *_] = [line for line in err.splitlines() if 'command="sinfo --json"' in line]
+    assert " DEBUG drfh.engines.slurm.client: command finished " in first
+    assert first.endswith(" ok=True")
+
+
 def test_a_recorder_logs_failures_too(run: Any, slurm_commands: Path, tmp_path: Path) -> None:
     fake(slurm_commands, "squeue", "slurm_load_jobs error: Unable to contact\n", code=1)
     log = tmp_path / "log"

@@ -127,6 +127,24 @@ def test_what_happens_is_logged(slurm: Flaky, caplog: pytest.LogCaptureFixture) 
     ]
 
 
+def test_at_level_debug_every_step_of_a_cycle_is_counted(
+    slurm: Flaky, caplog: pytest.LogCaptureFixture
+) -> None:
+    slurm.submit("ann", 1, 100)
+    with caplog.at_level(logging.DEBUG, "drfh"):
+        service(slurm).run(2)
+    found = [f"{record.name.removeprefix('drfh.engines.')}: {record.getMessage()}"
+             for record in caplog.records if record.levelname == "DEBUG"]  # fmt: skip
+    assert found[:3] == [
+        "slurm.reconcile: state reconciled nodes=2 jobs=1 running=0 blocked=0 released=0 broken=0",
+        "cache: scheduler rebuilt nodes=2 tasks=1 starts=1",
+        "slurm.controller: cycle carried out nodes=2 jobs=1 tasks=1 placed=1 released=1 recalled=0 "
+        "held=0 deferred=0 undeferred=0 unmanaged=0 annotated=0 refused=0",
+    ]
+    assert found[3].startswith("service: cycle finished seconds=0.")
+    assert "cache: snapshot followed tasks=1 new=0 ended=0" in found
+
+
 def test_an_observer_that_fails_stops_neither_the_controller_nor_others(
     slurm: Flaky, caplog: pytest.LogCaptureFixture
 ) -> None:

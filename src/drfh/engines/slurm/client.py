@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import time
@@ -12,9 +13,11 @@ from typing import IO, Any
 
 from drfh.engines.engine import EngineError
 from drfh.engines.observer import Observer, notify
-from drfh.wire.slurm.scontrol import jobs_in_message, parse_config
+from drfh.wire.slurm.scontrol import parse_config, parse_errors, parse_task_ids
 
 __all__ = ["Slurm", "SlurmError"]
+
+log = logging.getLogger(__name__)
 
 _TIMEOUT = 60.0
 _PROCESSES = 4  # of scontrol
@@ -96,20 +99,15 @@ class Slurm:
         lines = list(lines)
         if not lines:
             return {}
+        for line in lines:
+            log.debug("change requested line=%(line)s", {"line": line})
         # In a file (of memory), not through a pipe: if we are killed while we write, scontrol
         # would carry out the half of a line that it has, and release job 12 instead of 1234.
         with open(os.memfd_create("scontrol"), "w+b") as stdin:
             stdin.write(("\n".join([*lines, "quit"]) + "\n").encode())
             stdin.seek(0)
             code, _, err = self._run(("scontrol",), stdin)
-        failed: dict[str, str] = {}
-        for line in err.splitlines():
-            message = line.strip()
-            if not message or message.startswith("slurm_suspend error"):  # follows each real one
-                continue
-            if message.endswith(": No error"):  # of tasks of an array of which others failed
-                continue
-            failed.update(dict.fromkeys(jobs_in_message(message) or [""], message))
+        failed = parse_errors(err)
         if code < 0 or (code and not failed):  # below 0: killed, it is unknown after which line
             failed[""] = f"scontrol: exit code {code}"
         return failed
@@ -141,9 +139,8 @@ class Slurm:
         if not arrays:
             return {}
         arguments = ("--noheader", "--array", "--states=PENDING", "--format=%i %A")
-        lines = self.call("squeue", *arguments, f"--jobs={','.join(sorted(arrays))}").splitlines()
-        pairs = (line.split() for line in lines)
-        return {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and pair[1] not in arrays}
+        output = self.call("squeue", *arguments, f"--jobs={','.join(sorted(arrays))}")
+        return {task: own for task, own in parse_task_ids(output).items() if own not in arrays}
 
     def _document(self, *arguments: str) -> dict[str, Any]:
         text = self.call(*arguments)
@@ -186,6 +183,10 @@ class Slurm:
             raise SlurmError(f"{arguments[0]}: no answer in {self.timeout:g} s") from None
         finally:
             seconds = time.perf_counter() - started
+            log.debug(
+                "command finished command=%(command)s seconds=%(seconds).3f ok=%(ok)s",
+                {"command": " ".join(arguments), "seconds": seconds, "ok": succeeded},
+            )
             notify(self.observers, lambda one: one.on_command(arguments[0], seconds, succeeded))
         return done.returncode, done.stdout, done.stderr
 

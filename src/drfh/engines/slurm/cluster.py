@@ -19,6 +19,7 @@ from drfh.engines.snapshot import BlockedCode, ClusterSnapshot
 from drfh.formatting import format_count
 from drfh.policies import Policy
 from drfh.wire.slurm.notation import parse_job_name
+from drfh.wire.slurm.records import PendingReason
 
 __all__ = ["SlurmCluster", "cluster_of", "observe", "reconciled_cluster", "snapshot_of_all"]
 
@@ -33,7 +34,14 @@ _STATES = {
 }
 _NOT_RUNNING = (TaskState.WAITING, TaskState.BLOCKED, TaskState.NEVER, TaskState.UNMANAGED)
 #: Reasons of Slurm that say nothing beyond drfh's: holds and begin times are mostly its own.
-_NOT_QUOTED = {"", "None", "JobHeldUser", "JobHeldAdmin", "BeginTime", "Dependency"}
+_NOT_QUOTED = {
+    "",
+    PendingReason.NONE,
+    PendingReason.HELD_BY_USER,
+    PendingReason.HELD_BY_ADMINISTRATOR,
+    PendingReason.BEGIN_TIME,
+    PendingReason.DEPENDENCY,
+}
 
 
 @dataclass(frozen=True, kw_only=True)

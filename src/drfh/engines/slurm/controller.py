@@ -6,6 +6,7 @@ started, which jobs Slurm refused lately) only makes it more patient.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,13 +20,14 @@ from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.reconcile import Reconciliation, reconcile
 from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
 from drfh.engines.snapshot import BlockedCode, BlockedReason
+from drfh.wire.slurm.records import PendingReason
 from drfh.wire.slurm.scontrol import is_about_ended_job
 
 __all__ = ["SlurmController", "SlurmCycle", "release_all"]
 
+log = logging.getLogger(__name__)
+
 _MAX_BACK_OFF = 300.0
-#: Slurm's reason for a job whose node is no choice, such as one that is reserved for others.
-_NODE_NOT_AVAILABLE = "ReqNodeNotAvail"
 _COMMENTS_A_CYCLE = 20  # with blanks: each is a process of its own, and the rest has time
 _MIN_TASKS_FOR_IDS = 8  # of arrays
 _PIN_BATCH = 40  # jobs that are pinned before they are released
@@ -135,9 +137,23 @@ class SlurmController:
         self._repair(cycle)
         self._carry_out(cycle)
         changed = (found.to_hold, found.to_unmanage, found.to_defer, found.to_undefer)
+        self._log(cycle)
         cycle.busy = bool(placed or cycle.recalled or any(changed) or found.to_owner_hold)
         cycle.seconds = time.perf_counter() - started
         return cycle
+
+    def _log(self, cycle: SlurmCycle) -> None:
+        """Log the numbers of a cycle, for operators who want to see it at work."""
+        found = cycle.reconciliation
+        fields = {
+            "nodes": len(cycle.state.nodes), "jobs": len(cycle.state.jobs),
+            "tasks": len(found.snapshot.tasks), "placed": len(cycle.placed),
+            "released": len(cycle.released), "recalled": len(cycle.recalled),
+            "held": len(found.to_hold), "deferred": len(found.to_defer),
+            "undeferred": len(found.to_undefer), "unmanaged": len(found.to_unmanage),
+            "annotated": len(found.to_annotate), "refused": len(cycle.failed),
+        }  # fmt: skip
+        log.debug("cycle carried out " + " ".join(f"{key}=%({key})d" for key in fields), fields)
 
     # What follows from the state
 
@@ -182,11 +198,16 @@ class SlurmController:
         known.count += 1
         known.reason = reason
         known.until = now + min(2.0 ** min(known.count - 1, 20), _MAX_BACK_OFF)
+        log.debug(
+            "job backed off job=%(job)s count=%(count)d seconds=%(seconds)g reason=%(reason)s",
+            {"job": name, "count": known.count, "seconds": known.until - now, "reason": reason},
+        )
 
     def _avoid(self, name: str, node: str, cycle: SlurmCycle) -> None:
         """Leave out a node that did not take a job; the job may go elsewhere at once."""
         known = self._refusals.setdefault(name, _Refusals())
         known.nodes[node] = cycle.time + _MAX_BACK_OFF
+        log.debug("node avoided job=%(job)s node=%(node)s", {"job": name, "node": node})
         job = cycle.reconciliation.jobs[name]
         allowed = cycle.state.nodes.keys() if job.allowed is None else job.allowed
         if not allowed - known.nodes.keys():
@@ -201,7 +222,7 @@ class SlurmController:
         recalled = dict(found.to_recall)
         for name, since in self._released_since.items():
             job, node = found.jobs[name], found.released[name]
-            if cycle.time - since > self.patience or job.reason == _NODE_NOT_AVAILABLE:
+            if cycle.time - since > self.patience or job.reason == PendingReason.NODE_NOT_AVAILABLE:
                 recalled[name] = BlockedReason(
                     BlockedCode.NOT_STARTED, f"it did not start on {node}", f" ({job.reason})"
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,8 @@ from drfh.formatting import format_time
 from drfh.wire.slurm.records import SlurmNode
 
 __all__ = ["Reconciliation", "reconcile"]
+
+log = logging.getLogger(__name__)
 
 # Seconds after a requeue. Slurm itself waits for two minutes: a node that was told to end a job
 # takes it for that one if it comes back in the same second, and the job has failed.
@@ -94,6 +97,20 @@ def reconcile(
     sorter = _JobSorter(state, config, back_off or {}, avoided or {})
     for job in sorted(state.jobs.values(), key=lambda job: job.order):
         sorter.sort(job)
+    if log.isEnabledFor(logging.DEBUG):
+        tasks = sorter.tasks.values()
+        log.debug(
+            "state reconciled nodes=%(nodes)d jobs=%(jobs)d running=%(running)d "
+            "blocked=%(blocked)d released=%(released)d broken=%(broken)d",
+            {
+                "nodes": len(state.nodes),
+                "jobs": len(state.jobs),
+                "running": sum(task.on is not None for task in tasks) - len(sorter.released),
+                "blocked": sum(task.blocked is not None for task in tasks),
+                "released": len(sorter.released),
+                "broken": len(state.broken),
+            },
+        )
     return Reconciliation(
         ClusterSnapshot(_servers(state, sorter.tasks), sorter.tasks, dict(config.weights)),
         sorter.jobs,

@@ -15,9 +15,6 @@ from drfh.wire.slurm.records import EligibleNodes, JobRecord, SlurmNode, add_nod
 
 __all__ = ["SlurmJob", "SlurmState", "read_state"]
 
-_REQUEUED = "job requeued in held state"  # of scontrol requeuehold
-_FAILED_HOLDS = {"JobHoldMaxRequeue", "launch_failed_requeued_held", "RequeueHold"}
-
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
@@ -250,14 +247,9 @@ def _cleaned(name: Any) -> str:
 
 
 def _hold(job: JobRecord, annotation: Annotation | None) -> str:
-    if job.reason in _FAILED_HOLDS:
-        return "failed"
-    if not job.is_held:
-        return "no"
-    if job.reason == "JobHeldAdmin":
-        return "admin"
-    if job.entry.get("state_description") == _REQUEUED and annotation is not None:
-        # Slurm keeps these words until somebody holds or releases it: they may be old.
-        restarts = job.number("restart_cnt") or 0
-        return "user" if annotation.restarts == restarts else "requeued"
-    return "user"
+    hold = job.hold
+    if hold != "requeued":
+        return hold
+    # Slurm says so until somebody holds or releases it: it may be old.
+    restarts = job.number("restart_cnt") or 0
+    return "user" if annotation is None or annotation.restarts == restarts else "requeued"

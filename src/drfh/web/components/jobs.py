@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BackgroundJobs", "PanelJob", "ReportProgress"]
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 #: Called by work now and then, with what it does and the part that is done.
 ReportProgress: TypeAlias = Callable[[str, float], None]
@@ -129,7 +131,7 @@ class BackgroundJobs:
             if isinstance(error, DrfhError):
                 self._notify(str(error), "negative")
             else:
-                logging.getLogger("drfh").error("%s", label, exc_info=error)
+                log.error("job failed label=%(label)s", {"label": label}, exc_info=error)
                 self._notify(f"{label}: internal error: {type(error).__name__}", "negative")
 
     def _show(self, job: _Job) -> None:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PANELS", "Explorer", "Start", "explorer_page"]
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 #: The panels, in the order of their tabs.
@@ -327,7 +329,7 @@ class Explorer(Page):
         if isinstance(error, DrfhError):
             self.notify(str(error), "negative")
             return
-        logging.getLogger("drfh").error("the page failed", exc_info=error)
+        log.error("handler failed", exc_info=error)
         self.notify(f"internal error: {type(error).__name__}: {error}", "negative")
 
     # The address

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from drfh.wire.slurm.notation import (
     parse_tres,
 )
 
-__all__ = ["EligibleNodes", "JobRecord", "SlurmNode", "add_nodes"]
+__all__ = ["EligibleNodes", "JobRecord", "PendingReason", "SlurmNode", "add_nodes"]
 
 _MIB = 2.0**20
 _DOWN = {"DOWN", "NOT_RESPONDING", "UNKNOWN", "FUTURE", "ERROR", "INVALID", "INVALID_REG"}
@@ -158,6 +159,38 @@ _ENDED = {
 }  # fmt: skip
 
 
+class PendingReason(StrEnum):
+    """Reasons of Slurm for a job's being pending that mean something to drfh; there are more."""
+
+    NONE = "None"
+    HELD_BY_USER = "JobHeldUser"
+    HELD_BY_ADMINISTRATOR = "JobHeldAdmin"
+    HELD_AFTER_REQUEUES = "JobHoldMaxRequeue"
+    HELD_AFTER_FAILED_LAUNCH = "launch_failed_requeued_held"
+    HELD_AFTER_EXIT = "RequeueHold"
+    DEPENDENCY = "Dependency"
+    DEPENDENCY_NEVER_SATISFIED = "DependencyNeverSatisfied"
+    BEGIN_TIME = "BeginTime"
+    NODE_NOT_AVAILABLE = "ReqNodeNotAvail"  # such as one that is reserved for others
+
+
+_FAILED_HOLDS = {
+    PendingReason.HELD_AFTER_REQUEUES,
+    PendingReason.HELD_AFTER_FAILED_LAUNCH,
+    PendingReason.HELD_AFTER_EXIT,
+}
+#: What a job waits for that is not a free node.
+_NOT_ELIGIBLE = {
+    PendingReason.HELD_BY_USER,
+    PendingReason.HELD_BY_ADMINISTRATOR,
+    PendingReason.HELD_AFTER_REQUEUES,
+    PendingReason.DEPENDENCY,
+    PendingReason.DEPENDENCY_NEVER_SATISFIED,
+    PendingReason.BEGIN_TIME,
+}
+_REQUEUED = "job requeued in held state"  # of scontrol requeuehold
+
+
 @dataclass(frozen=True)
 class JobRecord:
     """An entry of ``squeue --json``; a field is parsed, and may raise, when it is read.
@@ -207,6 +240,22 @@ class JobRecord:
     def is_held(self) -> bool:
         """Whether somebody holds it."""
         return self.number("priority") == 0 or self.entry.get("hold") is True
+
+    @property
+    def hold(self) -> Literal["no", "user", "admin", "requeued", "failed"]:
+        """Who holds it; ``requeued`` stays until somebody holds or releases it again."""
+        if self.reason in _FAILED_HOLDS:
+            return "failed"
+        if not self.is_held:
+            return "no"
+        if self.reason == PendingReason.HELD_BY_ADMINISTRATOR:
+            return "admin"
+        return "requeued" if self.entry.get("state_description") == _REQUEUED else "user"
+
+    @property
+    def is_eligible(self) -> bool:
+        """Whether it waits for nothing but free nodes."""
+        return not self.is_held and self.reason not in _NOT_ELIGIBLE
 
     @property
     def reason(self) -> str:

@@ -1,4 +1,4 @@
-"""Output of ``scontrol``: the configuration, and error messages."""
+"""Lines that Slurm's commands print: configuration, error messages, ids of array tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from collections.abc import Mapping
 from drfh.errors import InputError
 from drfh.wire.slurm.notation import array_indices
 
-__all__ = ["is_about_ended_job", "jobs_in_message", "parse_config", "slurm_user", "submit_plugins"]
+__all__ = [
+    "is_about_ended_job",
+    "jobs_in_message",
+    "parse_config",
+    "parse_errors",
+    "parse_task_ids",
+    "slurm_user",
+    "submit_plugins",
+]
 
 _SETTING = re.compile(r"^(\S+)\s*=\s?(.*)$")
 _SLURM_USER = re.compile(r"([^(]*)\((\d+)\)\s*")
@@ -75,6 +83,37 @@ def jobs_in_message(line: str) -> list[str]:
             return []
     job = _MESSAGE_JOB.search(line)
     return [] if job is None else [job[1]]
+
+
+def parse_errors(output: str) -> dict[str, str]:
+    r"""Return the errors of ``scontrol``: job → message, with an empty key if it names none.
+
+    Examples
+    --------
+    >>> parse_errors("7_1: No error\n7_2: Job is pending execution\nslurm_suspend error: 7")
+    {'7_2': '7_2: Job is pending execution'}
+    """
+    errors: dict[str, str] = {}
+    for line in output.splitlines():
+        message = line.strip()
+        if not message or message.startswith("slurm_suspend error"):  # follows each real one
+            continue
+        if message.endswith(": No error"):  # of tasks of an array of which others failed
+            continue
+        errors.update(dict.fromkeys(jobs_in_message(message) or [""], message))
+    return errors
+
+
+def parse_task_ids(output: str) -> dict[str, str]:
+    r"""Return the job ids in ``squeue --noheader --array --format="%i %A"``: task → id.
+
+    Examples
+    --------
+    >>> parse_task_ids("9_3 12\n9_4 9\n")
+    {'9_3': '12', '9_4': '9'}
+    """
+    pairs = (line.split() for line in output.splitlines())
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
 def is_about_ended_job(line: str) -> bool:
