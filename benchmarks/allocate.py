@@ -207,7 +207,7 @@ def draw(rows: list[tuple[int, int, float, float]], path: Path) -> None:
     import altair
     import polars
 
-    from drfh.report.page import figure_bytes
+    from drfh.report.html import figure_bytes
 
     points = [(k, s, f"drfh, m = {m}") for m, k, s, _ in rows]
     points += [(k, s, f"cvxpy, m = {m}") for m, k, _, s in rows if not math.isnan(s)]

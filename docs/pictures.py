@@ -19,7 +19,7 @@ from drfh.report.charts.allocation import allocation_chart, usage_table
 from drfh.report.charts.reproduction import utilisation_plots
 from drfh.report.charts.reproduction_users import ratios_plot
 from drfh.report.figures import Plot, file_chart
-from drfh.report.page import figure_bytes
+from drfh.report.html import figure_bytes
 
 IMAGES = Path(__file__).parent / "images"
 

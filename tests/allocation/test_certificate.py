@@ -11,10 +11,15 @@ from hypothesis import strategies as st
 
 from drfh import Cluster, InputError, Server, User, allocate
 from drfh.allocation.allocation import Allocation
-from drfh.allocation.levels import Promise, Rule, by_weight
 from drfh.allocation.placement import Placement, Pools
-from drfh.allocation.prices import KinkedPrices, ResourcePrices, TablePrices
-from drfh.allocation.proofs.certificate import Certificate, Round
+from drfh.allocation.problem import Promise, Rule, by_weight
+from drfh.allocation.proofs.certificate import (
+    Certificate,
+    KinkedPrices,
+    ResourcePrices,
+    Round,
+    TablePrices,
+)
 from tests.support.strategies import problems
 
 

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drfh import Allocation, Cluster, InputError, Server, User, allocate
-from drfh.allocation.prices import TablePrices
+from drfh.allocation.placement import Solution
 from drfh.allocation.problem import Floats, Problem
+from drfh.allocation.proofs.certificate import TablePrices
 from drfh.allocation.proofs.welfare import LowestLevel, PowerWelfare, WelfareProof
 from drfh.errors import SolverError
 from drfh.mechanisms.bbf import complaints
@@ -24,7 +25,6 @@ from drfh.mechanisms.fds import fds, fds_objective
 from drfh.mechanisms.gfj import gfj, gfj_objective
 from drfh.mechanisms.nash import nash
 from drfh.mechanisms.pooled import one_server
-from drfh.mechanisms.shared.solution import Solution
 from drfh.mechanisms.shared.welfare import most_welfare
 from drfh.mechanisms.solvers.interior.welfare import Optimum
 from drfh.mechanisms.solvers.presolve import Classes

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from drfh import Cluster, User
 from drfh.allocation.problem import Problem
 from drfh.kernels import compiled
-from drfh.kernels.assign import assign_two_resources
-from drfh.kernels.offset_fill import fill_with_offsets
+from drfh.kernels.fill import assign_two_resources, fill_with_offsets
 from drfh.warm import warm_up
 from tests.support.examples import examples
 from tests.support.strategies import problems

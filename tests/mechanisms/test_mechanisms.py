@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drfh import Cluster, InputError, Server, User, allocate, load_scenario
-from drfh.allocation.levels import water_level_above
-from drfh.allocation.problem import Problem
+from drfh.allocation.problem import Problem, water_level_above
 from drfh.allocation.proofs.bottleneck import BottleneckProof
 from drfh.allocation.proofs.welfare import WelfareProof
 from drfh.mechanisms.cautious_lp import cautious_lp_steps

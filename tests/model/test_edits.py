@@ -9,14 +9,7 @@ import pytest
 
 from drfh import AddServers, Cluster, InputError, Job, RemoveServers, Scenario, Server, User
 from drfh.model.edits import ReportedScenario, add_user, changed, claim, remove_servers, set_user
-from drfh.web.session.steps import (
-    AddServer,
-    RemoveServer,
-    SetServer,
-    SetUser,
-    Step,
-    WorkbookState,
-)
+from drfh.web.session.steps import AddServer, RemoveServer, SetServer, SetUser, Step, WorkbookState
 
 TEAM = Scenario(
     Cluster(

@@ -18,13 +18,13 @@ from drfh.cli import main
 from drfh.experiments import recompute
 from drfh.report.charts.lines import MOST_POINTS, on_grid, spread_table
 from drfh.report.figures import file_chart
+from drfh.report.html import PALETTE
 from drfh.report.pages.reproduction import (
     reproduction_page,
     reproduction_plots,
     save_reproduction,
     source_line,
 )
-from drfh.report.style import PALETTE
 from tests.support.pages import opened
 
 NASTY = ("</script><script>throw 1</script>", "<!--<script>", "a & \"b\" 'c'\nd,e", "=1+1")

@@ -1,16 +1,21 @@
-"""Placement: sparse table of tasks by user and server, within capacity."""
+"""Placements: sparse tables of tasks by user and server, within capacity."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from drfh.allocation.problem import Floats, Ints, Problem
 
-__all__ = ["Placement", "Pools"]
+if TYPE_CHECKING:
+    from drfh.allocation.proofs.certificate import Proof
+
+__all__ = ["Placement", "Pools", "Solution"]
+
 
 _EPSILON = 2.0**-52
 _MOST_ATTEMPTS = 60
@@ -250,3 +255,28 @@ class Placement:
         """Return how many entries are on blocks that their user cannot use."""
         block, user, _ = self.entries_of(blocks)
         return int((~self.problem.can_use(user, block)).sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """A placement and what is known about it.
+
+    Attributes
+    ----------
+    placement
+        Who runs how many tasks where.
+    certificate
+        Proof that it is what the mechanism defines, for mechanisms that have one.
+    method
+        Which solver found it.
+    promised
+        Tasks that a pooled mechanism promises, before they meet the servers.
+    whole
+        Whether tasks are whole.
+    """
+
+    placement: Placement
+    certificate: Proof | None = None
+    method: str = "direct"
+    promised: Floats | None = None
+    whole: bool = False

@@ -34,7 +34,7 @@ def fast(plain: Kernel, *, steps: float) -> Kernel:
 
     Examples
     --------
-    >>> from drfh.kernels.assign import assign_two_resources
+    >>> from drfh.kernels.fill import assign_two_resources
     >>> callable(fast(assign_two_resources, steps=100))
     True
     """
@@ -66,7 +66,7 @@ def compiled(plain: Kernel) -> Kernel:
 
     Examples
     --------
-    >>> from drfh.kernels.assign import assign_two_resources
+    >>> from drfh.kernels.fill import assign_two_resources
     >>> compiled(assign_two_resources).py_func is assign_two_resources
     True
     """

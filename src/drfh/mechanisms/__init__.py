@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from drfh.allocation.allocation import Allocation
+from drfh.allocation.placement import Solution
 from drfh.allocation.problem import Problem
 from drfh.errors import InputError, UnknownNameError, shown
 from drfh.kernels import expect
@@ -40,7 +41,6 @@ from drfh.mechanisms.shared.progressive_filling import (
     fits_some_server,
     progressive_filling,
 )
-from drfh.mechanisms.shared.solution import Solution
 from drfh.mechanisms.tsf import tsf
 from drfh.mechanisms.utilitarian import utilitarian
 from drfh.model.cluster import Cluster

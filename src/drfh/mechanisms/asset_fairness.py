@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from drfh.allocation.placement import Solution
 from drfh.allocation.problem import Problem
 from drfh.mechanisms.norm import norm
-from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["asset_fairness"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from drfh.allocation.placement import Solution
 from drfh.allocation.problem import Floats, Problem
 from drfh.errors import InputError
 from drfh.mechanisms.nash import nash
 from drfh.mechanisms.pooled import one_server
 from drfh.mechanisms.shared.leximin import placed
-from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["bbf", "complaints"]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from drfh.allocation.levels import water_level
-from drfh.allocation.problem import Floats, Problem
+from drfh.allocation.placement import Solution
+from drfh.allocation.problem import Floats, Problem, water_level
 from drfh.mechanisms.dynamic_drf import steps
 from drfh.mechanisms.shared.leximin import placed
-from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["cautious_lp", "cautious_lp_steps"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from drfh.allocation.placement import Solution
 from drfh.allocation.problem import Problem
 from drfh.errors import InputError
 from drfh.mechanisms.max_min import max_min
-from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["cmmf"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from drfh.allocation.placement import Solution
 from drfh.allocation.problem import Problem
 from drfh.mechanisms.pooled import one_server
 from drfh.mechanisms.shared.leximin import lexicographic, placed
-from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["drf"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from drfh.allocation.placement import Solution
 from drfh.allocation.problem import Problem
 from drfh.mechanisms.shared.leximin import lexicographic
-from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["drfh"]
 

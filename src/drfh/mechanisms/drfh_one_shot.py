@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from drfh.allocation.placement import Solution
 from drfh.allocation.problem import Problem
 from drfh.allocation.proofs.welfare import LowestLevel, WelfareProof
 from drfh.mechanisms.shared.leximin import choose_oracle
-from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["drfh_one_shot"]
 

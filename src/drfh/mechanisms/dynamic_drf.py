@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from drfh.allocation.levels import water_level_above
-from drfh.allocation.problem import Floats, Problem
+from drfh.allocation.placement import Solution
+from drfh.allocation.problem import Floats, Problem, water_level_above
 from drfh.mechanisms.pooled import one_server
 from drfh.mechanisms.shared.leximin import placed
-from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["dynamic_drf", "dynamic_drf_steps", "steps"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from drfh.allocation.placement import Solution
 from drfh.allocation.problem import Problem
 from drfh.errors import UnknownNameError
 from drfh.mechanisms.max_min import max_min
-from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["egalitarian"]
 

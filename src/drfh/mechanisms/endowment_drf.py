@@ -7,12 +7,11 @@ from functools import partial
 
 import numpy as np
 
-from drfh.allocation.levels import PerTask
-from drfh.allocation.problem import Floats, Problem
+from drfh.allocation.placement import Solution
+from drfh.allocation.problem import Floats, PerTask, Problem
 from drfh.errors import InputError, UnknownNameError
 from drfh.mechanisms.pooled import one_server
 from drfh.mechanisms.shared.leximin import lexicographic, placed
-from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["endowment_drf"]
 

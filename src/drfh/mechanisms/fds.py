@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from drfh.allocation.placement import Solution
 from drfh.allocation.problem import Floats, Problem
-from drfh.mechanisms.shared.solution import Solution
 from drfh.mechanisms.shared.welfare import most_welfare, objective, power_welfare
 
 __all__ = ["fds", "fds_objective"]

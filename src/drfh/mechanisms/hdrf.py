@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from drfh.allocation.levels import water_level_above
-from drfh.allocation.problem import Bools, Floats, Problem
+from drfh.allocation.placement import Solution
+from drfh.allocation.problem import Bools, Floats, Problem, water_level_above
 from drfh.errors import InputError, UnknownNameError
 from drfh.mechanisms.pooled import one_server
 from drfh.mechanisms.shared.leximin import placed
-from drfh.mechanisms.shared.solution import Solution
 from drfh.model.resources import parse_quantity
 
 __all__ = ["hdrf", "hdrf_shares"]

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drfh.allocation.levels import water_level_above
-from drfh.allocation.problem import Floats
+from drfh.allocation.problem import Floats, water_level_above
 from drfh.errors import InputError
 
 __all__ = ["HugShares", "hug"]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from drfh.allocation.levels import PerTask
-from drfh.allocation.problem import Floats, Problem
+from drfh.allocation.placement import Solution
+from drfh.allocation.problem import Floats, PerTask, Problem
 from drfh.errors import UnknownNameError
 from drfh.mechanisms.shared.leximin import lexicographic
-from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["max_min"]
 

@@ -7,11 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from drfh.allocation.levels import PerTask
-from drfh.allocation.problem import Floats, Problem
+from drfh.allocation.placement import Solution
+from drfh.allocation.problem import Floats, PerTask, Problem
 from drfh.errors import InputError
 from drfh.mechanisms.shared.leximin import lexicographic
-from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["norm"]
 

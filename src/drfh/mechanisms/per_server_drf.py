@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from drfh.allocation.levels import water_level
-from drfh.allocation.placement import Placement, Pools
-from drfh.allocation.problem import Floats, Problem
+from drfh.allocation.placement import Placement, Pools, Solution
+from drfh.allocation.problem import Floats, Problem, water_level
 from drfh.allocation.proofs.bottleneck import BottleneckProof
 from drfh.errors import InputError
-from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["per_server_drf"]
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from drfh.allocation.placement import Solution
 from drfh.allocation.problem import Blocks, Problem
 from drfh.mechanisms.shared.leximin import placed
-from drfh.mechanisms.shared.solution import Solution
 from drfh.model.cluster import Cluster
 
 __all__ = ["one_server", "pooled"]

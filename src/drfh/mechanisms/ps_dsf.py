@@ -7,13 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from drfh.allocation.placement import Placement
+from drfh.allocation.placement import Placement, Solution
 from drfh.allocation.problem import Floats, Problem
 from drfh.allocation.proofs.bottleneck import BottleneckProof
 from drfh.errors import InputError
 from drfh.kernels import fast
-from drfh.kernels.offset_fill import fill_with_offsets
-from drfh.mechanisms.shared.solution import Solution
+from drfh.kernels.fill import fill_with_offsets
 from drfh.mechanisms.solvers.presolve import Classes
 
 __all__ = ["ps_dsf"]

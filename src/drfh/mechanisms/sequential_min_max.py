@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from drfh.allocation.placement import Solution
 from drfh.allocation.problem import Ints, Problem
 from drfh.mechanisms.shared.progressive_filling import fill_whole_tasks, filling_order
-from drfh.mechanisms.shared.solution import Solution
 
 __all__ = ["sequential_min_max", "sequential_min_max_order"]
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from drfh.allocation.levels import PerTask
-from drfh.allocation.problem import Floats, Problem
+from drfh.allocation.placement import Solution
+from drfh.allocation.problem import Floats, PerTask, Problem
 from drfh.mechanisms.shared.leximin import lexicographic
-from drfh.mechanisms.shared.solution import Solution
 from drfh.mechanisms.solvers.presolve import tasks_alone
 
 __all__ = ["TASK_SHARE", "tsf"]

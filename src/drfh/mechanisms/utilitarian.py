@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from drfh.allocation.placement import Solution
 from drfh.allocation.problem import Problem
 from drfh.allocation.proofs.welfare import PowerWelfare
-from drfh.mechanisms.shared.solution import Solution
 from drfh.mechanisms.shared.welfare import best_proof, placed_classes, within_floats
 from drfh.mechanisms.solvers.presolve import Classes
 

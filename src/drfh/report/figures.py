@@ -13,8 +13,7 @@ from markupsafe import Markup
 
 from drfh.report.charts.axes import SHAPES
 from drfh.report.charts.lines import READER
-from drfh.report.html import Figure, join, tag
-from drfh.report.style import DASHES, PALETTE
+from drfh.report.html import DASHES, PALETTE, Figure, join, tag
 
 __all__ = [
     "Chart",

@@ -1,25 +1,86 @@
-"""HTML of tables, cells with marks and bars, details; all text is escaped."""
+"""HTML: escaped markup, tables, style, and self-contained pages with figures."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from markupsafe import Markup, escape
 
-from drfh.formatting import format_number, format_percent
+from drfh.errors import InputError
+from drfh.files.atomic import write_whole
+from drfh.formatting import format_number, format_percent, format_rest
 
 if TYPE_CHECKING:
     import altair
+    import polars
 
     from drfh.auditor.finding import Finding
 
 __all__ = [
-    "Cell", "Figure", "Markup", "bar", "details", "join", "mark",
-    "table", "tag"
-]  # fmt: skip
+    "DARK",
+    "DASHES",
+    "FONT",
+    "LIGHT",
+    "PALETTE",
+    "Cell",
+    "Figure",
+    "Markup",
+    "bar",
+    "body_of",
+    "details",
+    "figure_bytes",
+    "figure_files",
+    "join",
+    "library",
+    "mark",
+    "offline_page",
+    "page_of",
+    "save_page",
+    "stylesheet",
+    "table",
+    "tag",
+]
+
+
+FONT = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
+
+#: Eight colours that stay apart in every common kind of colour vision, on white and on black: the
+#: two nearest are 17 apart in CIELAB for whoever lacks one kind of cone (a test measures it).
+PALETTE = (
+    "#2d7dc4", "#e07b00", "#5f7d4a", "#b23cf5", "#a65b83", "#a6a15b", "#bf3300", "#00add9",
+)  # fmt: skip
+
+#: Lines differ in their dashes too, so that no line is known by its colour alone.
+DASHES = ((1, 0), (7, 3), (2, 2), (10, 3, 2, 3), (5, 5), (1, 3), (12, 4), (3, 2, 8, 2))
+
+#: Colours of text, paper and lines by name, for pages that are light and for those that are dark.
+LIGHT = """--ink: #1c2330; --soft: #5a6475; --paper: #ffffff; --line: #d9dee7; --bar: #4c78a8;
+        --bad: #b3261e; --good: #1b7f3b; --yes: #1766a8; --partly: #8a5a00;"""
+DARK = """--ink: #e6e9ef; --soft: #9aa4b5; --paper: #14181f; --line: #2c3440; --bar: #72a6d8;
+          --bad: #ff8f86; --good: #7bd88f; --yes: #7db8ee; --partly: #f0b44c;"""
+
+
+@cache
+def stylesheet(package: str, name: str) -> str:
+    """Return a file of a package's ``assets`` with ``$light``, ``$dark`` and ``$font`` filled in.
+
+    Examples
+    --------
+    >>> stylesheet("drfh.report", "page.css")[:40]
+    ':root { color-scheme: light dark; --ink:'
+    """
+    text = files(package).joinpath("assets", name).read_text(encoding="utf-8")
+    return Template(text).substitute(light=LIGHT, dark=DARK, font=FONT)
+
 
 #: Verdict → symbol and CSS class.
 MARKS: dict[str, tuple[str, str]] = {
@@ -207,3 +268,200 @@ def details(summary: str, content: str, *, name: str = "") -> Markup:
     """
     head = f"<details{_attribute('id', name)}>{tag('summary', summary)}"
     return Markup(f"{head}\n{escape(content)}\n</details>")
+
+
+_MOST_ROWS = 1_000
+_KEYED = ("color", "shape", "strokeDash", "strokeWidth")
+_SUFFIXES = (".html", ".svg", ".png", ".pdf")
+
+
+def figure_bytes(chart: altair.TopLevelMixin, suffix: str) -> bytes:
+    """Return a chart as the content of an .svg, .png or .pdf file."""
+    return next(iter(figure_files(chart, [suffix]).values()))
+
+
+def figure_files(chart: altair.TopLevelMixin, suffixes: Iterable[str]) -> dict[str, bytes]:
+    r"""Return a chart as the content of files by suffix; laid out once.
+
+    Examples
+    --------
+    >>> import altair
+    >>> chart = altair.Chart(altair.InlineData([{"a": 1}])).mark_point().encode(x="a:Q")
+    >>> {kind: data[:4] for kind, data in figure_files(chart, [".svg", ".png", ".pdf"]).items()}
+    {'.svg': b'<svg', '.png': b'\x89PNG', '.pdf': b'%PDF'}
+    """
+    import vl_convert  # slow to import
+
+    drawn = str(vl_convert.vegalite_to_svg(json.dumps(_for_paper(chart.to_dict()))))
+    made: dict[str, Callable[[], bytes]] = {
+        ".svg": drawn.encode,
+        ".png": lambda: bytes(vl_convert.svg_to_png(drawn, scale=2.0)),
+        ".pdf": lambda: bytes(vl_convert.svg_to_pdf(drawn)),
+    }
+    return {suffix: made[suffix]() for suffix in suffixes}
+
+
+def _for_paper(spec: dict[str, Any]) -> dict[str, Any]:
+    config = {
+        **spec.get("config", {}),
+        "background": "white",
+        "view": {"stroke": None},
+        "axis": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"},
+        "legend": {"labelFontSize": 12},
+        "header": {"labelFontSize": 12},
+        "text": {"fontSize": 12},
+    }
+    return {**spec, "config": config, "padding": 12}
+
+
+def offline_page(
+    title: str,
+    summary: str,
+    figures: Sequence[tuple[str, altair.TopLevelMixin]],
+    tables: Sequence[tuple[str, polars.DataFrame]] = (),
+) -> str:
+    """Return a self-contained HTML page of charts and tables.
+
+    Parameters
+    ----------
+    title, summary
+        Head of the page.
+    figures
+        Heading and chart of each figure.
+    tables
+        Heading and content of each table; a column called ``share`` is drawn as bars.
+    """
+    parts: list[str | Figure] = [tag("p", summary, "summary")]
+    for heading, chart in figures:
+        parts += [tag("h2", heading), Figure(chart)]
+    for heading, frame in tables:
+        parts += [tag("h2", heading), _table(frame)]
+    return page_of(title, parts)
+
+
+def page_of(title: str, parts: Iterable[str | Figure]) -> str:
+    """Return a self-contained HTML page of markup and figures.
+
+    Examples
+    --------
+    >>> page = page_of("Answer", [tag("p", "1 < 2")])
+    >>> "<h1>Answer</h1>" in page and "<p>1 &lt; 2</p>" in page
+    True
+    """
+    body, specs = body_of(parts)
+    # "</script" would end a script, and "<!--" could hide its end.
+    data = json.dumps(specs).replace("<", "\\u003c")
+    return "\n".join(
+        (
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            tag("title", title),
+            f"<style>\n{stylesheet('drfh.report', 'page.css')}</style></head><body>",
+            tag("h1", title),
+            body,
+            f'<script type="module">{library()}',
+            f"const FONT = {json.dumps(FONT)};",
+            f"const FIGURES = {data};",
+            "",
+            files("drfh.report").joinpath("assets", "page.js").read_text(encoding="utf-8"),
+            "</script></body></html>",
+            "",
+        )
+    )
+
+
+def body_of(parts: Iterable[str | Figure]) -> tuple[Markup, dict[str, Any]]:
+    """Return markup with an empty element per figure, and specs by its id.
+
+    Examples
+    --------
+    >>> body_of([tag("p", "1 < 2")])
+    (Markup('<p>1 &lt; 2</p>'), {})
+    """
+    specs: dict[str, Any] = {}
+    body: list[str] = []
+    for part in parts:
+        if isinstance(part, Figure):
+            name = f"figure-{len(specs) + 1}"
+            specs[name] = _for_screen(part)
+            kind = "figure stretch" if part.stretch else "figure"
+            least = f' style="min-width: {part.least}px"' if part.least else ""
+            body.append(
+                Markup(f'<div class="scroll"><div class="{kind}" id="{name}"{least}></div></div>')
+            )
+        else:
+            body.append(part)
+    return join(body, "\n"), specs
+
+
+@cache
+def library() -> str:
+    """Return the Vega bundle; building it takes a second."""
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle()).replace("</script", "<\\/script")
+
+
+def _for_screen(figure: Figure) -> dict[str, Any]:
+    spec = figure.chart.to_dict()
+    spec.pop("config", None)  # the page has its own, light and dark
+    _escape_hints(spec)
+    if not figure.keys:
+        _drop_legends(spec)
+    if figure.stretch:
+        spec["width"] = "container"
+        spec["autosize"] = {"type": "fit-x", "contains": "padding"}
+    return spec
+
+
+def _escape_hints(spec: dict[str, Any]) -> None:
+    """Escape backslashes in tooltip titles: Vega puts them into an expression."""
+    hints = spec.get("encoding", {}).get("tooltip", ())
+    for hint in hints if isinstance(hints, list) else [hints]:
+        if isinstance(hint, dict) and isinstance(hint.get("title"), str):
+            hint["title"] = hint["title"].replace("\\", "\\\\")
+    for layer in spec.get("layer", ()):
+        _escape_hints(layer)
+
+
+def _drop_legends(spec: dict[str, Any]) -> None:
+    for channel in _KEYED:
+        words = spec.get("encoding", {}).get(channel)
+        if isinstance(words, dict) and "field" in words:
+            words["legend"] = None
+    for layer in spec.get("layer", ()):
+        _drop_legends(layer)
+
+
+def save_page(
+    path: str | os.PathLike[str],
+    chart: Callable[[], altair.TopLevelMixin],
+    page: Callable[[], str],
+) -> None:
+    """Write a page (.html) or its main chart (.svg, .png, .pdf), atomically."""
+    target = Path(path)
+    if target.suffix not in _SUFFIXES:
+        raise InputError("--plot", f"must end in one of {', '.join(_SUFFIXES)}", str(path))
+    if target.suffix == ".html":
+        write_whole(target, page().encode(errors="replace"))
+    else:
+        write_whole(target, figure_bytes(chart(), target.suffix))
+
+
+def _table(frame: polars.DataFrame) -> Markup:
+    rows = [
+        [_shown(name, value) for name, value in row.items()]
+        for row in frame.head(_MOST_ROWS).iter_rows(named=True)
+    ]
+    more = len(frame) - len(rows)
+    note = [tag("p", format_rest(more, "more row", ""))] if more else []
+    return join([table(frame.columns, rows), *note])
+
+
+def _shown(name: str, value: Any) -> Content:
+    if name == "share":
+        return Cell(format_percent(value, 2), "part", value)
+    if isinstance(value, (int, float)):
+        return Cell(format_number(value, 6), "number")
+    return None if value is None else str(value)

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from drfh.errors import InputError
+from drfh.model.resources import Units
 from drfh.policies.policy import ServerView, TaskView, UserView, part_name
 from drfh.policies.scores import SCORES, best_fit
 from drfh.scheduler.core import GONE, NEVER, QUEUED, RETURNED, RUNNING, CoreState, Ints, draw
 from drfh.scheduler.rules import Rules
-from drfh.scheduler.units import Units
 
 __all__ = ["PlainCore"]
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from drfh.errors import InputError
 from drfh.model.cluster import Server
+from drfh.model.resources import Units
 from drfh.policies import Policy
 from drfh.scheduler.core import CoreState
 from drfh.scheduler.log import same_policy
 from drfh.scheduler.nodes import NodeTable
 from drfh.scheduler.restrictions import from_json, to_json
 from drfh.scheduler.state import SchedulerState
-from drfh.scheduler.units import Units
 
 __all__ = ["read_snapshot", "write_snapshot"]
 

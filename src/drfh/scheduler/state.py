@@ -12,6 +12,7 @@ import numpy as np
 
 from drfh.errors import DrfhError, InputError, UnknownNameError
 from drfh.model.cluster import Cluster, Server, check_name
+from drfh.model.resources import Units
 from drfh.model.users import Restriction, parse_weight
 from drfh.policies import Policy
 from drfh.scheduler.core import NEVER, QUEUED, RUNNING, Core, CoreState
@@ -19,7 +20,6 @@ from drfh.scheduler.nodes import NodeEntry, NodeTable
 from drfh.scheduler.plain import PlainCore
 from drfh.scheduler.restrictions import Restrictions, Terms
 from drfh.scheduler.rules import Rules
-from drfh.scheduler.units import Units
 
 __all__ = [
     "KEEP",

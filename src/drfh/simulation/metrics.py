@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from drfh import __version__
 from drfh.model.jobs import Workload
+from drfh.model.resources import Units
 from drfh.policies import Policy
 from drfh.policies.policy import part_name
 from drfh.scheduler.core import Core
 from drfh.scheduler.nodes import NodeTable
 from drfh.scheduler.rules import Rules
-from drfh.scheduler.units import Units
 from drfh.simulation.driver import Driver, TaskLog
 from drfh.simulation.fairness import distances
 from drfh.simulation.plan import Plan

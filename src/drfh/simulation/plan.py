@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from drfh.errors import InputError, UnknownNameError
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, RemoveServers, ServerEvent, Workload, everything_up
+from drfh.model.resources import LARGEST_AMOUNT, Units
 from drfh.model.users import Restriction
 from drfh.policies import Policy
 from drfh.scheduler.core import Core, CoreState
 from drfh.scheduler.nodes import NodeTable
 from drfh.scheduler.plain import PlainCore
 from drfh.scheduler.rules import Rules
-from drfh.scheduler.units import LARGEST_AMOUNT, Units
 
 __all__ = [
     "ENGINES",

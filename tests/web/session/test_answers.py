@@ -20,7 +20,7 @@ from drfh import (
     audit,
     load_scenario,
 )
-from drfh.allocation.explain import explain
+from drfh.allocation.allocation import explain
 from drfh.auditor import PROPERTIES
 from drfh.auditor.finding import Counterexample, Finding
 from drfh.files.scenario_file import shipped_scenarios

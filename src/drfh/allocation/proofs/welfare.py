@@ -16,9 +16,14 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from drfh.allocation.placement import Placement
-from drfh.allocation.prices import Prices, TablePrices
 from drfh.allocation.problem import Floats, Problem
-from drfh.allocation.proofs.certificate import Check, Verification, placement_checks
+from drfh.allocation.proofs.certificate import (
+    Check,
+    Prices,
+    TablePrices,
+    Verification,
+    placement_checks,
+)
 from drfh.model.resources import TOLERANCE
 
 __all__ = ["LowestLevel", "PowerWelfare", "Welfare", "WelfareProof"]

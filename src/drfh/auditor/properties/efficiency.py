@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drfh.allocation.levels import Entitlement
-from drfh.allocation.problem import Floats, Problem
+from drfh.allocation.problem import Entitlement, Floats, Problem
 from drfh.auditor.case import Case, lost
 from drfh.auditor.finding import Counterexample, Finding
 from drfh.formatting import format_amount, format_count, format_number, format_percent, join_names

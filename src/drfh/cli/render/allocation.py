@@ -61,7 +61,7 @@ def _print_users(out: Any, allocation: Allocation, everyone: bool) -> None:
 
 def _print_reasons(out: Any, allocation: Allocation) -> None:
     """Print what limits the users, those with one reason in one line."""
-    from drfh.allocation.explain import explain
+    from drfh.allocation.allocation import explain
 
     reasons: dict[str, list[str]] = {}
     cache: dict[Any, Any] = {}

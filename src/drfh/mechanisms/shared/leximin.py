@@ -6,13 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from drfh.allocation.levels import Entitlement, Promise, Rule, by_weight
-from drfh.allocation.placement import Placement
-from drfh.allocation.prices import Prices
-from drfh.allocation.problem import Bools, Floats, Problem
-from drfh.allocation.proofs.certificate import Certificate, Round
+from drfh.allocation.placement import Placement, Solution
+from drfh.allocation.problem import Bools, Entitlement, Floats, Problem, Promise, Rule, by_weight
+from drfh.allocation.proofs.certificate import Certificate, Prices, Round
 from drfh.errors import InputError, UnknownNameError
-from drfh.mechanisms.shared.solution import Solution
 from drfh.mechanisms.solvers.closed_form import ProportionalServers, TwoResources
 from drfh.mechanisms.solvers.oracle import Oracle
 from drfh.mechanisms.solvers.presolve import Classes
@@ -124,7 +121,7 @@ def lexicographic(
     problem
         Cluster and users.
     rule
-        What a level is, see :mod:`drfh.allocation.levels`.
+        What a level is, see :mod:`drfh.allocation.problem`.
     method
         ``"auto"`` or one of :data:`METHODS`.
     progress

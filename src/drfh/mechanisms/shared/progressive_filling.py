@@ -11,12 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from drfh.allocation.placement import Placement, Pools
+from drfh.allocation.placement import Placement, Pools, Solution
 from drfh.allocation.problem import Blocks, Bools, Floats, Ints, Problem
 from drfh.errors import InputError
 from drfh.kernels import fast
 from drfh.kernels.fill import fill_best_fit
-from drfh.mechanisms.shared.solution import Solution
 from drfh.model.resources import integer_unit
 
 __all__ = [

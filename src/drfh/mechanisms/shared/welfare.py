@@ -8,12 +8,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from drfh.allocation.placement import Placement
-from drfh.allocation.prices import TablePrices
+from drfh.allocation.placement import Placement, Solution
 from drfh.allocation.problem import Floats, Problem
+from drfh.allocation.proofs.certificate import TablePrices
 from drfh.allocation.proofs.welfare import PowerWelfare, WelfareProof
 from drfh.errors import InputError, SolverError
-from drfh.mechanisms.shared.solution import Solution
 from drfh.mechanisms.solvers.interior.welfare import LIGHTEST, maximise
 from drfh.mechanisms.solvers.oracle import raised_prices
 from drfh.mechanisms.solvers.presolve import Classes

@@ -6,12 +6,11 @@ import math
 
 import numpy as np
 
-from drfh.allocation.levels import water_level
 from drfh.allocation.placement import Placement, Pools
-from drfh.allocation.prices import KinkedPrices, Prices, ResourcePrices
-from drfh.allocation.problem import Floats, Ints, Problem
+from drfh.allocation.problem import Floats, Ints, Problem, water_level
+from drfh.allocation.proofs.certificate import KinkedPrices, Prices, ResourcePrices
 from drfh.kernels import fast
-from drfh.kernels.assign import assign_two_resources
+from drfh.kernels.fill import assign_two_resources
 from drfh.mechanisms.solvers.oracle import NOTHING_STOPS, Cut
 
 __all__ = ["ProportionalServers", "Slopes", "TwoResources"]

@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from drfh.allocation.placement import Placement
-from drfh.allocation.prices import Prices
 from drfh.allocation.problem import Floats
+from drfh.allocation.proofs.certificate import Prices
 from drfh.mechanisms.solvers.presolve import Classes
 
 __all__ = ["Cut", "Oracle", "raised_prices"]

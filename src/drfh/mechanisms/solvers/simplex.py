@@ -8,8 +8,8 @@ import highspy
 import numpy as np
 
 from drfh.allocation.placement import Placement
-from drfh.allocation.prices import TablePrices
 from drfh.allocation.problem import Floats, Ints
+from drfh.allocation.proofs.certificate import TablePrices
 from drfh.errors import SolverError
 from drfh.mechanisms.solvers.oracle import NOTHING_STOPS, Cut, raised_prices
 from drfh.mechanisms.solvers.presolve import Classes

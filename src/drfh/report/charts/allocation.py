@@ -9,7 +9,7 @@ import altair
 import numpy as np
 import polars
 
-from drfh.report.page import offline_page, save_page
+from drfh.report.html import offline_page, save_page
 
 if TYPE_CHECKING:
     from drfh.allocation.allocation import Allocation

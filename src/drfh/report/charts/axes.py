@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drfh.formatting import format_axis_value
-from drfh.report.style import DASHES, PALETTE
+from drfh.report.html import DASHES, PALETTE
 
 __all__ = [
     "BAD",

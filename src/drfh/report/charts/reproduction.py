@@ -12,7 +12,7 @@ from drfh.formatting import format_count, format_duration, format_number, format
 from drfh.report.charts.axes import WIDTH, colour_of, legend_above
 from drfh.report.charts.lines import MOST_POINTS, on_grid, spread_lines, time_lines
 from drfh.report.figures import Chart, FigureKey, Plot, dot_keys, line_keys
-from drfh.report.style import PALETTE
+from drfh.report.html import PALETTE
 
 __all__ = [
     "NEUTRAL",

@@ -14,7 +14,7 @@ from drfh.report.charts.axes import WIDTH, legend_above
 from drfh.report.charts.lines import on_grid, time_lines
 from drfh.report.charts.reproduction import NEUTRAL, Tables, mean_and_spread, one_name_for_slots
 from drfh.report.figures import Chart, FigureKey, Plot
-from drfh.report.style import PALETTE
+from drfh.report.html import PALETTE
 
 __all__ = ["fair_plot", "policies_plot", "ratios_plot", "sharing_plots"]
 

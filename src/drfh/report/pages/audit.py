@@ -10,8 +10,19 @@ from drfh.errors import InputError
 from drfh.files.scenario_file import scenario_text
 from drfh.formatting import format_count, format_percent, format_rest, plural
 from drfh.report.charts.audit import failures_chart, fair_chart
-from drfh.report.html import Cell, Figure, Markup, bar, details, join, mark, table, tag
-from drfh.report.page import page_of, save_page
+from drfh.report.html import (
+    Cell,
+    Figure,
+    Markup,
+    bar,
+    details,
+    join,
+    mark,
+    page_of,
+    save_page,
+    table,
+    tag,
+)
 
 if TYPE_CHECKING:
     from drfh.auditor import Counterexample, Finding, Report

@@ -10,8 +10,20 @@ import polars
 from drfh.auditor import PROPERTIES
 from drfh.formatting import format_count, format_number, format_percent, format_rest, plural
 from drfh.report.charts.comparison import FEW_USERS, promise_chart, users_chart
-from drfh.report.html import Cell, Content, Figure, Markup, bar, details, join, mark, table, tag
-from drfh.report.page import page_of, save_page
+from drfh.report.html import (
+    Cell,
+    Content,
+    Figure,
+    Markup,
+    bar,
+    details,
+    join,
+    mark,
+    page_of,
+    save_page,
+    table,
+    tag,
+)
 
 if TYPE_CHECKING:
     from drfh.auditor.comparison import Comparison, Row

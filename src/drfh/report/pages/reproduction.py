@@ -30,8 +30,19 @@ from drfh.report.charts.reproduction_users import (
     sharing_plots,
 )
 from drfh.report.figures import Plot, contents, file_chart, plot_parts
-from drfh.report.html import MARKS, Cell, Content, Figure, Markup, details, join, table, tag
-from drfh.report.page import figure_files, page_of
+from drfh.report.html import (
+    MARKS,
+    Cell,
+    Content,
+    Figure,
+    Markup,
+    details,
+    figure_files,
+    join,
+    page_of,
+    table,
+    tag,
+)
 
 __all__ = [
     "TITLE",

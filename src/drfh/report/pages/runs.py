@@ -12,8 +12,7 @@ from drfh.files.atomic import check_writable, write_whole
 from drfh.formatting import format_count, format_duration, format_percent
 from drfh.report.charts.runs import MOST_LINES, NamedRun, run_plots, starving
 from drfh.report.figures import Plot, contents, plot_parts
-from drfh.report.html import Cell, Content, Figure, Markup, table, tag
-from drfh.report.page import page_of
+from drfh.report.html import Cell, Content, Figure, Markup, page_of, table, tag
 from drfh.simulation.result import RUN_FILE, Result
 
 __all__ = ["check_report", "load_runs", "name_runs", "runs_page", "runs_parts", "save_runs"]

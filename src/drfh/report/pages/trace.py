@@ -12,8 +12,7 @@ import polars as pl
 from drfh.formatting import format_percent, format_points, format_quantity, format_rest, join_names
 from drfh.report.charts.axes import Kind
 from drfh.report.charts.trace import load_chart, panel, request_chart, spread_chart
-from drfh.report.html import Cell, Content, Figure, bar, join, table, tag
-from drfh.report.page import page_of, save_page
+from drfh.report.html import Cell, Content, Figure, bar, join, page_of, save_page, table, tag
 from drfh.traces import Trace
 from drfh.traces.compare import Difference, TraceComparison
 from drfh.traces.labels import format_measure, headline, measure_labels, short_names

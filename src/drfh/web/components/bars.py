@@ -13,7 +13,7 @@ import numpy as np
 from drfh.allocation.problem import Floats, Ints
 from drfh.formatting import format_amount, format_amounts, format_count, format_percent
 from drfh.model.cluster import Cluster
-from drfh.report.style import FONT, PALETTE
+from drfh.report.html import FONT, PALETTE
 from drfh.web.session.answers import Answer, UserRow
 
 __all__ = [

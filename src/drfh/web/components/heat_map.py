@@ -12,7 +12,7 @@ from typing import Any
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
-from drfh.report.style import PALETTE
+from drfh.report.html import PALETTE
 from drfh.web.components.heat_map_data import Cells, CellText, change_between
 
 __all__ = ["HeatMap"]

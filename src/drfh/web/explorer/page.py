@@ -15,7 +15,7 @@ from nicegui import ui
 
 from drfh.errors import DrfhError
 from drfh.model.scenario import Scenario
-from drfh.report.style import stylesheet
+from drfh.report.html import stylesheet
 from drfh.web.components.jobs import BackgroundJobs
 from drfh.web.components.panel import Page, Panel
 from drfh.web.explorer.files import Files, open_share_dialog

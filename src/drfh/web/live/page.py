@@ -14,7 +14,7 @@ from nicegui import ui
 
 from drfh.errors import DrfhError
 from drfh.formatting import format_duration, format_time
-from drfh.report.style import PALETTE, stylesheet
+from drfh.report.html import PALETTE, stylesheet
 from drfh.web.components.heat_map import HeatMap
 from drfh.web.components.lines import Line, LineChart
 from drfh.web.live.history import SPANS, HistoryColumns

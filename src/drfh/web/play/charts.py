@@ -11,8 +11,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from drfh.formatting import time_unit
-from drfh.report.html import join, tag
-from drfh.report.style import DASHES, FONT, PALETTE
+from drfh.report.html import DASHES, FONT, PALETTE, join, tag
 from drfh.web.play.recording import Recording
 
 __all__ = ["LEFT", "RIGHT", "Curve", "curve_options", "fair_text", "keys", "shares_of", "used_of"]

@@ -16,8 +16,8 @@ from drfh.formatting import (
     format_quantity,
     plural,
 )
+from drfh.model.resources import Units
 from drfh.report.html import Cell, Content, Markup, table, tag
-from drfh.scheduler.units import Units
 from drfh.web.components.heat_map_data import CellText
 from drfh.web.play.recording import Frame, Recording
 

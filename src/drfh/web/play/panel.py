@@ -9,8 +9,7 @@ import numpy as np
 from drfh.errors import DrfhError
 from drfh.formatting import format_clock, format_duration
 from drfh.model.scenario import Scenario
-from drfh.report.html import Cell, Content, Markup, table, tag
-from drfh.report.style import stylesheet
+from drfh.report.html import Cell, Content, Markup, stylesheet, table, tag
 from drfh.web.components.jobs import PanelJob, ReportProgress
 from drfh.web.play.recording import Recording
 from drfh.web.play.run import PlayResult, is_small, play

@@ -23,13 +23,7 @@ from drfh.web.play.charts import (
     shares_of,
     used_of,
 )
-from drfh.web.play.labels import (
-    cell_text,
-    now_text,
-    summary_table,
-    times_of,
-    user_table,
-)
+from drfh.web.play.labels import cell_text, now_text, summary_table, times_of, user_table
 from drfh.web.play.recording import Frame, Recording
 
 __all__ = ["Player"]

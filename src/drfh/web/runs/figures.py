@@ -16,7 +16,7 @@ from nicegui import app
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
-from drfh.report.style import stylesheet
+from drfh.report.html import stylesheet
 
 __all__ = ["LIBRARY", "RunFigures", "runs_css", "vega_bundle"]
 
@@ -50,7 +50,7 @@ def _bundle() -> str:
         )
         return done.stdout.decode()
     except (OSError, subprocess.SubprocessError, UnicodeError):
-        from drfh.report.page import library
+        from drfh.report.html import library
 
         return library()
 

@@ -13,8 +13,7 @@ from drfh.errors import DrfhError, InputError
 from drfh.experiments.reproduction import Reproduction
 from drfh.report.charts.runs import run_plots
 from drfh.report.figures import Plot
-from drfh.report.html import Figure
-from drfh.report.page import body_of
+from drfh.report.html import Figure, body_of
 from drfh.report.pages.reproduction import TITLE, reproduction_parts, reproduction_plots
 from drfh.report.pages.runs import name_runs, runs_parts
 from drfh.simulation.result import Result

@@ -11,10 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from drfh.allocation.levels import water_level
 from drfh.allocation.placement import Placement
-from drfh.allocation.prices import Prices, ResourcePrices, TablePrices
-from drfh.allocation.problem import Floats, Ints
+from drfh.allocation.problem import Floats, Ints, water_level
+from drfh.allocation.proofs.certificate import Prices, ResourcePrices, TablePrices
 from drfh.mechanisms.solvers.interior.column_generation import RadialSolution, solve_radial
 from drfh.mechanisms.solvers.oracle import NOTHING_STOPS, Cut
 from drfh.mechanisms.solvers.presolve import Classes
