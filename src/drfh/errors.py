@@ -14,6 +14,7 @@ the place (file and line, where there is one).
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,6 +24,7 @@ _LONGEST_VALUE = 60
 # Limits of the search for the nearest name: a name of a hundred letters can take a second.
 _LONGEST_NAME = 60
 _MOST_LETTERS = 100_000
+_FIRST_NAME = re.compile(r"[^.\[]*")
 
 
 def shown(value: Any) -> str:
@@ -78,6 +80,9 @@ class InputError(DrfhError, ValueError):
         What was found; left out of the message when not given.
     place
         File and line, or empty.
+    item
+        The resource, label or attribute that it is about; by default `field`. It stays when the
+        field gets another name.
     names
         Parameters that the rule mentions in braces, and what they are called in Python.
 
@@ -97,9 +102,11 @@ class InputError(DrfhError, ValueError):
         value: Any = _MISSING,
         *,
         place: str = "",
+        item: str | None = None,
         names: Mapping[str, str] | None = None,
     ) -> None:
         self.field = field
+        self.item = field if item is None else item
         self.place = place
         self.value = None if value is self._MISSING else value
         self._got = "" if value is self._MISSING else f", got {shown(value)}"
@@ -130,6 +137,17 @@ class InputError(DrfhError, ValueError):
         """
         joint = "" if self.field.startswith("[") else "."
         self.field = f"{prefix}{joint}{self.field}"
+        return self
+
+    def with_root(self, names: Mapping[str, str]) -> InputError:
+        """Return the same error with another first name of its field.
+
+        Examples
+        --------
+        >>> print(InputError("servers[3].name", "must be unique").with_root({"servers": "cluster"}))
+        cluster[3].name must be unique
+        """
+        self.field = _FIRST_NAME.sub(lambda found: names.get(found[0], found[0]), self.field, 1)
         return self
 
     def renamed(self, names: Mapping[str, str]) -> InputError:

@@ -126,12 +126,14 @@ class Problem:
         if () in shapes:
             lacking = next(u for u in everyone if not u.needs)
             rule = "must have at least one amount > 0 (with jobs alone it can only be simulated)"
-            raise InputError(f"demand of {lacking.name}", rule)
+            raise InputError(f"demand of {lacking.name}", rule, item="demand")
         if len(names) != len(everyone):
             seen: set[str] = set()
             for position, user in enumerate(everyone):
                 if user.name in seen:
-                    raise InputError(f"users[{position}].name", "must be unique", user.name)
+                    raise InputError(
+                        f"users[{position}].name", "must be unique", user.name, item="name"
+                    )
                 seen.add(user.name)
         weight, limit, demand = _gather(cluster, everyone, shapes)
         order = np.arange(len(cluster), dtype=np.int64)
@@ -167,6 +169,7 @@ class Problem:
                 f"must be at least {_SMALLEST_RATIO:g} of the user's other demands and within a "
                 f"factor of {1 / _SMALLEST_RATIO:g} of the pool",
                 float(self.demand[user, resource]),
+                item=self.cluster.resources[resource],
             )
 
     @cached_property
@@ -287,6 +290,7 @@ def _gather(
                     f"demand.{resource} of {user.name}",
                     f"must be a resource that some server has ({known}{hint})",
                     format_quantity(user.demand[resource]),
+                    item=resource,
                 )
     return weight, limit, demand
 

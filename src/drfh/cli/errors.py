@@ -31,8 +31,10 @@ def named_as_options(*options: str, output: Path | None = None) -> Iterator[None
     try:
         yield
     except InputError as error:
+        from drfh.files.atomic import DirectoryError
+
         error.renamed({name: f"--{name}" for name in (*options, "force")})
-        if error.field == "directory" and output is not None:
+        if isinstance(error, DirectoryError) and output is not None:
             raise InputError("--output", error.rule, str(output), place=error.place) from None
         raise
 

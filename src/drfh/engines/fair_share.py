@@ -8,11 +8,11 @@ from typing import Any
 
 from drfh.allocation.problem import Problem
 from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
-from drfh.errors import InputError
 from drfh.files.reader import Ledger
 from drfh.mechanisms.drfh import drfh
 from drfh.model.resources import FrozenMap
 from drfh.traces import Trace
+from drfh.traces.base import EmptyTraceError
 from drfh.traces.scenario import reduced, uneven_users
 from drfh.traces.snapshot import NO_GANGS, NO_RUN_TIMES, NodeRecord, TaskRecord
 from drfh.traces.snapshot import snapshot as read_snapshot
@@ -73,9 +73,7 @@ def fair_share_of(snapshot: ClusterSnapshot) -> FairShare:
     try:
         trace = trace_of(snapshot, "")
         scenario = reduced(trace).scenario
-    except InputError as error:
-        if error.field != "trace":  # all that waits fits nowhere
-            raise
+    except EmptyTraceError:  # all that waits fits nowhere
         return FairShare({})
     problem = Problem.build(scenario.cluster, scenario.users)
     share = drfh(problem).placement.user_tasks * problem.task_share

@@ -34,7 +34,7 @@ from drfh.experiments.figures import (
 from drfh.experiments.runs import Evidence, run_count, simulate_runs
 from drfh.experiments.scorecard import score
 from drfh.experiments.setup import Inputs, Setup, load_inputs
-from drfh.files.atomic import read_text, shown_path
+from drfh.files.atomic import read_text, shown_path, writing_into
 from drfh.files.reader import Progress
 from drfh.traces.base import Trace
 
@@ -96,7 +96,7 @@ class Reproduction:
             ``tables/``, ``runs/`` and ``summary.json`` are written into it.
         """
         place = Path(folder)
-        try:
+        with writing_into(place):
             (place / TABLES).mkdir(exist_ok=True)
             for name, table in self.tables.items():
                 table.write_parquet(place / TABLES / f"{name}.parquet")
@@ -105,9 +105,6 @@ class Reproduction:
                 self.evidence.write(place / RUNS)
             text = json.dumps(self.summary(), indent=2, ensure_ascii=False, allow_nan=False)
             (place / SUMMARY_FILE).write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError("directory", f"must be writable ({reason})", str(place)) from None
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Reproduction:

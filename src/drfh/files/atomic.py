@@ -16,12 +16,14 @@ from drfh.errors import InputError
 
 __all__ = [
     "LARGEST_FILE",
+    "DirectoryError",
     "check_directory",
     "check_writable",
     "read_text",
     "shown_path",
     "whole_directory",
     "write_whole",
+    "writing_into",
 ]
 
 #: Larger files are refused before they are read.
@@ -200,6 +202,10 @@ def check_writable(path: str | os.PathLike[str], option: str) -> None:
         raise InputError(option, f"must be writable ({reason})", given) from None
 
 
+class DirectoryError(InputError):
+    """A directory that cannot be written, or must not be replaced."""
+
+
 def check_directory(
     path: str | os.PathLike[str], marker: str, *, force: bool, field: str = "directory"
 ) -> str:
@@ -220,29 +226,29 @@ def check_directory(
     --------
     >>> check_directory(__file__, "run_info.json", force=True)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    drfh.errors.InputError: directory must be a directory or a new one, got ...
+    drfh.files.atomic.DirectoryError: directory must be a directory or a new one, got ...
     """
     given = os.fspath(path)
     try:
         target = os.path.realpath(given)
         if os.path.lexists(target):
             if not os.path.isdir(target):
-                raise InputError(field, "must be a directory or a new one", given)
+                raise DirectoryError(field, "must be a directory or a new one", given)
             if os.listdir(target):
                 if not os.path.isfile(os.path.join(target, marker)):
                     rule = f"must be new, empty, or have a {marker} to be replaced"
-                    raise InputError(field, rule, given)
+                    raise DirectoryError(field, rule, given)
                 if not force:
                     rule = "must be new (or be replaced with {force})"
-                    raise InputError(field, rule, given, names={"force": "force"})
+                    raise DirectoryError(field, rule, given, names={"force": "force"})
         folder = _existing(os.path.dirname(target))
         if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
-            raise InputError(field, "must be in a folder that can be written to", given)
-    except InputError:
+            raise DirectoryError(field, "must be in a folder that can be written to", given)
+    except DirectoryError:
         raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(field, f"must be writable ({reason})", given) from None
+        raise DirectoryError(field, f"must be writable ({reason})", given) from None
     return target
 
 
@@ -278,11 +284,11 @@ def whole_directory(
     draft = os.path.join(home, f".drfh-{secrets.token_hex(8)}.tmp")
     old = draft.removesuffix(".tmp") + ".old"
     try:
-        with _says_why(path):
+        with writing_into(path):
             os.mkdir(draft)
         yield Path(draft)
         check_directory(path, marker, force=force)  # somebody may have been faster
-        with _says_why(path):
+        with writing_into(path):
             os.makedirs(os.path.dirname(target), exist_ok=True)
             if os.path.isdir(target):
                 os.rename(target, old)
@@ -298,9 +304,10 @@ def whole_directory(
 
 
 @contextmanager
-def _says_why(path: str | os.PathLike[str]) -> Iterator[None]:
+def writing_into(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise a :class:`DirectoryError` for an :class:`OSError` in the block."""
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError("directory", f"must be writable ({reason})", os.fspath(path)) from None
+        rule = f"must be writable ({error.strerror or error})"
+        raise DirectoryError("directory", rule, os.fspath(path)) from None

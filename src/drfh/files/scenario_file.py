@@ -178,9 +178,7 @@ def read_event(position: int, entry: EventModel) -> ServerEvent:
     except InputError as error:
         # The records say time, server and name; the file says at, add, and remove or resize.
         verb = "remove" if entry.remove is not None else "resize"
-        word, _, rest = error.field.partition(".")
-        here = {"time": "at", "server": "add", "name": verb}.get(word, word)
-        error.field = f"{here}.{rest}" if rest else here
+        error = error.with_root({"time": "at", "server": "add", "name": verb})
         raise error.within(f"events[{position}]") from None
 
 
@@ -326,11 +324,7 @@ def _records(document: Document) -> Scenario:
         cluster = Cluster(servers)
     except InputError as error:
         # The record calls its groups servers; the file calls them cluster.
-        if error.field.startswith("servers"):
-            error.field = "cluster" + error.field.removeprefix("servers")
-        else:
-            error.place = f"{document.place}, line {document.line('cluster')}"
-        raise
+        raise document.at(error.with_root({"servers": "cluster"}), "cluster") from None
     users: list[User] = []
     for position, user in enumerate(model.users):
         try:

@@ -312,9 +312,10 @@ def problems(
                 near = nearest(resource, had, cutoff=0.7)
                 hint = f"did you mean {near}?" if near else f"these are {', '.join(had)}"
                 rule = f"must be a resource that some server has ({hint})"
-                yield InputError(f"{field}.demand.{resource}", rule, amount)
+                yield InputError(f"{field}.demand.{resource}", rule, amount, item=resource)
         if isinstance(entry, User) and not entry.demand and not jobs:
-            yield InputError(f"{field}.demand", "must be given (there are no jobs either)")
+            rule = "must be given (there are no jobs either)"
+            yield InputError(f"{field}.demand", rule, item="demand")
         try:
             matched.groups(entry.servers, name)
         except InputError as error:

@@ -177,9 +177,10 @@ class Document:
             here = here[key]
         return line
 
-    def at(self, error: InputError) -> InputError:
-        """Return `error` with the file and line of its field."""
-        error.place = f"{self.place}, line {self.line(error.field)}"
+    def at(self, error: InputError, section: str = "") -> InputError:
+        """Return `error` with the file and line of its field, or of `section` if it has none."""
+        path = error.field if _step(self.root, error.field) else section
+        error.place = f"{self.place}, line {self.line(path)}"
         return error
 
 

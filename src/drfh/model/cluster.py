@@ -153,7 +153,7 @@ class Cluster:
             raise InputError("servers", "must be fewer than 2**53", float(counts.sum()))
         for name, total in zip(resources, self.totals.tolist(), strict=True):
             if not total < np.finfo(np.float64).max:
-                raise InputError(f"total of {name}", "must be a finite number", total)
+                raise InputError(f"total of {name}", "must be a finite number", total, item=name)
         for array in (self.capacity, self.counts, self.totals):
             array.flags.writeable = False
 
@@ -284,13 +284,14 @@ class Cluster:
             seen: set[str] = set()
             for position, name in enumerate(self.names):
                 if name in seen:
-                    raise InputError(f"servers[{position}].name", "must be unique", name)
+                    raise InputError(
+                        f"servers[{position}].name", "must be unique", name, item="name"
+                    )
                 seen.add(name)
         for position, name in enumerate(self.names):
             if "/" in name and self.find_server(name, groups=False) is not None:
-                raise InputError(
-                    f"servers[{position}].name", "must not be a server of another group", name
-                )
+                rule = "must not be a server of another group"
+                raise InputError(f"servers[{position}].name", rule, name, item="name")
 
     def find_server(self, name: str, *, groups: bool = True) -> tuple[int, int | None] | None:
         """Return (group, index inside it) of a group (index None) or of a single server.

@@ -19,6 +19,7 @@ __all__ = [
     "Restriction",
     "User",
     "eligible_servers",
+    "nearest_server",
     "parse_demand",
     "parse_restriction",
     "parse_weight",
@@ -224,7 +225,7 @@ def resolve_restriction(
             found = cluster.find_server(term)
             if found is None:
                 counts = dict(zip(cluster.names, cluster.counts.tolist(), strict=True))
-                raise unknown_server(f"servers of {owner}", term, counts)
+                raise unknown_server(owner, term, counts)
             group, index = found
             if index is None:
                 groups[group] = True
@@ -242,17 +243,17 @@ def resolve_restriction(
     singles = {group: picked for group, picked in singles.items() if not groups[group]}
     if not groups.any() and not singles:
         rule = f"must match at least one server, got {shown_restriction(restriction)}"
-        raise InputError(f"servers of {owner}", rule)
+        raise InputError(f"servers of {owner}", rule, item="servers")
     return groups, singles
 
 
-def unknown_server(field: str, name: str, counts: Mapping[str, int]) -> InputError:
-    """Return the error for a name that no server and no group has.
+def unknown_server(owner: str, name: str, counts: Mapping[str, int]) -> InputError:
+    """Return the error for a name in a restriction that no server and no group has.
 
     Parameters
     ----------
-    field
-        Where the name stands.
+    owner
+        Who restricts itself to it.
     name
         The name.
     counts
@@ -260,16 +261,27 @@ def unknown_server(field: str, name: str, counts: Mapping[str, int]) -> InputErr
 
     Examples
     --------
-    >>> print(unknown_server("servers of ann", "bgi", {"big": 3}))
+    >>> print(unknown_server("ann", "bgi", {"big": 3}))
     servers of ann must name a server or a group of the cluster (did you mean big?), got 'bgi'
+    """
+    rule = "must name a server or a group of the cluster"
+    rule += nearest_server(name, counts)
+    return InputError(f"servers of {owner}", rule, name, item="servers")
+
+
+def nearest_server(name: str, counts: Mapping[str, int]) -> str:
+    """Return which server may be meant, in parentheses after a blank; empty if none is near.
+
+    Examples
+    --------
+    >>> nearest_server("bgi", {"big": 3}), nearest_server("big/3", {"big": 3})
+    (' (did you mean big?)', ' (big has big/0 to big/2)')
     """
     group = name.rpartition("/")[0]
     if group in counts:
-        hint = f" ({group} has {group}/0 to {group}/{counts[group] - 1})"
-    else:
-        near = nearest(name, counts)
-        hint = f" (did you mean {near}?)" if near else ""
-    return InputError(field, f"must name a server or a group of the cluster{hint}", name)
+        return f" ({group} has {group}/0 to {group}/{counts[group] - 1})"
+    near = nearest(name, counts)
+    return f" (did you mean {near}?)" if near else ""
 
 
 def _holds(predicate: Callable[[Server], bool], server: Server, owner: str) -> bool:
@@ -277,7 +289,7 @@ def _holds(predicate: Callable[[Server], bool], server: Server, owner: str) -> b
         return bool(predicate(server))
     except Exception as error:
         rule = f"must accept every server (on {server.name}: {type(error).__name__}: {error})"
-        raise InputError(f"predicate of {owner}", rule) from error
+        raise InputError(f"predicate of {owner}", rule, item="servers") from error
 
 
 def shown_restriction(restriction: Restriction | None) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from drfh.errors import InputError
-from drfh.files.atomic import read_text, shown_path, whole_directory
+from drfh.files.atomic import read_text, shown_path, whole_directory, writing_into
 from drfh.formatting import format_percent
 
 if TYPE_CHECKING:
@@ -152,16 +152,13 @@ class Result:
         texts = {"config.yaml": config}
         for name, data in (("summary.json", self.numbers), (RUN_FILE, self.info)):
             texts[name] = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        try:
+        with writing_into(folder):
             for name in ("jobs", "users", "samples", "tasks"):
                 table = getattr(self, name)
                 if table is not None:
                     table.write_parquet(folder / f"{name}.parquet")
             for name, text in texts.items():
                 (folder / name).write_text(text, encoding="utf-8")
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError("directory", f"must be writable ({reason})", str(folder)) from None
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> Result:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SAMPLING",
     "WINDOW",
+    "EmptyTraceError",
     "Format",
     "Option",
     "Signature",
@@ -34,6 +35,15 @@ __all__ = [
 
 
 _HEAD = 16384  # bytes of a file that are compared
+
+
+class EmptyTraceError(InputError):
+    """A trace without a task that can be used."""
+
+    def __init__(self, rule: str) -> None:
+        super().__init__("trace", rule)
+
+
 Kind = Literal["number", "whole", "choice", "text", "users"]
 _RULES = {
     "number": "must be a finite number ≥ 0",

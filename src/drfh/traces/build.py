@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from drfh.errors import InputError
 from drfh.model.jobs import ServerEvent, Workload
 from drfh.model.users import Restriction, User
+from drfh.traces.base import EmptyTraceError
 
 __all__ = ["CORE", "build", "codes", "keep_sample", "keep_window"]
 
@@ -121,7 +122,7 @@ def build(
     (Workload(2 users, 2 jobs, 2 tasks, arrivals 0 to 5 s), ['bob', 'ann'], [9, 0])
     """
     if not len(batches):
-        raise InputError("trace", "must have at least one task that can be read")
+        raise EmptyTraceError("must have at least one task that can be read")
     frame = batches.with_columns(
         *(pl.col(r).cast(pl.Float64).fill_null(0.0) for r in resources),
         (pl.col("restriction") if "restriction" in batches.columns else pl.lit(0))

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from drfh.errors import InputError
 from drfh.formatting import format_count, format_quantity, join_names
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import Workload
 from drfh.model.resources import TOLERANCE
 from drfh.model.scenario import Scenario
 from drfh.model.users import Restriction, User, parse_restriction, resolve_restriction
-from drfh.traces.base import Trace
+from drfh.traces.base import EmptyTraceError, Trace
 
 __all__ = ["Reduced", "observed_of", "reduced", "scenario_of", "uneven_users"]
 
@@ -104,7 +103,7 @@ def reduced(trace: Trace, *, split: bool | None = False) -> Reduced:
         lost = int(workload.batch_count[~fits].sum())
         notes.append(f"tasks that fit no server, left out: {lost:,} ({whose})")
     if not fits.any():
-        raise InputError("trace", "must have a task that fits some server")
+        raise EmptyTraceError("must have a task that fits some server")
     apart: Iterable[int]
     if split is None:
         apart = _uneven(workload, fits) if trace.running is not None else ()

@@ -61,9 +61,7 @@ def read_machine(path: str) -> Cluster:
         (found,) = as_paths(path)
         cluster = read_servers(found, Ledger(strict=True))
     except InputError as error:
-        if error.field in ("path", "servers"):
-            error.field = "machine"
-        raise
+        raise error.with_root({"path": "machine", "servers": "machine"}) from None
     if "cpu" not in cluster.resources:
         raise InputError("cpu", "must be among the columns", place=f"{found.name}, line 1")
     if cluster.size > _MOST_NODES:

@@ -20,7 +20,7 @@ from drfh.model.jobs.records import (
     ResizeServer,
     ServerEvent,
 )
-from drfh.model.users import Restriction, parse_restriction, unknown_server
+from drfh.model.users import Restriction, nearest_server, parse_restriction, unknown_server
 
 __all__ = [
     "check_events",
@@ -174,8 +174,7 @@ def _restrictions(given: Any) -> tuple[tuple[Restriction | None, ...], Ints]:
         try:
             terms = None if entry is None else parse_restriction(entry)
         except InputError as error:
-            error.field = f"restrictions[{position}]{error.field.removeprefix('servers')}"
-            raise
+            raise error.with_root({"servers": f"restrictions[{position}]"}) from None
         merged.append(number.setdefault(terms, len(number)))
     return tuple(number), np.array(merged, dtype=np.int64)
 
@@ -356,9 +355,7 @@ def _near(field: str, rule: str, name: str, up: _Up) -> InputError:
     group = up.groups.get(found[0]) if found else None
     if found and group is not None and found[1] in group.left:
         return InputError(field, rule, name)  # it left: no other name was meant
-    hint = unknown_server(field, name, up.counts()).rule
-    hint = hint[hint.index(" (") :] if " (" in hint else ""
-    return InputError(field, rule + hint, name)
+    return InputError(field, rule + nearest_server(name, up.counts()), name)
 
 
 def check_names(names: Mapping[str, str], cluster: Cluster, events: Sequence[ServerEvent]) -> None:
@@ -390,7 +387,7 @@ def check_names(names: Mapping[str, str], cluster: Cluster, events: Sequence[Ser
     for name, owner in lost.items():
         if later.find(name) is None:
             counts = dict(zip(cluster.names, cluster.counts.tolist(), strict=True))
-            raise unknown_server(f"servers of {owner}", name, {**counts, **added})
+            raise unknown_server(owner, name, {**counts, **added})
 
 
 def everything_up(cluster: Cluster, events: Sequence[ServerEvent]) -> Cluster:

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from drfh.errors import InputError
 from drfh.files.reader import Ledger, Progress
-from drfh.traces.base import SAMPLING, WINDOW, Format, Option, Signature, TraceReading
+from drfh.traces.base import (
+    SAMPLING,
+    WINDOW,
+    EmptyTraceError,
+    Format,
+    Option,
+    Signature,
+    TraceReading,
+)
 from drfh.traces.build import build, keep_sample
 from drfh.traces.google2011.machine_events import drawn_servers, read_machines
 from drfh.traces.google2011.task_events import (
@@ -79,7 +87,7 @@ def tasks_of(
     kept.leave_out(_of_others(runs, form, events.forms, kept.flags), "of a job of another user")
     chosen = np.flatnonzero(kept.flags)
     if not len(chosen):
-        raise InputError("trace", "must have at least one task that ran in the window")
+        raise EmptyTraceError("must have at least one task that ran in the window")
     left = runs.chosen(chosen)
     stop = np.where(left.event == OPEN, end, left.end)
     took = (stop - np.maximum(left.start, begin)) / 1e6

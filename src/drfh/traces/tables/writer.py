@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from drfh.errors import InputError, UnknownNameError
-from drfh.files.atomic import whole_directory
+from drfh.files.atomic import whole_directory, writing_into
 from drfh.files.scenario_file import saved_restriction
 from drfh.model.cluster import Cluster
 from drfh.model.jobs import AddServers, RemoveServers, ResizeServer, ServerEvent, Workload
@@ -48,16 +48,12 @@ def write(
         "jobs": _jobs(workload, trace.details),
         "events": _events(workload.events),
     }
-    with whole_directory(directory, ABOUT, force=force) as draft:
-        try:
-            for name, table in tables.items():
-                if table is not None:
-                    _save(table, draft / f"{name}.{kind}", kind)
-            text = json.dumps(_about(trace), indent=2, ensure_ascii=False)
-            (draft / ABOUT).write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError("directory", f"must be writable ({reason})", str(directory)) from None
+    with whole_directory(directory, ABOUT, force=force) as draft, writing_into(directory):
+        for name, table in tables.items():
+            if table is not None:
+                _save(table, draft / f"{name}.{kind}", kind)
+        text = json.dumps(_about(trace), indent=2, ensure_ascii=False)
+        (draft / ABOUT).write_text(text + "\n", encoding="utf-8")
 
 
 def _save(table: pl.DataFrame, path: Path, kind: str) -> None:

@@ -190,10 +190,7 @@ class Step:
             return error
         cell = self.cell
         if not cell.column and self._many_columns:
-            column = error.field.removesuffix(f" of {cell.row}").rpartition("].")[2]
-            for prefix in ("demand.", "resources.", "total of "):
-                column = column.removeprefix(prefix)
-            cell = cell._replace(column=column)
+            cell = cell._replace(column=error.item)
         error.field = str(cell)
         return error
 

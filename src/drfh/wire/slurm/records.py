@@ -52,6 +52,10 @@ class SlurmNode:
         return labels | {f"feature/{name}": "yes" for name in sorted(self.features)}
 
 
+class UnequalNodesError(InputError):
+    """A row of ``sinfo`` with nodes that differ."""
+
+
 def add_nodes(
     entry: Any, key: str, place: str, nodes: dict[str, SlurmNode], ledger: Ledger
 ) -> None:
@@ -69,10 +73,11 @@ def add_nodes(
             if known is not None:
                 node = replace(known, partitions=known.partitions | node.partitions)
             nodes[node.name] = node
+    except UnequalNodesError as error:  # it is so for all rows, and there is a better command
+        error.place = place
+        raise
     except InputError as error:
         error.place = place
-        if error.field == "sinfo":  # it is so for all rows, and there is a better command
-            raise
         ledger.broken(error)
 
 
@@ -133,7 +138,7 @@ def _nodes_of_row(entry: Mapping[str, Any]) -> Iterator[SlurmNode]:
                 f"must have rows of equal nodes ({key} differs inside one): capture with "
                 "scontrol show nodes --json"
             )
-            raise InputError("sinfo", rule)
+            raise UnequalNodesError("sinfo", rule)
         amounts[resource] = least * unit
     amounts |= parse_gres(mapping(entry.get("gres"), "gres").get("total"), "gres.total")
     features = mapping(entry.get("features"), "features")
