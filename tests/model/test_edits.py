@@ -1,15 +1,13 @@
-"""What-if edits: the command line's options and the explorer's steps make the same scenario."""
+"""What-if edits of a scenario: names follow what they name."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from drfh import AddServers, Cluster, InputError, Job, RemoveServers, Scenario, Server, User
-from drfh.model.edits import ReportedScenario, add_user, changed, claim, remove_servers, set_user
-from drfh.web.session.steps import AddServer, RemoveServer, SetServer, SetUser, Step, WorkbookState
+from drfh.model.edits import ReportedScenario, add_user, claim, remove_servers, set_user
 
 TEAM = Scenario(
     Cluster(
@@ -25,28 +23,6 @@ TEAM = Scenario(
     jobs=(Job("ann", duration=60, servers=["big", "small/0"]),),
     events=(RemoveServers(30, "small/1"),),
 )
-
-
-@pytest.mark.parametrize(
-    ("options", "step"),
-    [
-        ({"remove": ["small"]}, RemoveServer("small")),
-        ({"remove": ["small:2"]}, RemoveServer("small")),
-        ({"remove": ["small:1"]}, SetServer("small", "count", "1")),
-        ({"remove": ["big:2"]}, SetServer("big", "count", "2")),
-        ({"add": ["3x big"]}, SetServer("big", "count", "7")),
-        (
-            {"add": ["2x cpu=8,memory=8,zone:b"]},
-            AddServer(None, {"cpu": "8", "memory": "8"}, "2", "zone=b"),
-        ),
-        ({"weight": ["ann=3"]}, SetUser("ann", "weight", "3")),
-        ({"tasks": ["bob="]}, SetUser("bob", "tasks", "")),
-        ({"tasks": ["ann=7"]}, SetUser("ann", "tasks", "7")),
-        ({"demand": ["bob:memory=2"]}, SetUser("bob", "memory", "2")),
-    ],
-)
-def test_options_and_steps_make_the_same_scenario(options: Any, step: Step) -> None:
-    assert changed(TEAM, **options) == step.apply(WorkbookState(TEAM)).scenario
 
 
 def test_what_names_a_removed_server_no_longer_does() -> None:

@@ -146,9 +146,9 @@ def allocate(
 
       drfh allocate --trace kubernetes:cluster.json
     """
+    from drfh.cli.edits import changed
     from drfh.cli.render import allocation as text
     from drfh.files.validation import check as check_scenario
-    from drfh.model.edits import changed
 
     if as_json and as_csv:
         raise InputError("--json", "must not be used together with --csv")

@@ -6,15 +6,14 @@ new name, or goes with it.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from drfh.errors import InputError, UnknownNameError
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, ServerEvent
-from drfh.model.resources import FrozenMap, parse_quantity
+from drfh.model.resources import FrozenMap
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
 
@@ -22,10 +21,8 @@ __all__ = [
     "ReportedScenario",
     "add_group",
     "add_user",
-    "changed",
     "claim",
     "fresh_name",
-    "parse_servers",
     "remove_servers",
     "remove_user",
     "set_group",
@@ -313,157 +310,3 @@ def _event(event: ServerEvent, term: _TermMap) -> ServerEvent | None:
         return event if name is None else replace(event, server=replace(event.server, name=name))
     name = term(event.name)
     return None if name is None else replace(event, name=name)
-
-
-# Edits as text
-
-_SERVERS = re.compile(r"\s*(?:(\d+)\s*[x×]\s*)?(.*?)\s*")
-
-
-def parse_servers(text: str, name: str | None = None) -> Server:
-    """Read servers such as ``10x cpu=8,memory=512Gi,zone:a`` (labels with a colon).
-
-    Examples
-    --------
-    >>> parse_servers("10x cpu=8,memory=512Gi,zone:a", "new")
-    Server({'cpu': 8.0, 'memory': 549755813888.0}, name='new', count=10, labels={'zone': 'a'})
-    """
-    rule = "must look like '10x cpu=8,memory=512Gi' (labels as zone:a)"
-    found = _SERVERS.fullmatch(text)
-    count, items = (found[1], found[2]) if found else (None, "")
-    resources: dict[str, float] = {}
-    labels: dict[str, str] = {}
-    for item in items.split(","):
-        key, equals, value = item.strip().partition("=")
-        if equals and key and not any(letter.isspace() for letter in key):
-            if key in resources:
-                raise InputError("--add", f"must name {key} once", text)
-            resources[key] = parse_quantity(value, f"--add {key}")
-            continue
-        key, colon, value = item.strip().partition(":")
-        if not (colon and key and value):
-            raise InputError("--add", rule, text)
-        labels[key] = value
-    try:
-        return Server(resources, name=name, count=int(count or 1), labels=labels)
-    except InputError as error:
-        raise _about("--add", error) from None
-
-
-def changed(
-    scenario: Scenario,
-    *,
-    add: Sequence[str] = (),
-    remove: Sequence[str] = (),
-    weight: Sequence[str] = (),
-    demand: Sequence[str] = (),
-    tasks: Sequence[str] = (),
-) -> Scenario:
-    """Return the scenario after edits given as the command line's options.
-
-    Parameters
-    ----------
-    scenario
-        Before.
-    add
-        Servers, such as ``10x cpu=8,memory=512Gi``, or ``10x NAME`` for more of a group.
-    remove
-        Groups, ``NAME`` or ``NAME:COUNT``. They are removed before others are added.
-    weight
-        Weights, ``USER=WEIGHT``.
-    demand
-        Demands, ``USER:RESOURCE=AMOUNT`` with more resources after commas.
-    tasks
-        Numbers of tasks, ``USER=N``, or ``USER=`` for no end.
-
-    Examples
-    --------
-    >>> from drfh import load_scenario
-    >>> changed(load_scenario("paper-two-servers"), add=["2x cpu=8,memory=8"]).cluster
-    Cluster(4 servers in 3 groups: cpu 30, memory 30)
-    """
-    state = ReportedScenario(scenario)
-    for text in remove:
-        state = _remove(state, text)
-    for text in add:
-        state = _add(state, text)
-    for text in weight:
-        name, equals, value = text.rpartition("=")
-        if not equals:
-            raise InputError("--weight", "must look like ann=2", text)
-        user = _named(state, name, "--weight")
-        entitled = parse_quantity(value, f"--weight {name}")
-        state = _set_user(state, user, "--weight", weight=entitled)
-    for text in tasks:
-        name, equals, value = text.rpartition("=")
-        if not equals:
-            raise InputError("--tasks", "must look like ann=100", text)
-        user = _named(state, name, "--tasks")
-        state = _set_user(state, user, "--tasks", tasks=value or None)
-    for text in demand:
-        name, amounts = _user_and_rest(state, text)
-        user = _named(state, name, "--demand")
-        new = dict(user.demand)
-        for item in amounts.split(","):
-            resource, equals, value = item.strip().partition("=")
-            if not equals or not resource:
-                raise InputError("--demand", "must look like bob:cpu=4,memory=2Gi", text)
-            new[resource] = parse_quantity(value, f"--demand {name}:{resource}")
-        state = _set_user(state, user, "--demand", demand=new)
-    return state.scenario
-
-
-def _about(option: str, error: InputError) -> InputError:
-    error.field = f"{option}: {error.field}"
-    return error
-
-
-def _named(state: ReportedScenario, name: str, option: str) -> User:
-    try:
-        return state.user(name)
-    except UnknownNameError as error:
-        error.field = option
-        raise
-
-
-def _set_user(state: S, user: User, option: str, **values: Any) -> S:
-    try:
-        return set_user(state, user.name, replace(user, **values))
-    except InputError as error:
-        raise _about(f"{option} {user.name}", error) from None
-
-
-def _remove(state: S, text: str) -> S:
-    groups = state.scenario.cluster.group_index
-    name, count = text, None
-    if text not in groups:
-        name, colon, number = text.rpartition(":")
-        if not colon or name not in groups:
-            raise UnknownNameError("--remove", name if colon else text, groups)
-        if not (number.isascii() and number.isdigit()):
-            raise InputError("--remove", "must look like NAME or NAME:COUNT", text)
-        count = int(number)
-    try:
-        return remove_servers(state, name, count)
-    except InputError as error:
-        raise _about(f"--remove {name}", error) from None
-
-
-def _add(state: S, text: str) -> S:
-    found = _SERVERS.fullmatch(text)
-    if found is None or found[2] not in state.scenario.cluster.group_index:
-        return add_group(state, parse_servers(text))
-    server = state.group(found[2])
-    return set_group(state, found[2], replace(server, count=server.count + int(found[1] or 1)))
-
-
-def _user_and_rest(state: ReportedScenario, text: str) -> tuple[str, str]:
-    # A user's name may itself contain a colon, so the longest name that fits wins.
-    fitting = [u.name for u in state.scenario.users if text.startswith(f"{u.name}:")]
-    if fitting:
-        name = max(fitting, key=len)
-        return name, text[len(name) + 1 :]
-    name, colon, rest = text.partition(":")
-    if not colon:
-        raise InputError("--demand", "must look like bob:cpu=4,memory=2Gi", text)
-    return name, rest
