@@ -13,7 +13,13 @@ from drfh.engines.fair_share import fair_share_of
 from drfh.engines.slurm.cluster import SlurmCluster, cluster_of
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.state import read_state
-from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
+from drfh.engines.snapshot import (
+    BlockedCode,
+    BlockedReason,
+    ClusterSnapshot,
+    NodeSnapshot,
+    TaskSnapshot,
+)
 from drfh.engines.status import Status, Total, UserStatus, status_of
 from tests.engines.slurm.entries import INACTIVE, JOBS, NODES, NOW, SITE, job, node
 
@@ -38,8 +44,11 @@ def test_users_and_their_jobs(status: Status) -> None:
     ann, bob, eve = users["ann"], users["bob"], users["eve"]
     assert (ann.running, ann.starting, ann.waiting, ann.never) == (2, 0, 10, 0)
     assert (bob.running, bob.waiting, bob.never) == (0, 1, 1)
-    assert bob.blocked == {"waits for another job": 1}
-    assert (eve.starting, eve.blocked) == (1, {"held by its owner": 1})
+    assert bob.blocked == {BlockedReason(BlockedCode.DEPENDENCY, "waits for another job"): 1}
+    assert (eve.starting, eve.blocked) == (
+        1,
+        {BlockedReason(BlockedCode.HELD_BY_OWNER, "held by its owner"): 1},
+    )
     assert (users["zoe"].jobs, users["zoe"].fair_share, users["zoe"].weight) == (0, None, 3.0)
     # 12 CPUs are up: what drains and is empty counts nothing, what is down neither.
     assert ann.share == pytest.approx(6 / 12)
@@ -95,9 +104,11 @@ def test_nodes_and_totals(status: Status) -> None:
 
 def test_what_is_not_ours_and_what_is_broken(status: Status) -> None:
     assert status.unmanaged == {
-        "drfh does not manage the partition other": 1,
-        "it was not handed to drfh when it was submitted": 1,
-        "it asks for a reservation": 1,
+        BlockedReason(BlockedCode.OTHER_PARTITION, "drfh does not manage the partition other"): 1,
+        BlockedReason(
+            BlockedCode.OTHER_SCHEDULER, "it was not handed to drfh when it was submitted"
+        ): 1,
+        BlockedReason(BlockedCode.RESERVATION, "it asks for a reservation"): 1,
     }
     assert len(status.broken) == 1
     assert "job_state must be a state of Slurm, got 'DANCING'" in status.broken[0]

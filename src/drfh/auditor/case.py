@@ -165,15 +165,20 @@ class Case:
     def changed(
         self,
         title: str,
-        story: str,
+        text: str,
         *,
+        detail: str = "",
         cluster: Cluster | None = None,
         users: Sequence[User] | None = None,
         before: dict[str, float] | None = None,
         after: dict[str, float] | None = None,
     ) -> Counterexample:
-        """Return a counterexample: the case with another cluster or other users."""
+        """Return a counterexample: the case with another cluster or other users.
+
+        Its story is the text of the finding, and `detail`.
+        """
         base = self.scenario
+        story = f"{text}. {detail}" if detail else text
         scenario = replace(
             base,
             cluster=base.cluster if cluster is None else cluster,
@@ -181,7 +186,7 @@ class Case:
             title=title,
             description=story,
         )
-        return Counterexample(story, scenario, before or {}, after or {})
+        return Counterexample(story, scenario, before or {}, after or {}, detail)
 
     def found(
         self,

@@ -41,12 +41,15 @@ class Counterexample:
         The case, to be saved and run again.
     before, after : dict
         Tasks of the users that matter, in the audited case and in this one.
+    detail : str
+        The end of the story, which the text of the finding does not have; mostly empty.
     """
 
     story: str
     scenario: Scenario
     before: dict[str, float] = field(default_factory=dict)
     after: dict[str, float] = field(default_factory=dict)
+    detail: str = ""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the case as a scenario file."""

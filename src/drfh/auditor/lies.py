@@ -356,7 +356,7 @@ def lying(
         users[lie.user] = user
     who = join_names(case.name(lie.user) for lie in lies)
     return case.changed(
-        f"{who} {plural(len(lies), 'lies', 'lie')}", f"{text}. {'; '.join(truths)}.",
+        f"{who} {plural(len(lies), 'lies', 'lie')}", text, detail=f"{'; '.join(truths)}.",
         users=users, before=before, after=after,
     )  # fmt: skip
 

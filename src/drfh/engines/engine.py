@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from drfh.engines.cache import SchedulerCache
 from drfh.engines.lock import ControllerLock, is_running
-from drfh.engines.snapshot import BlockedCode, ClusterSnapshot
+from drfh.engines.snapshot import BlockedCode, BlockedReason, ClusterSnapshot
 from drfh.engines.weights import read_weights
 from drfh.errors import DrfhError, InputError
 from drfh.formatting import format_clock, format_time, join_names
@@ -162,7 +162,7 @@ class LiveCluster:
         """Return the name of a job as it was typed; raise unless it can be one."""
         return text.strip()
 
-    def unmanaged(self) -> Mapping[str, str]:
+    def unmanaged(self) -> Mapping[str, BlockedReason]:
         """Return the jobs that wait, and not for drfh: job → why."""
         return {}
 
@@ -240,7 +240,13 @@ class LiveCluster:
         return TaskExplanation(name, user, TaskState.RUNNING, text, tuple(nodes), self.engine)
 
     def explain_unmanaged(
-        self, name: str, user: str, reason: str, engine_reason: str = "", *, quoted: bool = False
+        self,
+        name: str,
+        user: str,
+        reason: BlockedReason,
+        engine_reason: str = "",
+        *,
+        quoted: bool = False,
     ) -> TaskExplanation:
         """Return the explanation of a job that waits, and not for drfh.
 

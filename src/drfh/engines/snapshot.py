@@ -17,7 +17,7 @@ __all__ = [
 
 
 class BlockedCode(StrEnum):
-    """Kinds of reasons why a task must not be placed, or was recalled from its node."""
+    """Kinds of reasons why drfh must not place a task, or recalled it from its node."""
 
     HELD_BY_OWNER = "held-by-owner"
     HELD_BY_ADMINISTRATOR = "held-by-administrator"
@@ -33,12 +33,18 @@ class BlockedCode(StrEnum):
     ARRAY_LIMIT = "array-limit"
     BACK_OFF = "back-off"  # after the engine refused it
     UNSUPPORTED = "unsupported"  # drfh cannot place such tasks
+    # Of tasks that are left to the engine's own scheduler
+    RESERVATION = "reservation"
+    OTHER_PARTITION = "other-partition"
+    OTHER_SCHEDULER = "other-scheduler"  # it was not handed to drfh
+    NEW = "new"  # drfh takes it over in its next cycle
+    NO_DEMAND = "no-demand"
     RECORDED = "recorded"  # read from a journal, which has only the text
 
 
 @dataclass(frozen=True, slots=True)
 class BlockedReason:
-    """Why a task must not be placed now.
+    """Why drfh must not place a task now.
 
     Parameters
     ----------
@@ -58,6 +64,10 @@ class BlockedReason:
     code: BlockedCode
     summary: str
     detail: str = ""
+
+    def without_detail(self) -> BlockedReason:
+        """Return what tasks are counted by."""
+        return BlockedReason(self.code, self.summary)
 
     def __str__(self) -> str:
         return f"{self.summary}{self.detail}"

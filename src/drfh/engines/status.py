@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from drfh.engines.engine import LiveCluster, TaskState
 from drfh.engines.fair_share import fair_share_of
-from drfh.engines.snapshot import ClusterSnapshot, job_of
+from drfh.engines.snapshot import BlockedReason, ClusterSnapshot, job_of
 from drfh.model.resources import TOLERANCE
 from drfh.simulation.fairness import distances
 
@@ -38,7 +38,7 @@ class UserStatus:
     waiting, never
         Jobs that could be placed when enough is free, and that no node could hold.
     blocked
-        Jobs that must not be placed now: why → how many.
+        Jobs that must not be placed now: why, without details → how many.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class UserStatus:
     starting: int
     waiting: int
     never: int
-    blocked: Mapping[str, int]
+    blocked: Mapping[BlockedReason, int]
 
     @property
     def fulfilled(self) -> float | None:
@@ -72,7 +72,8 @@ class UserStatus:
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data, ready for JSON, under the names that JSON output has."""
         keys = {"fair_share": "ideal", "blocked": "aside"}
-        data = {keys.get(key, key): value for key, value in asdict(self).items()}
+        plain = asdict(replace(self, blocked={})) | {"blocked": _by_text(self.blocked)}
+        data = {keys.get(key, key): value for key, value in plain.items()}
         return {**data, "fulfilled": self.fulfilled}
 
 
@@ -139,7 +140,7 @@ class Status:
     nodes: tuple[NodeStatus, ...]
     distance: float
     worst: str | None
-    unmanaged: Mapping[str, int]
+    unmanaged: Mapping[BlockedReason, int]
     broken: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -152,11 +153,18 @@ class Status:
             "totals": {name: asdict(total) for name, total in self.totals.items()},
             "nodes": [asdict(node) | {"fullness": node.fullness} for node in self.nodes],
             "worst": self.worst,
-            "outside": dict(self.unmanaged),
+            "outside": _by_text(self.unmanaged),
             "broken": list(self.broken),
             "notes": list(self.notes),
             "distance_from_fair": self.distance,
         }
+
+
+def _by_text(counts: Mapping[BlockedReason, int]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for reason, number in counts.items():
+        found[str(reason)] = found.get(str(reason), 0) + number
+    return found
 
 
 def status_of(cluster: LiveCluster) -> Status:
@@ -196,7 +204,7 @@ def status_of(cluster: LiveCluster) -> Status:
 def _users(cluster: LiveCluster) -> tuple[UserStatus, ...]:
     snapshot = cluster.snapshot
     counts: dict[str, Counter[TaskState]] = {name: Counter() for name in snapshot.users}
-    blocked: dict[str, Counter[str]] = {name: Counter() for name in snapshot.users}
+    blocked: dict[str, Counter[BlockedReason]] = {name: Counter() for name in snapshot.users}
     counted: set[str] = set()
     for name, task in snapshot.tasks.items():
         job = job_of(name)
@@ -205,7 +213,7 @@ def _users(cluster: LiveCluster) -> tuple[UserStatus, ...]:
         counted.add(job)
         counts[task.user][cluster.task_state(name)] += 1
         if task.on is None and task.blocked is not None:
-            blocked[task.user][task.blocked.summary] += 1
+            blocked[task.user][task.blocked.without_detail()] += 1
     fair = fair_share_of(snapshot)
     found = cluster.cache.scheduler.status()["users"]
     return tuple(

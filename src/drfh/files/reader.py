@@ -6,14 +6,15 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from drfh.errors import InputError
 
 __all__ = [
-    "BROKEN_ROW",
     "DamagedError",
+    "Fault",
     "Ledger",
     "Oddity",
     "Progress",
@@ -27,16 +28,20 @@ __all__ = [
 #: Called with how far a long reading is: what, how much of it, of how much.
 Progress: TypeAlias = Callable[[str, float, int], None]
 
-#: What nearly all oddities are: a row that is left out.
-BROKEN_ROW = "broken row"
+
+class Fault(StrEnum):
+    """Kinds of faults of an input, each as the noun that is counted."""
+
+    BROKEN_ROW = "broken row"  # left out
+    DAMAGED_FILE = "damaged file"  # read as far as it goes
+    DISORDERED_PART = "disordered part"  # put in order
+    DISORDERED_ROW = "disordered row"  # put in order
+    MISSING_PART = "missing part"  # cannot be read
 
 
 @dataclass(frozen=True, slots=True)
 class Oddity:
     """One kind of fault of an input: how many there are, and the first of them.
-
-    `what` is the noun that is counted. Only a broken row is left out; a damaged file is read as far
-    as it goes, a missing part cannot be read, and disordered rows are put in order.
 
     Examples
     --------
@@ -47,12 +52,12 @@ class Oddity:
     kind: str
     count: int
     first: str
-    what: str = BROKEN_ROW
+    what: Fault = Fault.BROKEN_ROW
 
     @property
     def left_out(self) -> bool:
         """Whether what is wrong was not used."""
-        return self.what == BROKEN_ROW
+        return self.what is Fault.BROKEN_ROW
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data.
@@ -62,7 +67,7 @@ class Oddity:
         >>> Oddity("row must have 2 fields", 1, "a.csv, line 3: …").to_dict()["count"]
         1
         """
-        return asdict(self)
+        return asdict(self) | {"what": str(self.what)}
 
 
 class Ledger:
@@ -90,13 +95,13 @@ class Ledger:
         self.strict = strict
         self.counts: dict[str, int] = {}
         self.remarks: list[str] = []
-        self._broken: dict[str, Oddity] = {}
+        self._broken: dict[tuple[str, str, Fault], Oddity] = {}  # by field, rule and fault
 
     def count(self, what: str, number: int = 1) -> None:
         """Add to a count; a count of 0 is kept too, as it says that this was looked for."""
         self.counts[what] = self.counts.get(what, 0) + int(number)
 
-    def broken(self, error: InputError, number: int = 1, what: str = BROKEN_ROW) -> None:
+    def broken(self, error: InputError, number: int = 1, what: Fault = Fault.BROKEN_ROW) -> None:
         """Count rows (or `what`) that break one rule; `error` is about the first of them.
 
         Raises
@@ -108,13 +113,14 @@ class Ledger:
             return
         if self.strict:
             raise error
-        self._add(Oddity(f"{error.field} {error.rule}", int(number), str(error), what))
+        kind = f"{error.field} {error.rule}"
+        self._add((error.field, error.rule, what), Oddity(kind, int(number), str(error), what))
 
-    def _add(self, more: Oddity) -> None:
-        known = self._broken.get(more.kind)
+    def _add(self, key: tuple[str, str, Fault], more: Oddity) -> None:
+        known = self._broken.get(key)
         if known is not None:
             more = replace(known, count=known.count + more.count)
-        self._broken[more.kind] = more
+        self._broken[key] = more
 
     def merge(self, other: Ledger) -> None:
         """Add what another ledger counted: of a part that was read at the same time."""
@@ -122,8 +128,8 @@ class Ledger:
             self.count(what, number)
         for text in other.remarks:
             self.remark(text)
-        for oddity in other.oddities:
-            self._add(oddity)
+        for key, oddity in sorted(other._broken.items(), key=lambda entry: -entry[1].count):
+            self._add(key, oddity)
 
     def remark(self, text: str) -> None:
         """Keep a sentence about what the data cannot tell, or what was decided for it."""
@@ -251,7 +257,7 @@ def unpacked(path: Path, ledger: Ledger) -> bytes:
 def _damaged(path: Path, why: str, ledger: Ledger) -> None:
     """Count a gzip file that is not whole."""
     error = InputError("file", f"{_WHOLE_GZIP}: {why}", place=str(path))
-    ledger.broken(error, what="damaged file")
+    ledger.broken(error, what=Fault.DAMAGED_FILE)
 
 
 def pieces(path: Path) -> Iterator[bytes]:

@@ -34,8 +34,9 @@ class PodCluster(LiveCluster):
     engine: ClassVar[str] = "pods"
     title: ClassVar[str] = "Pods"
 
-    def unmanaged(self) -> dict[str, str]:
-        return {"eve/e-0": "it names another scheduler"}
+    def unmanaged(self) -> dict[str, BlockedReason]:
+        why = "it names another scheduler"
+        return {"eve/e-0": BlockedReason(BlockedCode.OTHER_SCHEDULER, why)}
 
 
 class PodEngine:

@@ -13,7 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from drfh.engines.slurm.cluster import SlurmCluster
-from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
+from drfh.engines.snapshot import (
+    BlockedCode,
+    BlockedReason,
+    ClusterSnapshot,
+    NodeSnapshot,
+    TaskSnapshot,
+)
 from drfh.engines.status import NodeStatus, Status, Total, UserStatus
 from drfh.web.live.pending import Pending
 from drfh.web.live.store import LiveStore
@@ -21,6 +27,7 @@ from drfh.web.live.store import LiveStore
 GIB = 2.0**30
 SHAPES = ((8.0, 16.0), (16.0, 32.0), (32.0, 16.0), (64.0, 256.0))
 USERS = ("ann", "bob", "<b>eve</b>", "a-user-with-quite-a-long-name", "zoe")
+HELD = BlockedReason(BlockedCode.HELD_BY_OWNER, "held by its owner")
 LONG_AGO = 1_700_000_000.0
 
 
@@ -52,7 +59,7 @@ def _node(i: int, step: int) -> NodeStatus:
 def _user(i: int, name: str, step: int) -> UserStatus:
     ideal = 0.1 + 0.05 * i
     share = ideal * (0.6 + 0.1 * ((step + i) % 5))
-    aside = {"held by its owner": 2} if i == 1 else {}
+    aside = {HELD: 2} if i == 1 else {}
     return UserStatus(name, 1.0 + (i == 4), share, "cpu", share, ideal, i == 2, 10 + step + i, 0,
                       5 * i, int(i == 3), aside)  # fmt: skip
 
@@ -60,7 +67,7 @@ def _user(i: int, name: str, step: int) -> UserStatus:
 def waits() -> list[Pending]:
     why = "waits: it needs 64 cpu; the 7 servers of 64 cpu have at most 8 cpu free."
     return [
-        Pending("bob", 5, 0, {"held by its owner": 2}, {"12": f"job 12 of bob {why}"}),
+        Pending("bob", 5, 0, {HELD: 2}, {"12": f"job 12 of bob {why}"}),
         Pending("<b>eve</b>", 10, 0, {}, {"13": f"job 13 of <b>eve</b> {why}"}),
     ]
 

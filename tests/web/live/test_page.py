@@ -20,6 +20,7 @@ from drfh.engines.slurm.cluster import cluster_of
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.sandbox import Sandbox
 from drfh.engines.slurm.state import read_state
+from drfh.engines.snapshot import BlockedCode, BlockedReason
 from drfh.engines.status import status_of
 from drfh.errors import InputError
 from drfh.formatting import format_percent
@@ -63,9 +64,10 @@ def test_numbers_at_the_top() -> None:
 def test_names_are_never_markup() -> None:
     status = made_up(4)
     bad = "<b>eve</b>"
+    why = BlockedReason(BlockedCode.HELD_BY_ENGINE, bad)
     for markup in (
         users_markup(status),
-        pending_markup([Pending(bad, 1, 0, {bad: 1}, {"1": bad})]),
+        pending_markup([Pending(bad, 1, 0, {why: 1}, {"1": bad})]),
         events_markup([LiveEvent(0.0, "note", bad), LiveEvent(0.0, bad, "x")]),
     ):
         assert "&lt;b&gt;eve" in markup

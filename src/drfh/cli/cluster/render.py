@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from drfh.engines.journal.reader import Journal
     from drfh.engines.journal.replay import Replay
     from drfh.engines.journal.workload import JournalWorkload
+    from drfh.engines.snapshot import BlockedReason
     from drfh.engines.status import NodeStatus, Status, UserStatus
 
 __all__ = [
@@ -353,7 +354,7 @@ def _write_notes(out: Any, status: Status) -> None:
     if starting:
         have = plural(starting, "has", "have")
         out.print(f"of those that run, {starting:,} {have} a node and will start", style="dim")
-    blocked: Counter[str] = Counter()
+    blocked: Counter[BlockedReason] = Counter()
     for user in status.users:
         blocked.update(user.blocked)
     for why, number in blocked.most_common():

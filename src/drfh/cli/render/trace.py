@@ -288,14 +288,12 @@ def _print_quirks(out: Any, trace: Trace) -> None:
 
 def _oddities_text(trace: Trace) -> str:
     """Return how much is wrong: rows that are left out, and what is wrong otherwise."""
-    from drfh.files.reader import BROKEN_ROW
-
-    total = Counter[str]()
+    total = Counter[tuple[str, bool]]()
     for odd in trace.oddities:
-        total[odd.what] += odd.count
+        total[odd.what, odd.left_out] += odd.count
     return "; ".join(
-        format_count(number, what) + (", left out" if what == BROKEN_ROW else "")
-        for what, number in total.items()
+        format_count(number, what) + ", left out" * left_out
+        for (what, left_out), number in total.items()
     )
 
 

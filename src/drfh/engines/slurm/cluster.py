@@ -15,7 +15,7 @@ from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.reconcile import Reconciliation, reconcile
 from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
-from drfh.engines.snapshot import BlockedCode, ClusterSnapshot
+from drfh.engines.snapshot import BlockedCode, BlockedReason, ClusterSnapshot
 from drfh.formatting import format_count
 from drfh.policies import Policy
 from drfh.wire.slurm.notation import parse_job_name
@@ -78,7 +78,7 @@ class SlurmCluster(LiveCluster):
         number, task = parse_job_name(text)
         return number if task is None else f"{number}_{task}"
 
-    def unmanaged(self) -> dict[str, str]:
+    def unmanaged(self) -> dict[str, BlockedReason]:
         """Return the jobs that wait, and not for drfh: job → why."""
         return {
             name: self._unmanaged_reason(job)
@@ -135,21 +135,24 @@ class SlurmCluster(LiveCluster):
             return TaskState.UNMANAGED
         return self.task_state(job.name)
 
-    def _unmanaged_reason(self, job: SlurmJob) -> str:
+    def _unmanaged_reason(self, job: SlurmJob) -> BlockedReason:
         """Return why a job that waits is not drfh's to place."""
         config = self.config
         if job.reserved:
-            return "it asks for a reservation"
+            return BlockedReason(BlockedCode.RESERVATION, "it asks for a reservation")
         if not config.manages(job):
             others = [name for name in job.partitions if name not in config.partitions]
-            return f"drfh does not manage the partition {', '.join(others)}"
+            summary = f"drfh does not manage the partition {', '.join(others)}"
+            return BlockedReason(BlockedCode.OTHER_PARTITION, summary)
         if job.annotation is None:
             if config.hold_by == "controller" and job.hold == "no":
-                return "it is new: the controller takes it over at its next look"
-            return "it was not handed to drfh when it was submitted"
+                summary = "it is new: the controller takes it over at its next look"
+                return BlockedReason(BlockedCode.NEW, summary)
+            summary = "it was not handed to drfh when it was submitted"
+            return BlockedReason(BlockedCode.OTHER_SCHEDULER, summary)
         if not job.demand:
-            return "it asks for nothing that Slurm counts"
-        return "an administrator has released it"
+            return BlockedReason(BlockedCode.NO_DEMAND, "it asks for nothing that Slurm counts")
+        return BlockedReason(BlockedCode.RELEASED, "an administrator has released it")
 
 
 def observe(

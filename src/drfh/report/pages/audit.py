@@ -11,6 +11,7 @@ from drfh.files.scenario_file import scenario_text
 from drfh.formatting import format_count, format_percent, format_rest, plural
 from drfh.report.charts.audit import failures_chart, fair_chart
 from drfh.report.html import (
+    MARKS,
     Cell,
     Figure,
     Markup,
@@ -254,16 +255,11 @@ def _case(finding: Finding, report: Report) -> Markup:
     example = finding.counterexample
     if example is None:
         raise ValueError("a finding without a case")
-    sign = mark(finding)
+    symbol, kind = MARKS[finding.verdict]
     head = join(
-        [
-            tag("span", sign.content.split()[0], sign.kind),
-            " ",
-            tag("b", finding.name),
-            f": {finding.text}",
-        ]
+        [tag("span", symbol, f"mark {kind}"), " ", tag("b", finding.name), f": {finding.text}"]
     )
-    content = [tag("p", example.story)] if example.story != finding.text else []
+    content = [tag("p", example.story)] if example.detail else []
     if example.before or example.after:
         content.append(before_after(finding.name, example))
     content += _again(

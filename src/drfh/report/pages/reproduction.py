@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -310,6 +309,23 @@ def _ours(claim: Mapping[str, Any]) -> str:
     return f"{words} ({_value(low)} to {_value(high)})"
 
 
+_SETUP = "setup"
+# Where the figures that claims name are on the page.
+_ANCHORS = {
+    "Fig. 1": "fig-2",
+    "Fig. 2": "fig-2",
+    "Fig. 3": "fig-3",
+    "Fig. 4": "fig-4",
+    "Fig. 5": "fig-5",
+    "Fig. 6a": "fig-6",
+    "Fig. 6b": "fig-6",
+    "Fig. 7": "fig-7",
+    "Fig. 8": "fig-8",
+    "Table II": "table-2",
+    "Set-up": _SETUP,
+}
+
+
 def _figure_link(figure: str, figures: set[str]) -> str:
     """Return a link to the figure of the paper, if it is on the page.
 
@@ -318,14 +334,9 @@ def _figure_link(figure: str, figures: set[str]) -> str:
     >>> print(_figure_link("Fig. 5", {"fig-5"}))
     <a href="#fig-5">Fig. 5</a>
     """
-    found = re.match(r"Fig\. (\d+)", figure)
-    name = f"fig-{max(int(found[1]), 2)}" if found else ""  # the first two are one
-    if figure.startswith("Table"):
-        name = "table-2"
-    if name in figures:
-        return Markup('<a href="#{}">{}</a>').format(name, figure)
-    if figure.lower() == "set-up":
-        return Markup('<a href="#setup">{}</a>').format(figure)
+    anchor = _ANCHORS.get(figure, "")
+    if anchor in figures or anchor == _SETUP:
+        return Markup('<a href="#{}">{}</a>').format(anchor, figure)
     return figure
 
 

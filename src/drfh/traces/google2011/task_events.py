@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from drfh.errors import InputError
-from drfh.files.reader import DamagedError, Ledger, Progress, pieces, unpacked
+from drfh.files.reader import DamagedError, Fault, Ledger, Progress, pieces, unpacked
 from drfh.kernels import expect
 from drfh.traces.google2011.task_runs import Steps
 from drfh.traces.rows import LINE, parse_rows, refuse
@@ -145,7 +145,7 @@ def plain_part(path: Path, ledger: Ledger) -> Part:
         rule = "must not be before that of the row above (rows are put in order of time)"
         where = f"{place}, line {back[LINE][0]}"
         error = InputError("time", rule, back["time"][0], place=where)
-        ledger.broken(error, len(back), "disordered row")
+        ledger.broken(error, len(back), Fault.DISORDERED_ROW)
     kinds = dict(frame["event type"].value_counts().iter_rows())
     steps = frame.filter(pl.col("event type") <= 6).select(
         ((pl.col("job ID") * 2**INDEX_BITS) + pl.col("task index")).alias("task"),
@@ -387,7 +387,7 @@ def find_parts(folder: Path, table: str, ledger: Ledger) -> list[Path]:
     if missing:
         rule = "must be there, as it is between others: what happened meanwhile is not known"
         first = InputError(f"{table} part", rule, f"part-{missing[0]:05}")
-        ledger.broken(first, len(missing), "missing part")
+        ledger.broken(first, len(missing), Fault.MISSING_PART)
     return [found[number] for number in numbers]
 
 
@@ -423,7 +423,7 @@ def read_task_events(
             rule = "must not be before that of the part before it (rows are put in order of time)"
             place = str(parts[number])
             error = InputError("time", rule, part.first, place=place)
-            ledger.broken(error, what="disordered part")
+            ledger.broken(error, what=Fault.DISORDERED_PART)
         first, last = min(first, part.first), max(last, part.last)
         rows += part.rows
         kinds += part.kinds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -54,7 +54,7 @@ def cycle_events(cycle: Cycle) -> list[LiveEvent]:
     """Return what a cycle of the controller did."""
     time = cycle.time
     placed = [(f"job {one.task} of {one.user} on {one.server}", one.user) for one in cycle.placed]
-    recalled = [(f"job {name}: {why}", str(why)) for name, why in cycle.recalled.items()]
+    recalled = [(f"job {name}: {why}", why) for name, why in cycle.recalled.items()]
     failed = [(f"job {name}: {why}" if name else why, why) for name, why in cycle.failed.items()]
     return [
         *_grouped(time, "back", recalled, "job"),
@@ -122,7 +122,7 @@ def remark_events(before: Status | None, after: Status) -> list[LiveEvent]:
 
 
 def _grouped(
-    time: float, kind: str, found: Iterable[tuple[str, str]], thing: str
+    time: float, kind: str, found: Iterable[tuple[str, Hashable]], thing: str
 ) -> list[LiveEvent]:
     """Return an event for each, or one for all with how many there are of each sort."""
     listed = list(found)

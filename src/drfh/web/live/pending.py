@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from drfh.engines.engine import LiveCluster
+    from drfh.engines.snapshot import BlockedReason
     from drfh.engines.status import Status, UserStatus
 
 __all__ = ["Pending", "PendingQueue"]
@@ -37,7 +38,7 @@ class Pending:
     user: str
     waiting: int
     never: int
-    blocked: Mapping[str, int]
+    blocked: Mapping[BlockedReason, int]
     explanations: Mapping[str, str]
 
 

@@ -131,7 +131,7 @@ def case_markup(finding: Finding, scenario: Scenario, steps: list[Step]) -> Mark
     if example is None:
         return join([*parts, tag("p", finding.text)])
     parts.append(tag("p", example.story))
-    if finding.text != example.story:
+    if example.detail:
         parts.append(tag("p", finding.text))
     if finding.verdict == "fails":
         parts.append(tag("p", f"It fails by {format_percent(finding.amount, trim=True)}.", "note"))
