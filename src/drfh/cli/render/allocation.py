@@ -8,7 +8,7 @@ from drfh.cli.render.console import bar, console, table
 from drfh.formatting import format_count, format_elapsed, format_number, format_percent, format_rest
 
 if TYPE_CHECKING:
-    from drfh.allocation.allocation import Allocation
+    from drfh.allocation.allocation import Allocation, Explanation
 
 __all__ = ["print_allocation", "print_change", "print_placement", "unproven"]
 
@@ -60,17 +60,18 @@ def _print_users(out: Any, allocation: Allocation, everyone: bool) -> None:
 
 
 def _print_reasons(out: Any, allocation: Allocation) -> None:
-    """Print what limits the users, those with one reason in one line."""
+    """Print what limits the users, those that are limited alike in one line."""
     from drfh.allocation.allocation import explain
 
-    reasons: dict[str, list[str]] = {}
+    alike: dict[Any, list[Explanation]] = {}
     cache: dict[Any, Any] = {}
-    for position, name in enumerate(allocation.problem.names()[:_MOST_ROWS]):
+    for position in range(min(len(allocation.problem.users), _MOST_ROWS)):
         found = explain(allocation, position, cache)
-        reasons.setdefault(found.reason or found.outcome, []).append(name)
+        alike.setdefault((found.code, found.about), []).append(found)
     out.print("Why not more")
-    for why, names in reasons.items():
-        out.print(f"  {', '.join(names)}: {why}")
+    for some in alike.values():
+        names = ", ".join(one.user for one in some)
+        out.print(f"  {names}: {some[0].reason or some[0].outcome}")
     out.print()
 
 

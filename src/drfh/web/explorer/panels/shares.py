@@ -195,8 +195,8 @@ def user_table(rows: list[UserRow], everybody: int) -> Markup:
 
     Examples
     --------
-    >>> from drfh.allocation.allocation import Explanation
-    >>> found = Explanation("ann", "stops at 10 tasks", "cpu is used up on big", stopped=True)
+    >>> from drfh.allocation.allocation import Explanation, LimitCode
+    >>> found = Explanation("ann", "has 10 tasks", "cpu is used up on big", LimitCode.USED_UP)
     >>> row = UserRow("ann", 1.0, None, 10.0, 0.5, 0.5, 0.6, "cpu", None, 8.0, True, found)
     >>> shown = user_table([row], 1)
     >>> "10 claimed, 8 really" in shown, ">cpu is used up on big.<" in shown
