@@ -82,20 +82,19 @@ def _print_paper_example(out: Any) -> None:
     for resource in resources:
         header += [resource, ""]
     grid = table("mechanism", *numbers, *header, right=(*numbers, *header[::2]))
-    for mechanism, label in (
-        ("per-server-drf", "per-server DRF"),
-        ("drf", "DRF pool, promise"),
-        ("drf", "DRF pool, placed"),
-        ("drfh", "DRFH"),
+    for mechanism, promise, label in (
+        ("per-server-drf", False, "per-server DRF"),
+        ("drf", True, "DRF pool, promise"),
+        ("drf", False, "DRF pool, placed"),
+        ("drfh", False, "DRFH"),
     ):
         answer = allocate(scenario.cluster, scenario.users, mechanism=mechanism)
-        promise = label.endswith("promise") and answer.promised is not None
         tasks = answer.promised if promise else answer.tasks
         cells = [label, *(f"{tasks[name]:.4g}" for name in names)] if tasks else [label]
         for resource in resources:
             used = answer.utilisation[resource]
             cells += ["", ""] if promise else [format_percent(used), bar(used, 6)]
-        grid.add_row(*cells, style="bold" if label == "DRFH" else None)
+        grid.add_row(*cells, style="bold" if mechanism == "drfh" else None)
     out.print(grid)
     answer = allocate(scenario.cluster, scenario.users)
     for name in names:
