@@ -15,7 +15,8 @@ import pytest
 import drfh
 from drfh.cli import main
 from drfh.cli.render.simulation import spark
-from drfh.errors import DrfhError, InputError
+from drfh.errors import DrfhError
+from drfh.files.atomic import DirectoryError
 from drfh.simulation import parallel as many
 from drfh.simulation.parallel import SimulationRun, simulate_many
 from tests.support.paths import ROOT
@@ -364,7 +365,7 @@ def test_a_disk_that_is_full(
     processes: int,
 ) -> None:
     def full(*words: object, **_: object) -> None:
-        raise drfh.InputError("directory", "must be writable (No space left)", "/draft")
+        raise DirectoryError("directory", "must be writable (No space left)", "/draft")
 
     if processes == 1:
         monkeypatch.setattr(drfh.Result, "write", full)
@@ -380,7 +381,7 @@ def test_a_disk_that_is_full(
 
 def fail_to_write(*_: object) -> None:
     """Run in a worker process instead of a simulation."""
-    raise InputError("directory", "must be writable (No space left)", "/draft", place="fifo")
+    raise DirectoryError("directory", "must be writable (No space left)", "/draft", place="fifo")
 
 
 def test_sparks() -> None:
