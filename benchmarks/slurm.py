@@ -40,7 +40,7 @@ from drfh.engines.slurm.config import SlurmConfig, config_of
 from drfh.engines.slurm.controller import SlurmController, SlurmCycle
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode, missing
 from drfh.engines.slurm.state import SlurmState
-from drfh.engines.slurm.submit_plugin import submit_script
+from drfh.engines.slurm.submit_plugin import plugin_source
 
 OURS, THEIRS = "drfh", "Slurm"
 POLICY = "best-fit-drfh"
@@ -302,7 +302,7 @@ def measure(case: Case) -> Row:
             nodes,
             partitions={MANAGED: names, UNMANAGED: names},
             settings={"MinJobAge": "2"},  # what has ended soon leaves the queue
-            submit_script=submit_script([MANAGED]),
+            plugin_source=plugin_source([MANAGED]),
         )
         with sandbox:
             lowest_priority(sandbox)

@@ -18,7 +18,7 @@ from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.controller import SlurmController
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode, missing
-from drfh.engines.slurm.submit_plugin import submit_script
+from drfh.engines.slurm.submit_plugin import plugin_source
 from drfh.engines.status import Status, status_of
 
 IMAGES = Path(__file__).parent / "images"
@@ -48,7 +48,7 @@ def cluster_status() -> Status:
     nodes = [SandboxNode(f"n{i:02}", *SHAPES[i % 4]) for i in range(48)]
     with (
         tempfile.TemporaryDirectory(prefix="drfh-", ignore_cleanup_errors=True) as place,
-        Sandbox(Path(place), nodes, submit_script=submit_script()) as sandbox,
+        Sandbox(Path(place), nodes, plugin_source=plugin_source()) as sandbox,
     ):
         sandbox.run("scontrol", "update", "NodeName=n17", "State=DRAIN", "Reason=fan")
         for account, jobs, cpus, memory, more in WORK:

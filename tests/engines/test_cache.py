@@ -77,7 +77,7 @@ restrictions = st.none() | st.lists(st.sampled_from(list(NODES)), max_size=2, un
 
 @settings(max_examples=examples(150), deadline=None)
 @given(data=st.data(), policy=st.sampled_from(["best-fit-drfh", "first-fit-drfh", "slots:4"]))
-def test_the_mirror_is_as_a_fresh_brain(data: st.DataObject, policy: str) -> None:
+def test_a_cache_decides_as_a_fresh_scheduler(data: st.DataObject, policy: str) -> None:
     cache = SchedulerCache(policy)
     states = dict.fromkeys(NODES, "up")
     tasks: dict[str, TaskSnapshot] = {}
@@ -86,10 +86,10 @@ def test_the_mirror_is_as_a_fresh_brain(data: st.DataObject, policy: str) -> Non
     for _ in range(data.draw(st.integers(2, 8), label="snapshots")):
         for name, server in cache.placed.items():  # what the engine made of the decisions
             task = tasks[name]
-            fate = data.draw(st.sampled_from(["runs", "waits", "refused", "gone", "elsewhere"]))
+            fate = data.draw(st.sampled_from(["runs", "starts", "refused", "gone", "elsewhere"]))
             if states[server] != "up" or (fate == "runs" and task.blocked):
                 fate = "refused"
-            if fate in ("runs", "waits"):
+            if fate in ("runs", "starts"):
                 tasks[name] = replace(task, on=server, recalled=False)
             elif fate == "refused":
                 tasks[name] = replace(task, recalled=data.draw(st.booleans()))
@@ -137,7 +137,7 @@ def test_the_mirror_is_as_a_fresh_brain(data: st.DataObject, policy: str) -> Non
         assert cache.place(limit) == twin.place(limit)
 
 
-def test_most_looks_need_no_fresh_start() -> None:
+def test_most_snapshots_need_no_fresh_scheduler() -> None:
     cache = SchedulerCache()
     tasks: dict[str, TaskSnapshot] = {}
     for number in range(1, 30):
@@ -150,6 +150,6 @@ def test_most_looks_need_no_fresh_start() -> None:
     assert cache.starts == 1
 
 
-def test_before_the_first_look_there_is_no_brain() -> None:
+def test_before_the_first_snapshot_there_is_no_scheduler() -> None:
     with pytest.raises(InputError, match="must have seen the cluster first"):
         SchedulerCache().place()

@@ -65,9 +65,9 @@ def start() -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
     source = str(Path(drfh.__file__).parent.parent)
 
-    def begin(code: str, *words: object) -> subprocess.Popen[str]:
+    def begin(code: str, *arguments: object) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-c", code, *map(str, words)],
+            [sys.executable, "-c", code, *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -382,17 +382,17 @@ def test_a_command_that_was_left_behind_is_waited_for(
     why = f"process {pid} on host {socket.gethostname()} has ended, but a command that it started"
     with pytest.raises(InputError, match=re.escape(f"only one for this cluster ({why} has not)")):
         ControllerLock(path).acquire({}, timeout=0)
-    real, waits = time.sleep, []
+    real, pauses = time.sleep, []
 
     def sleep(seconds: float) -> None:
-        waits.append(seconds)
-        if len(waits) == 3:
+        pauses.append(seconds)
+        if len(pauses) == 3:
             end(commands[0])
         real(seconds)
 
     monkeypatch.setattr(time, "sleep", sleep)
     with caplog.at_level("INFO"), ControllerLock(path).acquire({}, timeout=60):
-        assert len(waits) >= 3
+        assert len(pauses) >= 3
         assert caplog.messages == [f"lock awaited seconds=60 reason={why} has not"]
 
 
@@ -535,8 +535,8 @@ print(done, refusals)
 def test_eight_that_fight_for_it_are_never_two_inside(tmp_path: Path, start: Start) -> None:
     path, counter, rounds = tmp_path / "drfh.lock", tmp_path / "counter", 300
     counter.write_text("0")
-    words = (path, counter, tmp_path / "inside", rounds)
-    fighters = [start(HAMMER, *words) for _ in range(8)]
+    arguments = (path, counter, tmp_path / "inside", rounds)
+    fighters = [start(HAMMER, *arguments) for _ in range(8)]
     seen = 0
     while any(fighter.poll() is None for fighter in fighters):
         found = ControllerLock.read(path)  # half a text would be no JSON, or not end as it should

@@ -218,11 +218,11 @@ def test_histograms_count_what_is_at_most_each_bound(seconds: list[float]) -> No
         metrics.observe("drfh_command_seconds", one, command="squeue")
     family = parse(metrics.render())["drfh_command_seconds"]
     for (name, labels), found in family.samples.items():
-        told = dict(labels)
-        if told["command"] == "other":
+        values = dict(labels)
+        if values["command"] == "other":
             continue
         if name.endswith("_bucket"):
-            assert found == sum(one <= float(told["le"]) for one in seconds)
+            assert found == sum(one <= float(values["le"]) for one in seconds)
         elif name.endswith("_sum"):
             assert found == pytest.approx(math.fsum(seconds))
         else:

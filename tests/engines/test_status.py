@@ -25,13 +25,13 @@ from tests.engines.slurm.entries import INACTIVE, JOBS, NODES, NOW, SITE, job, n
 
 
 @pytest.fixture(scope="module")
-def live() -> SlurmCluster:
+def cluster() -> SlurmCluster:
     return cluster_of(read_state(NODES, JOBS, NOW), SITE)
 
 
 @pytest.fixture(scope="module")
-def status(live: SlurmCluster) -> Status:
-    return status_of(live)
+def status(cluster: SlurmCluster) -> Status:
+    return status_of(cluster)
 
 
 def by_name(status: Status) -> dict[str, UserStatus]:

@@ -26,8 +26,8 @@ EVENTS = {
 
 
 @dataclass
-class Life:
-    """One random life, decided by a seed.
+class History:
+    """One random history, decided by a seed.
 
     Parameters
     ----------
@@ -56,15 +56,15 @@ class Life:
         return Rules(Policy.parse(self.policy), names, (1.0,) * self.resources, seed=self.seed)
 
 
-def random_life(seed: int, servers: int, users: int) -> Life:
-    """Return a life with parts drawn by a seed; the choices that have an index come more often."""
+def random_history(seed: int, servers: int, users: int) -> History:
+    """Return a history with parts drawn by a seed, more often choices that have an index."""
     rng = np.random.default_rng([seed, 1])
     turn = str(rng.choice(TURNS)) if rng.random() < 0.5 else "drfh"
     choice = str(rng.choice(CHOICES)) if rng.random() < 0.3 else str(rng.choice(CHOICES[:2]))
     blocked = str(rng.choice(["skip", "skip", "skip", "strict"]))
     inside = str(rng.choice(["fifo", "backfill"]))
     policy = f"turn={turn}+{choice}+{blocked}+inside={inside}"
-    return Life(
+    return History(
         seed,
         policy,
         int(rng.choice([1, 2, 2, 2, 3, 5])),
@@ -93,14 +93,14 @@ def same(one: Core, two: Core, users: int, servers: int, tasks: int) -> None:
 class _Amounts:
     """Sizes of servers and needs of tasks."""
 
-    def __init__(self, life: Life, rng: np.random.Generator) -> None:
-        self.numbers, self.m, self.rng = life.numbers, life.resources, rng
+    def __init__(self, history: History, rng: np.random.Generator) -> None:
+        self.numbers, self.m, self.rng = history.numbers, history.resources, rng
         kinds = 1 if self.numbers == "equal" else 6
         self.sizes = rng.choice([2, 4, 8, 12], size=(kinds, self.m))
         self.sizes = self.sizes * (rng.random((kinds, self.m)) > 0.15)
         self.sizes[:, 0] = np.maximum(self.sizes[:, 0], 2)
         # So that about so many tasks fit on a server.
-        pool = 2**43 // (max(life.servers, 1) * 12)
+        pool = 2**43 // (max(history.servers, 1) * 12)
         self.base = {"many": 1000, "huge": pool}
         self.lopsided = pool if self.numbers == "lopsided" else 0
 
@@ -132,10 +132,10 @@ class _Amounts:
         return [int(amount) for amount in row]
 
 
-def live(life: Life, cores: list[Any], steps: int, *, look: bool = True) -> int:
+def run_history(history: History, cores: list[Any], steps: int, *, compared: bool = True) -> int:
     """Send the same random events through all cores; every placement must agree, in order."""
-    rng = np.random.default_rng(life.seed)
-    amounts = _Amounts(life, rng)
+    rng = np.random.default_rng(history.seed)
+    amounts = _Amounts(history, rng)
     servers, users, shapes, restrictions, tasks = 0, 0, 0, 0, 0
     placed = 0
     kinds = list(EVENTS)
@@ -147,7 +147,7 @@ def live(life: Life, cores: list[Any], steps: int, *, look: bool = True) -> int:
         return results[0]
 
     def compare() -> None:
-        if look:
+        if compared:
             for other in cores[1:]:
                 same(cores[0], other, users, servers, tasks)
 
@@ -174,9 +174,9 @@ def live(life: Life, cores: list[Any], steps: int, *, look: bool = True) -> int:
             core.load(other)
         tasks = len(states[0].tasks)
 
-    for _ in range(int(rng.integers(life.servers // 2 + 1, life.servers + 1))):
+    for _ in range(int(rng.integers(history.servers // 2 + 1, history.servers + 1))):
         add_server()
-    for _ in range(int(rng.integers(1, life.users + 1))):
+    for _ in range(int(rng.integers(1, history.users + 1))):
         add_user()
     for _ in range(steps):
         kind = str(rng.choice(kinds, p=odds))
@@ -212,7 +212,7 @@ def live(life: Life, cores: list[Any], steps: int, *, look: bool = True) -> int:
             if kind == "up":
                 down = [s for s in range(servers) if not any(cores[0].capacity(s))]
                 server = int(rng.choice(down)) if down else server
-            size = [0] * life.resources if kind == "down" else amounts.size()
+            size = [0] * history.resources if kind == "down" else amounts.size()
             if kind == "down":
                 for task in cores[0].running_on(server):
                     each("put_back", task)
@@ -236,7 +236,7 @@ def live(life: Life, cores: list[Any], steps: int, *, look: bool = True) -> int:
                     each("cancel", task)
                 else:
                     each("update", task, int(rng.integers(shapes)))
-        elif kind == "swap" and life.swaps:
+        elif kind == "swap" and history.swaps:
             swap()
         if rng.random() < (0.2 if servers < 20 else 0.02):
             compare()

@@ -23,35 +23,35 @@ from drfh.scheduler.core import NEVER
 from drfh.scheduler.indexed import IndexedCore
 from drfh.scheduler.plain import PlainCore
 from drfh.scheduler.rules import Rules
-from tests.scheduler.cores import CHOICES, NUMBERS, Life, live, random_life
+from tests.scheduler.cores import CHOICES, NUMBERS, History, random_history, run_history
 from tests.support.examples import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 CORES: list[Any] = [PlainCore, IndexedCore]
 
 
-def agree(life: Life, steps: int) -> None:
-    live(life, [PlainCore(life.rules()), IndexedCore(life.rules())], steps)
+def agree(history: History, steps: int) -> None:
+    run_history(history, [PlainCore(history.rules()), IndexedCore(history.rules())], steps)
 
 
 @settings(max_examples=examples(150))
 @given(SEEDS, st.integers(2, 40), st.integers(1, 12))
-def test_brains_agree(seed: int, servers: int, users: int) -> None:
-    agree(random_life(seed, servers, users), 120)
+def test_cores_agree(seed: int, servers: int, users: int) -> None:
+    agree(random_history(seed, servers, users), 120)
 
 
 @settings(max_examples=12)
 @given(SEEDS, st.integers(100, 250), st.integers(1, 60))
-def test_brains_agree_on_large_clusters(seed: int, servers: int, users: int) -> None:
-    agree(random_life(seed, servers, users), 120)
+def test_cores_agree_on_large_clusters(seed: int, servers: int, users: int) -> None:
+    agree(random_history(seed, servers, users), 120)
 
 
 @pytest.mark.parametrize("numbers", NUMBERS)
 @pytest.mark.parametrize("choice", ["best-fit", "first-fit"])
 def test_an_index_is_right_after_many_changes(choice: str, numbers: str) -> None:
     """Few users and many servers: blocks split and join, and large releases start anew."""
-    life = Life(7, f"drfh+{choice}", 2, servers=200, users=3, numbers=numbers)
-    agree(life, 150)
+    history = History(7, f"drfh+{choice}", 2, servers=200, users=3, numbers=numbers)
+    agree(history, 150)
 
 
 @pytest.mark.parametrize("choice", ["best-fit", "first-fit", "random", "dot"])
@@ -81,23 +81,23 @@ def test_a_large_release_lets_those_in_who_wait(choice: str, inside: str) -> Non
 def test_long_rounds_go_on_where_they_stopped(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(indexed, "_ROOM_FOR_RESULTS", 3)
-        agree(random_life(seed, 20, 6), 80)
+        agree(random_history(seed, 20, 6), 80)
 
 
 @pytest.mark.slow
 @settings(max_examples=400)
 @given(SEEDS, st.integers(2, 60), st.integers(1, 40), st.integers(100, 1500))
-def test_brains_agree_in_long_histories(seed: int, servers: int, users: int, steps: int) -> None:
-    agree(random_life(seed, servers, users), steps)
+def test_cores_agree_in_long_histories(seed: int, servers: int, users: int, steps: int) -> None:
+    agree(random_history(seed, servers, users), steps)
 
 
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(SEEDS, st.integers(200, 400), st.integers(1, 200), st.integers(100, 500))
-def test_brains_agree_on_very_large_clusters(
+def test_cores_agree_on_very_large_clusters(
     seed: int, servers: int, users: int, steps: int
 ) -> None:
-    agree(random_life(seed, servers, users), steps)
+    agree(random_history(seed, servers, users), steps)
 
 
 # What went wrong once
@@ -116,11 +116,11 @@ def test_a_head_that_comes_forward_when_slots_change(core_class: Any) -> None:
     core.submit(1, small)
     assert not core.place()[0].size  # a server of 7 has one slot beside one of 16
     core.submit(0, large)
-    waits = core.submit(0, small)
+    waiting = core.submit(0, small)
     core.put_back(leaves)
     core.set_capacity(1, [0])
     # Nothing holds the large one now, a server of 7 has four slots and a small task takes two.
-    assert [found.tolist() for found in core.place()] == [[waits], [0]]
+    assert [found.tolist() for found in core.place()] == [[waiting], [0]]
 
 
 @pytest.mark.parametrize("core_class", CORES)
@@ -156,7 +156,7 @@ def test_slots_of_servers_too_large_for_a_product() -> None:
     assert Slots(2**16).of_servers(capacity, 0).tolist() == [2**16, 2**15, 0]
 
 
-def test_own_checks_look_at_whose_task_it_is() -> None:
+def test_own_checks_know_whose_task_it_is() -> None:
     def fits(task: Any, server: Any) -> bool:
         return bool(task.user == "ann" and server.free["cpu"] >= task.demand["cpu"])
 

@@ -226,7 +226,7 @@ def _write(fd: int, text: bytes) -> None:
 
 
 def is_running(facts: Mapping[str, Any]) -> bool | None:
-    """Return whether the process that wrote these facts lives; None if that is on another host.
+    """Return whether the process that wrote these facts runs; None if that is on another host.
 
     Examples
     --------

@@ -479,8 +479,8 @@ class IndexedCore:
     def queue_of(self, user: int) -> list[int]:
         self._scale()
         b, n = self.data, int(self.data.head[st.TASKS])
-        waits = (b.task[:n, st.TASK_STATE] == QUEUED) | (b.task[:n, st.TASK_STATE] == NEVER)
-        tasks = np.flatnonzero(waits & (b.task[:n, st.TASK_USER] == user))
+        waiting = (b.task[:n, st.TASK_STATE] == QUEUED) | (b.task[:n, st.TASK_STATE] == NEVER)
+        tasks = np.flatnonzero(waiting & (b.task[:n, st.TASK_USER] == user))
         ordered: list[int] = tasks[np.argsort(b.task[tasks, st.TASK_ORDER], kind="stable")].tolist()
         return ordered
 

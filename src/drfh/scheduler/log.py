@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from drfh.errors import InputError, UnknownNameError
 from drfh.model.cluster import Cluster, Server
 from drfh.policies import Policy, find_policy
-from drfh.scheduler.restrictions import Restrictions, from_json
+from drfh.scheduler.nodes import Restrictions, from_json
 
 if TYPE_CHECKING:
     from drfh.scheduler.scheduler import Scheduler

@@ -13,7 +13,7 @@ from drfh.policies import Policy, find_policy
 from drfh.scheduler.core import RUNNING
 from drfh.scheduler.diagnostics import Why, explain_task
 from drfh.scheduler.log import first_record, replay
-from drfh.scheduler.restrictions import Terms, to_json
+from drfh.scheduler.nodes import Terms, to_json
 from drfh.scheduler.snapshot import read_snapshot, write_snapshot
 from drfh.scheduler.state import (
     KEEP,

@@ -12,8 +12,7 @@ from drfh.model.resources import Units
 from drfh.policies import Policy
 from drfh.scheduler.core import CoreState
 from drfh.scheduler.log import same_policy
-from drfh.scheduler.nodes import NodeTable
-from drfh.scheduler.restrictions import from_json, to_json
+from drfh.scheduler.nodes import NodeTable, from_json, to_json
 from drfh.scheduler.state import SchedulerState
 
 __all__ = ["read_snapshot", "write_snapshot"]

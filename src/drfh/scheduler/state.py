@@ -16,9 +16,8 @@ from drfh.model.resources import Units
 from drfh.model.users import Restriction, parse_weight
 from drfh.policies import Policy
 from drfh.scheduler.core import NEVER, QUEUED, RUNNING, Core, CoreState
-from drfh.scheduler.nodes import NodeEntry, NodeTable
+from drfh.scheduler.nodes import NodeEntry, NodeTable, Restrictions, Terms
 from drfh.scheduler.plain import PlainCore
-from drfh.scheduler.restrictions import Restrictions, Terms
 from drfh.scheduler.rules import Rules
 
 __all__ = [
@@ -233,9 +232,9 @@ class SchedulerState:
             for name, task in self.tasks.items()
             if core.user_of(task) in of_them and core.state(task) == RUNNING
         ]
-        waits = [self.task_names[task] for number in users for task in core.queue_of(number)]
+        waiting = [self.task_names[task] for number in users for task in core.queue_of(number)]
         return dict.fromkeys(runs, "running") | {
-            name: _STATES[core.state(self.tasks[name])] for name in waits
+            name: _STATES[core.state(self.tasks[name])] for name in waiting
         }
 
     def dominant(self, user: int) -> tuple[str | None, float]:

@@ -56,7 +56,7 @@ class PodEngine:
 
 
 class PodController:
-    """Binds pods at once; its first cycles fail as they are told to."""
+    """Binds pods at once; its first cycles raise `errors`."""
 
     def __init__(
         self, cache: SchedulerCache, observers: Sequence[Observer], errors: Sequence[Exception] = ()

@@ -34,8 +34,8 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*words: object) -> tuple[int, str, str]:
-        code = main(["slurm", *(str(word) for word in words)])
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = main(["slurm", *(str(argument) for argument in arguments)])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -50,7 +50,7 @@ def fake(folder: Path, name: str, text: str) -> None:
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def slurm_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with a Slurm that only tells what is in files."""
     for name in list(os.environ):
         if name.startswith("DRFH_SLURM"):
@@ -65,7 +65,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_status_command(run: Run, site: Path) -> None:
+def test_status_command(run: Run, slurm_commands: Path) -> None:
     code, out, err = run("status", "--partition", "main")
     assert (code, err) == (0, "")
     assert "3 jobs run, 11 wait" in out
@@ -78,11 +78,21 @@ def test_status_command(run: Run, site: Path) -> None:
                                     "it asks for a reservation"}  # fmt: skip
 
 
-def test_options_and_environment(run: Run, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    weights = site / "weights.yaml"
+def test_options_and_environment(
+    run: Run, slurm_commands: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = slurm_commands / "weights.yaml"
     weights.write_text("physics: 3\nchemistry: 0.5\n")
-    words = ("status", "--user-by", "account", "--weights", weights, "--policy", "first-fit-drfh")
-    data = json.loads(run(*words, "--json")[1])
+    arguments = (
+        "status",
+        "--user-by",
+        "account",
+        "--weights",
+        weights,
+        "--policy",
+        "first-fit-drfh",
+    )
+    data = json.loads(run(*arguments, "--json")[1])
     assert [(user["name"], user["weight"]) for user in data["users"]] == [
         ("chemistry", 0.5), ("physics", 3.0),
     ]  # fmt: skip
@@ -99,10 +109,10 @@ def test_options_and_environment(run: Run, site: Path, monkeypatch: pytest.Monke
                              "no node is in the managed partition other"]  # fmt: skip
 
 
-def test_what_is_not_given_is_as_the_controller_has_it(run: Run, site: Path) -> None:
+def test_what_is_not_given_is_as_the_controller_has_it(run: Run, slurm_commands: Path) -> None:
     facts = {"policy": "first-fit-drfh", "weights": {"bob": 5}, "user_by": "user",
              "partitions": ["main"], "hold_by": "controller"}  # fmt: skip
-    with ControllerLock(site / "state" / "drfh.lock").acquire(facts):
+    with ControllerLock(slurm_commands / "state" / "drfh.lock").acquire(facts):
         code, out, _ = run("status")
         assert code == 0
         assert f"controller runs: process {os.getpid()} on " in out
@@ -114,7 +124,7 @@ def test_what_is_not_given_is_as_the_controller_has_it(run: Run, site: Path) -> 
         new = "it is new: the controller takes it over at its next look"
         assert data["outside"][new] == 1
         assert data["outside"]["drfh does not manage the partition other"] == 1
-        weights = site / "weights.json"
+        weights = slurm_commands / "weights.json"
         weights.write_text('{"bob": 7}')
         given = json.loads(run("status", "--json", "--weights", weights)[1])
         assert {user["name"]: user["weight"] for user in given["users"]}["bob"] == 7.0
@@ -122,33 +132,33 @@ def test_what_is_not_given_is_as_the_controller_has_it(run: Run, site: Path) -> 
     assert "no controller runs" in run("status")[1]
 
 
-def test_a_controller_elsewhere_or_killed(run: Run, site: Path) -> None:
-    lock = site / "state" / "drfh.lock"
-    told = {"pid": 12, "host": "elsewhere", "started": "2024-05-01T12:00:00+00:00"}
-    lock.write_text(json.dumps(told))
+def test_a_controller_elsewhere_or_killed(run: Run, slurm_commands: Path) -> None:
+    lock = slurm_commands / "state" / "drfh.lock"
+    facts = {"pid": 12, "host": "elsewhere", "started": "2024-05-01T12:00:00+00:00"}
+    lock.write_text(json.dumps(facts))
     assert "controller: process 12 on elsewhere since 2024-05-01" in run("status")[1]
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     host = os.uname().nodename
-    lock.write_text(json.dumps({**told, "pid": process.pid, "host": host}))
+    lock.write_text(json.dumps({**facts, "pid": process.pid, "host": host}))
     assert f"no controller runs: process {process.pid} on {host} was killed" in run("status")[1]
     # What it wrote down is damaged, in any way.
     damaged: list[Any] = [None, 7, ["x"], {}]
     for weights in damaged:
         odd = {"policy": 7, "weights": weights, "user_by": "x", "partitions": "main", "hold_by": []}
-        lock.write_text(json.dumps({**told, **odd}))
+        lock.write_text(json.dumps({**facts, **odd}))
         assert run("status")[0] == 0
     lock.write_text("{")
     assert "no controller runs" in run("status")[1]
     lock.unlink()
-    (site / "state").rmdir()  # as on every host but that of slurmctld
+    (slurm_commands / "state").rmdir()  # as on every host but that of slurmctld
     code, out, _ = run("status")
     assert code == 0
     assert "controller" not in out
     assert json.loads(run("status", "--json")[1])["controller"]["running"] is None
 
 
-def test_why_command(run: Run, site: Path) -> None:
+def test_why_command(run: Run, slurm_commands: Path) -> None:
     code, out, err = run("why", "20", "--partition", "main")
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == "array 20 of ann has 10 tasks left: 1 runs, 9 wait."
@@ -166,7 +176,7 @@ def test_why_command(run: Run, site: Path) -> None:
     )  # fmt: skip
 
 
-def test_audit_command(run: Run, site: Path, tmp_path: Path) -> None:
+def test_audit_command(run: Run, slurm_commands: Path, tmp_path: Path) -> None:
     code, out, err = run("audit", "--partition", "main")
     assert code == 0
     assert "slurm: tiny, 20" in out
@@ -177,8 +187,8 @@ def test_audit_command(run: Run, site: Path, tmp_path: Path) -> None:
     assert "warning: broken: job 31" in err
     weights = tmp_path / "weights.yaml"
     weights.write_text("ann: 100\n")
-    words = ("audit", "--no-split", "--weights", weights, "--json")
-    data = json.loads(run(*words)[1])
+    arguments = ("audit", "--no-split", "--weights", weights, "--json")
+    data = json.loads(run(*arguments)[1])
     assert data["tasks"] == pytest.approx({"ann": 1 + 0.96, "bob": 0.0, "eve": 0.0})
     assert data["trace"]["options"] == {"user_by": "user"}
     fair = {f["property"]: f for f in data["findings"]}["fair"]
@@ -197,43 +207,44 @@ def test_audit_command(run: Run, site: Path, tmp_path: Path) -> None:
     assert page.stat().st_size > 1000
 
 
-def test_audit_when_nothing_runs(run: Run, site: Path) -> None:
-    fake(site, "squeue", json.dumps({"jobs": [job(2, "ann")]}))
+def test_audit_when_nothing_runs(run: Run, slurm_commands: Path) -> None:
+    fake(slurm_commands, "squeue", json.dumps({"jobs": [job(2, "ann")]}))
     assert run("audit", "--require", "fair") == (0, "nothing runs, so there is nothing to audit\n",
                                                  "")  # fmt: skip
     assert json.loads(run("audit", "--json")[1])["findings"] == []
 
 
 @pytest.mark.parametrize("verb", [("status",), ("why", "1"), ("audit",)])
-def test_what_is_wrong_is_one_line(run: Run, site: Path, verb: tuple[str, ...]) -> None:
-    def complaint(code: int, *words: object) -> str:
-        found, out, err = run(*verb, *words)
+def test_what_is_wrong_is_one_line(run: Run, slurm_commands: Path, verb: tuple[str, ...]) -> None:
+    def complaint(code: int, *arguments: object) -> str:
+        found, out, err = run(*verb, *arguments)
         assert (found, out) == (code, "")
         assert err.startswith("drfh: ")
         assert err.count("\n") == 1
         return err
 
-    weights = site / "weights.yaml"
+    weights = slurm_commands / "weights.yaml"
     weights.write_text("ann: 2\nbob: -1\n")
     wrong = complaint(2, "--weights", weights)
     assert f"{weights}, line 2: bob must be" in wrong
-    assert "must exist" in complaint(2, "--weights", site / "nothing.yaml")
+    assert "must exist" in complaint(2, "--weights", slurm_commands / "nothing.yaml")
     assert "--user-by must be one of account, partition, user" in complaint(
         2, "--user-by", "acount"
     )
     assert "did you mean best-fit-drfh?" in complaint(2, "--policy", "best-fit-drf")
-    fake(site, "squeue", "slurm_load_jobs error: nothing here")
+    fake(slurm_commands, "squeue", "slurm_load_jobs error: nothing here")
     assert "squeue: its answer is not JSON" in complaint(1)
-    fake(site, "sinfo", json.dumps({"nodes": 7}))
+    fake(slurm_commands, "sinfo", json.dumps({"nodes": 7}))
     assert "sinfo: its answer has no list of nodes" in complaint(1)
-    (site / "scontrol").write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2\n"
-                                   "exit 1\n")  # fmt: skip
+    (slurm_commands / "scontrol").write_text(
+        "#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n"
+    )
     assert "scontrol: Unable to contact slurm controller" in complaint(1)
-    (site / "scontrol").unlink()
+    (slurm_commands / "scontrol").unlink()
     assert "scontrol is not installed, or not in PATH" in complaint(1)
 
 
-def test_watch_in_a_pipe(run: Run, site: Path) -> None:
+def test_watch_in_a_pipe(run: Run, slurm_commands: Path) -> None:
     code, out, err = run("status", "--watch", "0", "--count", "3", "--json")
     assert (code, err) == (0, "")
     assert [json.loads(line)["cluster"] for line in out.splitlines()] == ["tiny"] * 3
@@ -241,39 +252,41 @@ def test_watch_in_a_pipe(run: Run, site: Path) -> None:
     assert code == 0
     assert out.count("3 jobs run, ") == 2
     assert "\x1b" not in out
-    for words in (("3",), ("--count", "3"), ("-1", "--watch"), ("--watch", "nan")):
-        assert run("status", *words)[0] == 2
+    for arguments in (("3",), ("--count", "3"), ("-1", "--watch"), ("--watch", "nan")):
+        assert run("status", *arguments)[0] == 2
 
 
 def test_watch_goes_on_when_slurmctld_is_away(
-    run: Run, site: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, slurm_commands: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks = iter([True, False, True])
+    down = iter([True, False, True])
 
     def away(seconds: float) -> None:
-        fake(site, "squeue", json.dumps({"jobs": JOBS}) if not next(looks) else "down")
+        fake(slurm_commands, "squeue", json.dumps({"jobs": JOBS}) if not next(down) else "down")
 
     monkeypatch.setattr(cluster_status, "_pause", away)
-    words = ("status", "--watch", "--count", "3")
-    code, out, _ = run(*words, "--json")
+    arguments = ("status", "--watch", "--count", "3")
+    code, out, _ = run(*arguments, "--json")
     lines = [json.loads(line) for line in out.splitlines()]
     assert code == 0
     assert "its answer is not JSON" in lines[1]["error"]
     assert "users" in lines[2]
-    fake(site, "squeue", json.dumps({"jobs": JOBS}))
-    looks = iter([True, False, True])
-    code, out, _ = run(*words)
+    fake(slurm_commands, "squeue", json.dumps({"jobs": JOBS}))
+    down = iter([True, False, True])
+    code, out, _ = run(*arguments)
     assert code == 0
     assert re.search(r"\d\d:\d\d:\d\d: squeue: its answer is not JSON", out)
     assert out.count("3 jobs run, ") == 2
-    fake(site, "squeue", "down")
-    looks = iter([True, True, True])
-    code, out, err = run(*words)  # there was nothing to begin with
+    fake(slurm_commands, "squeue", "down")
+    down = iter([True, True, True])
+    code, out, err = run(*arguments)  # there was nothing to begin with
     assert (code, out) == (1, "")
     assert "its answer is not JSON" in err
 
 
-def test_watch_ends_with_ctrl_c(run: Run, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_ends_with_ctrl_c(
+    run: Run, slurm_commands: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def pressed(seconds: float) -> None:
         assert seconds == 7.5
         raise KeyboardInterrupt
@@ -285,37 +298,39 @@ def test_watch_ends_with_ctrl_c(run: Run, site: Path, monkeypatch: pytest.Monkey
 
 
 def on_a_terminal(
-    site: Path, *words: str, rows: int = 30, columns: int = 80, until: bytes = b""
+    slurm_commands: Path, *arguments: str, rows: int = 30, columns: int = 80, until: bytes = b""
 ) -> tuple[int, str]:
     """Run a command on a terminal of its own; press Ctrl-C when it has shown `until`."""
-    environment = {**os.environ, "PATH": str(site), "TERM": "xterm-256color",
+    environment = {**os.environ, "PATH": str(slurm_commands), "TERM": "xterm-256color",
                    "COLUMNS": str(columns), "LINES": str(rows), "PYTHONPATH": os.pathsep.join(
                        [str(Path(drfh.__file__).parent.parent), *sys.path])}  # fmt: skip
     environment.pop("NO_COLOR", None)
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "drfh", "slurm", *words],
+        [sys.executable, "-m", "drfh", "slurm", *arguments],
         stdin=theirs, stdout=theirs, stderr=theirs, env=environment,
     )  # fmt: skip
     os.close(theirs)
-    seen, pressed, end = b"", False, time.monotonic() + 60
+    output, pressed, end = b"", False, time.monotonic() + 60
     while time.monotonic() < end:
         if select.select([ours], [], [], 0.1)[0]:
             try:
-                seen += os.read(ours, 65_536)
+                output += os.read(ours, 65_536)
             except OSError:  # the other side is closed
                 break
         elif process.poll() is not None:
             break
-        if until and not pressed and seen.count(until) >= 2:
+        if until and not pressed and output.count(until) >= 2:
             process.send_signal(signal.SIGINT)
             pressed = True
     os.close(ours)
-    return process.wait(10), seen.decode()
+    return process.wait(10), output.decode()
 
 
-def test_watch_on_a_terminal(site: Path) -> None:
-    code, text = on_a_terminal(site, "status", "--watch", "0.05", until=b"fullest resource")
+def test_watch_on_a_terminal(slurm_commands: Path) -> None:
+    code, text = on_a_terminal(
+        slurm_commands, "status", "--watch", "0.05", until=b"fullest resource"
+    )
     assert code == 0
     assert "Traceback" not in text
     assert text.count("\x1b[?1049h") == text.count("\x1b[?1049l") == 1  # a screen, and back
@@ -323,21 +338,21 @@ def test_watch_on_a_terminal(site: Path) -> None:
     assert "ann" in text
 
 
-def test_users_fill_the_height_of_a_terminal(site: Path) -> None:
+def test_users_fill_the_height_of_a_terminal(slurm_commands: Path) -> None:
     entries = [job(number, f"user{number:02}") for number in range(1, 41)]
-    fake(site, "squeue", json.dumps({"jobs": entries}))
-    words = ("status", "--watch", "0", "--count", "1")
+    fake(slurm_commands, "squeue", json.dumps({"jobs": entries}))
+    arguments = ("status", "--watch", "0", "--count", "1")
     shown = {}
     for rows in (24, 40, 80):
-        code, text = on_a_terminal(site, *words, rows=rows)
+        code, text = on_a_terminal(slurm_commands, *arguments, rows=rows)
         assert code == 0
         assert "fullest resource" in text  # the end is not cut off
         shown[rows] = len(set(re.findall(r"user\d\d", text)))
     assert 4 <= shown[24] < shown[40] < shown[80] == 40
 
 
-def test_why_on_a_terminal_breaks_at_blanks(site: Path) -> None:
-    code, text = on_a_terminal(site, "why", "8", "--partition", "main", columns=50)
+def test_why_on_a_terminal_breaks_at_blanks(slurm_commands: Path) -> None:
+    code, text = on_a_terminal(slurm_commands, "why", "8", "--partition", "main", columns=50)
     assert code == 0
     lines = text.split("\r\n")
     assert max(map(len, lines)) <= 50

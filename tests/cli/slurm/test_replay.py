@@ -42,10 +42,10 @@ def journal(tmp_path: Path) -> Path:
     return path
 
 
-def run(*words: object) -> Result:
+def run(*arguments: object) -> Result:
     app = typer.Typer()
     app.command()(replay)
-    return CliRunner().invoke(app, [str(word) for word in words])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def test_it_says_whether_it_is_the_same_and_compares(journal: Path) -> None:
@@ -105,13 +105,13 @@ def test_only_watched(tmp_path: Path) -> None:
 
 
 def test_mistakes(journal: Path, tmp_path: Path) -> None:
-    for words, says in (
+    for arguments, says in (
         ((tmp_path / "none",), "none: the journal must be readable (No such file or directory)"),
         ((journal, "--policy", "slots"), "policy must be one of best-fit-drfh"),
         ((journal, "--policy", ","), "--policy must name at least one policy, got ','"),
         ((journal, "--force"), "--force must be used together with --output"),
         ((journal, "--policy", "max-min:gpus"), "resource of max-min must be one of cpu, memory"),
     ):
-        error = run(*words).exception
+        error = run(*arguments).exception
         assert isinstance(error, InputError)
         assert says in str(error)

@@ -44,8 +44,8 @@ def slurm_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    def call(*words: object) -> tuple[int, str, str]:
-        code = main(["slurm", *map(str, words)])
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = main(["slurm", *map(str, arguments)])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -172,12 +172,12 @@ def test_metrics_are_served_while_it_runs(
 
     serve = metrics.serve
 
-    def noted(*given: Any) -> Any:
+    def serve_noted(*given: Any) -> Any:
         server = serve(*given)
         urls.append(server.url)
         return server
 
-    monkeypatch.setattr(metrics, "serve", noted)
+    monkeypatch.setattr(metrics, "serve", serve_noted)
     monkeypatch.setattr(SlurmController, "cycle", scraped)
     code, out, _ = run(*CONTROLLER, "--metrics-port", "0", "--json")
     assert code == 0

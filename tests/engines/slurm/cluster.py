@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode, missing
-from drfh.engines.slurm.submit_plugin import submit_script
+from drfh.engines.slurm.submit_plugin import plugin_source
 
 GIB = 1024  # Slurm counts MiB
 USERS = ("games", "mail", "news", "daemon")  # every Debian has them; jobs need users that exist
@@ -48,7 +48,7 @@ def slurm_cluster(
             nodes,
             partitions=PARTITIONS if partitions is None and nodes is NODES else partitions,
             settings={**SETTINGS, **(settings or {})},
-            submit_script=submit_script([MANAGED]) if script is None else script,
+            plugin_source=plugin_source([MANAGED]) if script is None else script,
         )
         with sandbox:
             yield sandbox

@@ -1,4 +1,4 @@
-"""Drives a real Slurm round by round, and looks at each of them whether all is as it must be."""
+"""Drives a real Slurm round by round, and checks after each that all is as it must be."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def used_by_node(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Counter[str]]:
 
 
 def overfull(sandbox: Sandbox, jobs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the nodes on which more is allocated than there is, in words."""
-    words = []
+    """Return the nodes on which more is allocated than there is, as text."""
+    lines = []
     for name, used in used_by_node(jobs).items():
         node = sandbox.nodes[name]
         size = Counter(cpus=node.cpus, memory=node.memory, **node.gres)
         if not used <= size:
-            words.append(f"{name}: {dict(used)} of {dict(size)}")
-    return words
+            lines.append(f"{name}: {dict(used)} of {dict(size)}")
+    return lines
 
 
 class Driver:
@@ -95,7 +95,7 @@ class Driver:
             self.round()
 
     def _story(self) -> str:
-        """Return what Slurm says of all jobs, and its last words."""
+        """Return what Slurm says of all jobs, and its last lines."""
         jobs = self.sandbox.run("squeue", "--states=all", "--array", "--format=%i %u %T %r %n %N")
         log = (self.sandbox.directory / "log" / "slurmctld.log").read_text(errors="replace")
         return jobs + "\n".join(log.splitlines()[-30:])
@@ -114,7 +114,7 @@ class Driver:
     def jobs(self) -> dict[str, dict[str, Any]]:
         """Return all entries by the name that users know, an array's waiting tasks one by one.
 
-        At each of these looks no node is over its capacity.
+        At each of these states no node is over its capacity.
         """
         found: dict[str, dict[str, Any]] = {}
         entries = self.sandbox.jobs()
@@ -152,7 +152,7 @@ class Driver:
         self.until(lambda: self.running(*names), f"{names} run", seconds)
 
     def task(self, name: str) -> TaskSnapshot:
-        """Return what a look at the cluster makes of a job."""
+        """Return the explanation of a job."""
         state = self.controller.read_state()
         return reconcile(state, self.config).snapshot.tasks[name]
 
@@ -160,10 +160,10 @@ class Driver:
         """Return the AdminComment of a job."""
         return str(self.jobs()[name]["admin_comment"])
 
-    def as_user(self, user: str, *words: str) -> bool:
+    def as_user(self, user: str, *arguments: str) -> bool:
         """Run a command as a user, and return whether it worked."""
-        words = ("sh", "-c", '"$@" && echo worked', "-", *words)
-        return self.sandbox.run(*words, check=False, user=user).rstrip().endswith("worked")
+        arguments = ("sh", "-c", '"$@" && echo worked', "-", *arguments)
+        return self.sandbox.run(*arguments, check=False, user=user).rstrip().endswith("worked")
 
 
 class Faults:

@@ -24,7 +24,7 @@ class ModelSlurm(Slurm):
 
     `doom` counts down with every line that scontrol carries out; at 0 the controller is dead, and
     the rest of the lines is never carried out. `fails` has numbers of lines that are refused.
-    `tells` is whether the words about that name the job.
+    `tells` is whether the message about that names the job.
     """
 
     def __init__(self, sizes: dict[str, tuple[int, int]]) -> None:
@@ -150,8 +150,8 @@ class ModelSlurm(Slurm):
             owns |= whole or {one: one}
         return owns
 
-    def call(self, *words: str) -> str:
-        failed = self.scontrol([" ".join(words[1:])])
+    def call(self, *arguments: str) -> str:
+        failed = self.scontrol([" ".join(arguments[1:])])
         if failed:
             raise SlurmError("scontrol: refused")
         return ""

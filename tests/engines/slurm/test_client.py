@@ -34,8 +34,8 @@ class Overheard(Slurm):
 
 
 def controller(slurm: Slurm) -> SlurmController:
-    site = config_of(slurm.configuration(), partitions=("main",))
-    return SlurmController(slurm, site, SchedulerCache())
+    config = config_of(slurm.configuration(), partitions=("main",))
+    return SlurmController(slurm, config, SchedulerCache())
 
 
 def test_tasks_of_an_array_are_placed_in_few_calls(quiet_slurm: Sandbox) -> None:

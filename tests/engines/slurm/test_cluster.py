@@ -14,12 +14,12 @@ from tests.engines.slurm.entries import JOBS, NODES, NOW, SITE, job, node
 
 
 @pytest.fixture(scope="module")
-def live() -> SlurmCluster:
+def cluster() -> SlurmCluster:
     return cluster_of(read_state(NODES, JOBS, NOW), SITE)
 
 
 @pytest.mark.parametrize(
-    ("name", "state", "words"),
+    ("name", "state", "text"),
     [
         ("1", "running", "job 1 of ann runs on n0 since "),
         ("1", "running", "(1 min 30 s)."),
@@ -44,15 +44,15 @@ def live() -> SlurmCluster:
         (" 007 ", "aside", "job 7 of eve"),
     ],
 )  # fmt: skip
-def test_why(live: SlurmCluster, name: str, state: str, words: str) -> None:
-    answer = live.explain(name)
+def test_why(cluster: SlurmCluster, name: str, state: str, text: str) -> None:
+    answer = cluster.explain(name)
     assert answer.state == state
-    assert words in answer.text
+    assert text in answer.text
     assert json.loads(json.dumps(answer.to_dict()))["state"] == state
 
 
-def test_why_of_an_array_has_the_first_that_waits(live: SlurmCluster) -> None:
-    answer = live.explain("20")
+def test_why_of_an_array_has_the_first_that_waits(cluster: SlurmCluster) -> None:
+    answer = cluster.explain("20")
     assert answer.tasks == {"running": 1, "waiting": 9}
     assert answer.first is not None
     assert answer.first.job == "20_1"
@@ -70,6 +70,6 @@ def test_why_of_a_job_on_many_nodes() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "ann", "-1", "12_", "12_x", "1 2", "１2x", "12.0"])
-def test_why_of_what_is_no_job(live: SlurmCluster, name: str) -> None:
+def test_why_of_what_is_no_job(cluster: SlurmCluster, name: str) -> None:
     with pytest.raises(drfh.errors.InputError, match=r"^job must be a number such as 12"):
-        live.explain(name)
+        cluster.explain(name)

@@ -37,10 +37,10 @@ def place() -> Iterator[Path]:
 @contextmanager
 def started(place: Path, *options: str, out: int = subprocess.PIPE) -> Iterator[Any]:
     """Start the demonstration, with `out` as its terminal; it does not outlive the test."""
-    words = [sys.executable, "-m", "drfh", "slurm", "demo", "--nodes", "6", *options]
+    arguments = [sys.executable, "-m", "drfh", "slurm", "demo", "--nodes", "6", *options]
     error = subprocess.PIPE if out == subprocess.PIPE else out
     process = subprocess.Popen(
-        words, env={**os.environ, "TMPDIR": str(place)}, stdin=subprocess.DEVNULL, stdout=out,
+        arguments, env={**os.environ, "TMPDIR": str(place)}, stdin=subprocess.DEVNULL, stdout=out,
         stderr=error,
     )  # fmt: skip
     try:
@@ -57,9 +57,9 @@ def left(place: Path) -> list[str]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                told = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
-                if str(place).encode() in told:
-                    found.append(told.replace(b"\0", b" ").decode(errors="replace")[-200:])
+                data = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+                if str(place).encode() in data:
+                    found.append(data.replace(b"\0", b" ").decode(errors="replace")[-200:])
     return found
 
 
@@ -68,12 +68,12 @@ def test_it_runs_by_itself_to_its_end(place: Path) -> None:
     with started(place, "--seconds", "8", "--json", "--record", str(log)) as process:
         out, said = process.communicate(timeout=240)
     assert process.returncode == 0, said
-    told = json.loads(out)
-    assert not told["stopped"]
-    assert [user["user"] for user in told["users"]] == ["ann", "bob", "cat"]
-    assert sum(user["completed"] for user in told["users"]) > 0
-    assert max(user["mean_share"] or 0.0 for user in told["users"]) > 0
-    news = [word for look in told["looks"] for word in look["news"]]
+    data = json.loads(out)
+    assert not data["stopped"]
+    assert [user["user"] for user in data["users"]] == ["ann", "bob", "cat"]
+    assert sum(user["completed"] for user in data["users"]) > 0
+    assert max(user["mean_share"] or 0.0 for user in data["users"]) > 0
+    news = [word for sample in data["looks"] for word in sample["news"]]
     assert [word.split()[:2] for word in news if "joins" in word] == [
         [name, "joins"] for name in ("ann", "bob", "cat")
     ]
@@ -149,8 +149,8 @@ def controllers(place: Path) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                if b"run" in words and str(place).encode() in (entry / "environ").read_bytes():
+                arguments = (entry / "cmdline").read_bytes().split(b"\0")
+                if b"run" in arguments and str(place).encode() in (entry / "environ").read_bytes():
                     found.append(int(entry.name))
     return found
 
@@ -159,13 +159,13 @@ def test_without_slurm_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(shutil, "which", lambda name, path: None)
     result = CliRunner().invoke(app, ["demo"])
     assert result.exit_code == 1
-    words = str(result.exception)
-    assert "needs Slurm's programs; not installed: munged, slurmctld" in words
-    assert "apt-get install --no-install-recommends slurmctld" in words
+    text = str(result.exception)
+    assert "needs Slurm's programs; not installed: munged, slurmctld" in text
+    assert "apt-get install --no-install-recommends slurmctld" in text
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "words"),
+    ("option", "value", "text"),
     [
         ("--nodes", "0", "nodes must be from 1 to 64, got 0"),
         ("--seconds", "0", "--seconds must be > 0, got 0"),
@@ -173,6 +173,6 @@ def test_without_slurm_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch
         ("--record", __file__, "--record must be a new file"),
     ],
 )
-def test_options_are_checked_first(option: str, value: str, words: str) -> None:
+def test_options_are_checked_first(option: str, value: str, text: str) -> None:
     result = CliRunner().invoke(app, ["demo", option, value])
-    assert words in str(result.exception)
+    assert text in str(result.exception)

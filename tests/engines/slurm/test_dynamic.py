@@ -78,8 +78,8 @@ NODES = [
 TOTALS = Shape(sum(node.cpus for node in NODES), sum(node.memory for node in NODES))
 
 
-class Look(NamedTuple):
-    """A look of the controller: when, and what ``squeue --json`` said, word for word."""
+class Observation(NamedTuple):
+    """A state that the controller read: when, and all that ``squeue --json`` said."""
 
     time: float  # of the workload that is made from the journal
     jobs: list[dict[str, Any]]
@@ -92,7 +92,7 @@ class Live:
 
     log: Path
     started: float
-    looks: list[Look] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
     between: list[tuple[float, float, list[dict[str, Any]]]] = field(default_factory=list)
     troubles: list[object] = field(default_factory=list)
     completed: list[dict[str, str]] = field(default_factory=list)
@@ -126,7 +126,7 @@ def drive(sandbox: Sandbox, log: Path) -> Live:
         def on_decision(self, decision: Decision) -> None:
             t, placed = decision.time - seen.started, decision.placed or ()
             self.last = writer.write(t, decision.snapshot, placed) or self.last
-            seen.looks.append(Look(self.last + SHIFT, slurm.last, len(placed)))
+            seen.observations.append(Observation(self.last + SHIFT, slurm.last, len(placed)))
 
         def on_cycle(self, cycle: Cycle) -> None:
             found = (cycle.failed, cycle.recalled, cycle.cluster.broken)
@@ -166,8 +166,10 @@ def submit_all_and_watch(sandbox: Sandbox, seen: Live) -> None:
         jobs = sandbox.jobs()
         seen.between.append((before, time.time(), jobs))
         time.sleep(0.2)
-    looks = len(seen.looks)
-    sandbox.wait(lambda: len(seen.looks) > looks + 1, 30, "a look that shows them gone")
+    observations = len(seen.observations)
+    sandbox.wait(
+        lambda: len(seen.observations) > observations + 1, 30, "a state that shows them gone"
+    )
 
 
 # What Slurm says, read here and nowhere else
@@ -234,7 +236,7 @@ def ran(result: Result) -> list[Ran]:
 
 
 def holding(tasks: Iterable[Ran], time: float) -> dict[str, Ran]:
-    """Return what has a server when a look is taken, before more is placed."""
+    """Return what has a server when the state is read, before more is placed."""
     return {task.name: task for task in tasks if task.start < time < task.end}
 
 
@@ -266,7 +268,7 @@ def simulated(recorded: JournalWorkload) -> list[Ran]:
 
 def test_nothing_went_wrong_on_the_way(live: Live, recorded: JournalWorkload) -> None:
     assert live.troubles == []
-    assert sum(look.placed for look in live.looks) == sum(TASKS.values())
+    assert sum(observation.placed for observation in live.observations) == sum(TASKS.values())
     assert recorded.finished
     assert recorded.remarks == ()
 
@@ -285,7 +287,10 @@ def test_the_simulator_places_as_the_controller_did(
 
 def test_the_simulator_places_as_slurm_ran_them(live: Live, simulated: list[Ran]) -> None:
     where = {task.name: task.server for task in simulated}
-    for jobs in (*(look.jobs for look in live.looks), *(jobs for *_, jobs in live.between)):
+    for jobs in (
+        *(observation.jobs for observation in live.observations),
+        *(jobs for *_, jobs in live.between),
+    ):
         running = [job for job in jobs if held(job)]
         assert {name_of(job): job["nodes"] for job in running}.items() <= where.items()
         for node in NODES:
@@ -313,15 +318,15 @@ def test_shares_in_squeue_follow_the_simulator_at_every_look(
     live: Live, simulated: list[Ran]
 ) -> None:
     exact = 0
-    for look in live.looks:
-        expected = holding(simulated, look.time)
-        late = {name_of(job) for job in look.jobs if in_flight(job)}
+    for observation in live.observations:
+        expected = holding(simulated, observation.time)
+        late = {name_of(job) for job in observation.jobs if in_flight(job)}
         # What was released has its server in the simulation already; that is all they differ by.
         assert late <= expected.keys()
         started = [task for name, task in expected.items() if name not in late]
-        assert measured(look.jobs) == shares(started)
+        assert measured(observation.jobs) == shares(started)
         if not late:
-            assert measured(look.jobs) == shares(expected.values())
+            assert measured(observation.jobs) == shares(expected.values())
             exact += bool(expected)
     assert exact > 0
 
@@ -335,7 +340,7 @@ def test_shares_in_squeue_between_looks_follow_the_simulator(
         running = {name_of(job) for job in jobs if held(job)}
         assert running <= possible.keys()
         # The simulator has more only by jobs that Slurm was about to start, or that had ended
-        # and were missed at the next look, or that came or went while squeue was asked.
+        # and were missed in the next state, or that came or went while squeue was asked.
         assert measured(jobs) == shares(possible[name] for name in running)
 
 
@@ -358,7 +363,7 @@ def test_shares_in_the_completion_log_follow_the_simulator(
 def test_users_who_join_and_leave_have_the_shares_of_the_experiment(
     live: Live, simulated: list[Ran]
 ) -> None:
-    found = steady(simulated, [look.time for look in live.looks])
+    found = steady(simulated, [observation.time for observation in live.observations])
     ahead = steady(simulated_ahead(), [0.05 * step for step in range(800)])
     phases = [users for users, _ in PHASES]
     assert [set(users) for users in found if users in phases] == phases
@@ -422,10 +427,10 @@ def steady(
 def test_the_command_replays_the_log(live: Live) -> None:
     result = CliRunner().invoke(app, ["replay", str(live.log), "--policy", "slots:14", "--json"])
     assert result.exit_code == 0, result.output
-    told = json.loads(result.output)
-    assert told["replay"]["same"] is True
-    assert [run["run"] for run in told["runs"]] == ["observed", POLICY, "slots:14"]
-    assert [run["done"] for run in told["runs"]] == [sum(TASKS.values())] * 3
+    data = json.loads(result.output)
+    assert data["replay"]["same"] is True
+    assert [run["run"] for run in data["runs"]] == ["observed", POLICY, "slots:14"]
+    assert [run["done"] for run in data["runs"]] == [sum(TASKS.values())] * 3
 
 
 def test_another_policy_gives_another_valid_answer(

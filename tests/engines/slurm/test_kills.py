@@ -22,7 +22,7 @@ from tests.engines.slurm.cluster import MANAGED, living
 from tests.engines.slurm.driver import Driver, Faults, overfull
 
 USERS = ("games", "mail", "news")
-WORDS = ("slurm", "run", "--partition", MANAGED, "--interval", "0.1")
+RUN_COMMAND = ("slurm", "run", "--partition", MANAGED, "--interval", "0.1")
 
 # One process has imported everything, and makes a controller by fork whenever it is told to: as
 # `python -m drfh slurm run`, but ready at once, so that a kill meets all that a controller does.
@@ -53,13 +53,13 @@ class Launcher:
         assert process.stdin is not None
         assert process.stdout is not None
         self.typed: IO[str] = process.stdin
-        self.told: IO[str] = process.stdout
+        self.replies: IO[str] = process.stdout
         self.log = log
         assert self._line() == "ready"
 
-    def start(self, *words: str) -> int:
+    def start(self, *arguments: str) -> int:
         """Start a controller and return its process id."""
-        print(*WORDS, *words, file=self.typed, flush=True)
+        print(*RUN_COMMAND, *arguments, file=self.typed, flush=True)
         return int(self._line())
 
     def ended(self) -> int:
@@ -68,14 +68,14 @@ class Launcher:
         return int(self._line())
 
     def _line(self) -> str:
-        return self.told.readline().strip()
+        return self.replies.readline().strip()
 
 
 @contextmanager
 def launcher(environment: dict[str, str], log: Path) -> Iterator[Launcher]:
-    words = [sys.executable, "-c", LAUNCHER, str(log)]
+    arguments = [sys.executable, "-c", LAUNCHER, str(log)]
     with subprocess.Popen(
-        words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        arguments, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             yield Launcher(process, log)
@@ -98,17 +98,17 @@ def environment(given: dict[str, str]) -> dict[str, str]:
     return {**given, "PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def has_said(start: Launcher, words: str) -> bool:
-    return start.log.exists() and words in start.log.read_text()
+def has_said(start: Launcher, arguments: str) -> bool:
+    return start.log.exists() and arguments in start.log.read_text()
 
 
 class Watcher:
-    """Looks at the cluster all the time, from a thread, for what must never be."""
+    """Observes the cluster all the time, in a thread, for what must never be."""
 
     def __init__(self, sandbox: Sandbox, limits: dict[str, int]) -> None:
         self.sandbox, self.limits = sandbox, limits
         self.wrong: list[str] = []
-        self.looks = 0
+        self.observations = 0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -126,7 +126,7 @@ class Watcher:
                 self._look(self.sandbox.jobs())
             except Exception as error:  # told by the test
                 self.wrong.append(repr(error))
-            self.looks += 1
+            self.observations += 1
 
     def _look(self, jobs: list[dict[str, Any]]) -> None:
         self.wrong += overfull(self.sandbox, jobs)
@@ -161,21 +161,21 @@ class Work:
             : chance.randint(2, 3)
         ]:
             options, nodes = chance.choice(RESTRICTIONS)
-            words = list(options)
+            arguments = list(options)
             # Somebody whose name sorts before the others' comes late.
             user = chance.choice(("daemon", *USERS) if len(self.allowed) > 100 else USERS)
             count, most = 4, chance.choice((0, 2))
             if kind == "array":
-                words.append(f"--array=1-{count}" + (f"%{most}" if most else ""))
+                arguments.append(f"--array=1-{count}" + (f"%{most}" if most else ""))
             elif kind == "depends" and self._last:
-                words.append(f"--dependency=afterany:{self._last}")
+                arguments.append(f"--dependency=afterany:{self._last}")
             elif kind == "held":
-                words.append("--hold")
+                arguments.append("--hold")
             script = (
                 f"echo {line} $SLURMD_NODENAME >>{self.file}; sleep {chance.random() * 0.6:.2f}"
             )
             cpus, memory = chance.choice(((1, 100), (2, 1000), (4, 3000)))
-            name = self.sandbox.submit(script, *words, user=user, cpus=cpus, memory=memory)
+            name = self.sandbox.submit(script, *arguments, user=user, cpus=cpus, memory=memory)
             names = [f"{name}_{i}" for i in range(1, count + 1)] if kind == "array" else [name]
             self.allowed.update(dict.fromkeys(names, nodes))
             if kind == "array" and most:
@@ -246,7 +246,7 @@ def test_killed_again_and_again(
     assert refused.returncode == 2
     assert "must be the only one for this cluster" in refused.stderr
     assert not watcher.wrong
-    assert watcher.looks > 10
+    assert watcher.observations > 10
     ran = work.ran()
     assert Counter(name for name, _ in ran) == Counter(list(work.allowed)), "each once"
     assert all(node in work.allowed[name] for name, node in ran)
@@ -258,7 +258,7 @@ def test_killed_again_and_again(
 
 def second_controller(faults: Faults) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "drfh", *WORDS],
+        [sys.executable, "-m", "drfh", *RUN_COMMAND],
         env=environment(faults.environment),
         capture_output=True,
         text=True,
@@ -334,10 +334,10 @@ def test_it_runs_on_when_nobody_listens(
     quiet_slurm: Sandbox, faults: Faults, tmp_path: Path
 ) -> None:
     """What it prints and logs has no reader any more: the terminal is closed, the disk is full."""
-    words = [sys.executable, "-m", "drfh", *WORDS, "--log-level", "debug"]
+    arguments = [sys.executable, "-m", "drfh", *RUN_COMMAND, "--log-level", "debug"]
     reader, writer = os.pipe()
     with subprocess.Popen(
-        words, env=environment(faults.environment), stdout=writer, stderr=writer
+        arguments, env=environment(faults.environment), stdout=writer, stderr=writer
     ) as process:
         os.close(writer)
         os.read(reader, 10)

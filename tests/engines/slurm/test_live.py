@@ -53,8 +53,8 @@ def test_every_request_goes_where_it_may(ours: Driver) -> None:
     fast = submit("sleep 60", "--constraint=fast", user="mail")
     accel = [submit("sleep 60", "--gres=accel:2", user="mail") for _ in range(4)]
     alone = submit("sleep 60", "--exclusive", user="news")
-    words = ("sbatch", "--parsable", "--output=/dev/null", "--chdir=/", "--wrap=sleep 60")
-    greedy = ours.sandbox.run(*words, user="news").strip()
+    arguments = ("sbatch", "--parsable", "--output=/dev/null", "--chdir=/", "--wrap=sleep 60")
+    greedy = ours.sandbox.run(*arguments, user="news").strip()
     several = submit("sleep 60", "--ntasks=6", user="news")
     impossible = submit("sleep 60", "--constraint=slow", "--gres=accel:1", user="games")
     names = [listed, excluded, fast, *accel, alone, greedy, several]
@@ -91,9 +91,9 @@ def test_an_array_keeps_its_limit(ours: Driver) -> None:
 
 @pytest.mark.parametrize("options", [("--exclusive", "--mem=100"), ()], ids=["node", "memory"])
 def test_whole_nodes(ours: Driver, options: tuple[str, ...]) -> None:
-    words = ("sbatch", "--parsable", "--output=/dev/null", "--chdir=/", "--wrap=sleep 60")
+    arguments = ("sbatch", "--parsable", "--output=/dev/null", "--chdir=/", "--wrap=sleep 60")
     where = "--exclude=n[0-3,8-15]"
-    names = [ours.sandbox.run(*words, where, *options, user="games").strip() for _ in range(5)]
+    names = [ours.sandbox.run(*arguments, where, *options, user="games").strip() for _ in range(5)]
     done = ours.round()
     assert sorted(one.server for one in done.placed) == ["n4", "n5", "n6", "n7"]
     ours.run_all(*names[:4])
@@ -124,11 +124,11 @@ def test_dependencies_and_begin_times_are_slurms(ours: Driver) -> None:
 def test_what_an_owner_holds(ours: Driver) -> None:
     submit = ours.sandbox.submit
     held, other = submit("sleep 60", "--hold", user="games"), submit("sleep 60", user="games")
-    waits = submit("sleep 60", user="games")
+    waiting = submit("sleep 60", user="games")
     filler = submit("sleep 60", "--exclusive", "--nodelist=n0", user="mail")
     late = submit("sleep 60", "--nodelist=n0", user="games")
     assert ours.as_user("games", "scontrol", "hold", other)
-    ours.run_all(waits, filler)
+    ours.run_all(waiting, filler)
     ours.rounds(2)
     assert ours.states(held, other) == ["PENDING"] * 2
     assert [str(ours.task(name).blocked) for name in (held, other)] == ["held by its owner"] * 2
@@ -152,7 +152,7 @@ def test_an_owner_cannot_jump_the_queue(ours: Driver, hold: bool) -> None:
     array = ours.sandbox.submit("sleep 60", "--array=1-3", user="games")
     if hold:  # what he may lift is his own hold, not ours
         assert ours.as_user("games", "scontrol", "hold", name)
-    for words in (
+    for arguments in (
         ("release", name),
         ("update", f"JobId={name}", "Priority=4294967294"),
         ("update", f"JobId={name}", "Nice=1"),
@@ -164,11 +164,11 @@ def test_an_owner_cannot_jump_the_queue(ours: Driver, hold: bool) -> None:
         ("release", f"{array}_2"),
         ("release", array),
     ):
-        allowed = hold and words == ("release", name)
-        assert ours.as_user("games", "scontrol", *words) is allowed, words
+        allowed = hold and arguments == ("release", name)
+        assert ours.as_user("games", "scontrol", *arguments) is allowed, arguments
         time.sleep(0.05)
         states = ours.states(name, *(f"{array}_{index}" for index in (1, 2, 3)))
-        assert set(states) == {"PENDING"}, words
+        assert set(states) == {"PENDING"}, arguments
     time.sleep(1.2)  # Slurm's scheduler has looked
     assert ours.states(name) == ["PENDING"]
     ours.run_all(name)
@@ -251,7 +251,7 @@ def test_a_job_that_changes_while_it_waits(ours: Driver) -> None:
     moved = ours.sandbox.submit("sleep 60", user="games")
     for one in (name, moved):
         ours.sandbox.run("scontrol", "hold", one)
-    ours.rounds(1)  # the brain knows them as they were
+    ours.rounds(1)  # the scheduler knows them as they were
     for one in (name, moved):
         ours.sandbox.run("scontrol", "uhold", one)
     change = ("scontrol", "update", f"JobId={name}", "NumCPUs=12", "MinMemoryNode=3000")
@@ -307,15 +307,15 @@ def test_a_node_drained_after_the_release(ours: Driver) -> None:
     )
     ours.sandbox.wait(lambda: ours.running(blocker), 20, "the job")
     name = ours.sandbox.submit("sleep 60", "--gres=accel:2", user="games")
-    seen = ours.controller.read_state
-    state = seen()
-    # A look that is too old: the job is sent where somebody else is by now.
+    read_state = ours.controller.read_state
+    state = read_state()
+    # A state that is too old: the job is sent where somebody else is by now.
     jobs = {name: job for name, job in state.jobs.items() if name != blocker}
     nodes = {name: node for name, node in state.nodes.items() if name == "n12"}
     old = type(state)(state.time, nodes, jobs)
     ours.controller.read_state = lambda: old  # type: ignore[method-assign]
     assert [one.server for one in ours.round().placed] == ["n12"]
-    ours.controller.read_state = seen  # type: ignore[method-assign]
+    ours.controller.read_state = read_state  # type: ignore[method-assign]
     assert not ours.round().recalled
     assert ours.states(name) == ["PENDING"]
     ours.sandbox.run("scontrol", "update", "NodeName=n12", "State=DRAIN", "Reason=test")
@@ -343,12 +343,12 @@ def test_one_that_does_not_start_is_recalled(ours: Driver) -> None:
     assert ours.node(name) == "n5", "the other one that its owner allows"
 
 
-@pytest.mark.parametrize("told", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_a_node_dies_and_comes_back(ours: Driver, told: bool) -> None:
+@pytest.mark.parametrize("reported", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_node_dies_and_comes_back(ours: Driver, reported: bool) -> None:
     name = ours.sandbox.submit("sleep 60", "--requeue", "--nodelist=n2", user="games")
     ours.run_all(name)
     ours.sandbox.kill("n2")
-    if told:  # as Slurm does by itself, half a minute later
+    if reported:  # as Slurm does by itself, half a minute later
         ours.sandbox.run("scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=test")
     ours.until(lambda: ours.states(name) == ["PENDING"], "requeued", 40)
     ours.until(
@@ -358,7 +358,7 @@ def test_a_node_dies_and_comes_back(ours: Driver, told: bool) -> None:
     assert ours.states(name) == ["PENDING"]
     assert held(ours, name)
     ours.sandbox.start_node("n2")
-    if told:
+    if reported:
         ours.sandbox.run("scontrol", "update", "NodeName=n2", "State=RESUME")
     ours.run_all(name)
     assert ours.jobs()[name]["restart_cnt"] == 1
@@ -412,27 +412,27 @@ def test_a_suspended_job(ours: Driver) -> None:
         "sleep 60", f"--partition={UNMANAGED}", "--nodelist=n0", user="mail", cpus=4
     )
     ours.sandbox.wait(lambda: ours.running(foreign), 20, "the job")
-    waits = ours.sandbox.submit("sleep 60", "--nodelist=n0", user="news")
+    waiting = ours.sandbox.submit("sleep 60", "--nodelist=n0", user="news")
     elsewhere = ours.sandbox.submit("sleep 60", user="daemon")
     ours.run_all(elsewhere)
-    assert ours.states(waits) == ["PENDING"]
+    assert ours.states(waiting) == ["PENDING"]
     ours.sandbox.run("scancel", foreign)
     ours.rounds(2)
     ours.sandbox.run("scontrol", "resume", name)
     ours.run_all(name)
-    assert ours.states(waits) == ["PENDING"]
+    assert ours.states(waiting) == ["PENDING"]
     ours.sandbox.run("scancel", name)
-    ours.run_all(waits)
+    ours.run_all(waiting)
 
 
 def test_slurmctld_restarts(ours: Driver, caplog: pytest.LogCaptureFixture) -> None:
     names = [ours.sandbox.submit("sleep 60", user=user) for user in ("games", "mail", "news")]
     held_by_owner = ours.sandbox.submit("sleep 60", "--hold", user="mail")
     ours.sandbox.run("scontrol", "update", "NodeName=n15", "State=DRAIN", "Reason=test")
-    waits = ours.sandbox.submit("sleep 60", "--nodelist=n15", user="daemon")
+    waiting = ours.sandbox.submit("sleep 60", "--nodelist=n15", user="daemon")
     by_admin = ours.sandbox.submit("sleep 60", user="daemon")
     ours.sandbox.run("scontrol", "hold", by_admin)
-    deferred = ours.sandbox.submit("sleep 60", f"--dependency=afterany:{waits}", user="mail")
+    deferred = ours.sandbox.submit("sleep 60", f"--dependency=afterany:{waiting}", user="mail")
     ours.round()
     ours.sandbox.kill("slurmctld", signal.SIGTERM)
     ours.slurm.timeout = 1.0
@@ -448,10 +448,10 @@ def test_slurmctld_restarts(ours: Driver, caplog: pytest.LogCaptureFixture) -> N
     ours.run_all(held_by_owner)
     ours.sandbox.run("scontrol", "reconfigure")
     ours.rounds(1)
-    assert ours.states(waits, by_admin, deferred) == ["PENDING"] * 3
+    assert ours.states(waiting, by_admin, deferred) == ["PENDING"] * 3
     ours.sandbox.run("scontrol", "update", "NodeName=n15", "State=RESUME")
-    ours.run_all(waits)
-    ours.sandbox.run("scancel", waits)
+    ours.run_all(waiting)
+    ours.sandbox.run("scancel", waiting)
     ours.run_all(deferred)
     assert str(ours.task(by_admin).blocked) == "held by an administrator"
 
@@ -500,7 +500,7 @@ class Impatient(Slurm):
 @pytest.mark.parametrize("which", [0, 1], ids=["pins", "release"])
 def test_accidents_of_scontrol(quiet_slurm: Sandbox, faults: Faults, which: int) -> None:
     ours = Driver(quiet_slurm, slurm=Impatient(faults))
-    for words, accident in ACCIDENTS.items():
+    for label, accident in ACCIDENTS.items():
         names = [
             quiet_slurm.submit("sleep 60", "--nodelist=n9", user="games"),
             *(quiet_slurm.submit("sleep 60", user=user) for user in ("mail", "news")),
@@ -509,16 +509,16 @@ def test_accidents_of_scontrol(quiet_slurm: Sandbox, faults: Faults, which: int)
         names += [f"{array}_{index}" for index in (1, 2, 3)]
         faults.plan("scontrol", *[""] * which, accident)
         done = ours.round()
-        assert len(done.placed) == 6, words
-        assert not faults.left(), words
-        assert bool(done.failed) == (accident != SLOW), words
-        if which == 0 and not words.startswith(("slow", "done")):
-            assert len(done.released) < 6, words
+        assert len(done.placed) == 6, label
+        assert not faults.left(), label
+        assert bool(done.failed) == (accident != SLOW), label
+        if which == 0 and not label.startswith(("slow", "done")):
+            assert len(done.released) < 6, label
         ours.run_all(*names)
-        assert ours.node(names[0]) == "n9", words
+        assert ours.node(names[0]) == "n9", label
         for name, job in ours.jobs().items():
             if name in names:
-                assert f"pin={job['nodes']};" in job["admin_comment"], f"{words}: without its pin"
+                assert f"pin={job['nodes']};" in job["admin_comment"], f"{label}: without its pin"
         quiet_slurm.run("scancel", *names)
 
 
@@ -540,15 +540,15 @@ def test_accidents_of_what_is_read(
     service = Service(ours.controller, interval=0.01)
     names = [quiet_slurm.submit("sleep 60", user=user) for user in ("games", "mail")]
     ours.run_all(*names)
-    for words, accident in READ.items():
+    for label, accident in READ.items():
         name = quiet_slurm.submit("sleep 60", user="news")
         faults.plan(command, accident)
         service.cycles = 0
         caplog.clear()
         service.run(1)
-        assert not faults.left(), words
-        assert ours.states(*names, name) == ["RUNNING"] * len(names) + ["PENDING"], words
-        assert caplog.messages or words == "empty", words
+        assert not faults.left(), label
+        assert ours.states(*names, name) == ["RUNNING"] * len(names) + ["PENDING"], label
+        assert caplog.messages or label == "empty", label
         names.append(name)
         ours.run_all(*names)
 
@@ -619,9 +619,13 @@ def test_without_the_script(quiet_bare: Sandbox) -> None:
         "drfh;refused=needs 2 nodes at once, and drfh places"
     )
     assert ours.annotation(held_by_owner) == "", "it is its owner's"
-    for words in (("release", name), ("release", array), ("update", f"JobId={name}", "Priority=9")):
-        assert not ours.as_user("games", "scontrol", *words)
-        assert not ours.as_user("mail", "scontrol", *words)
+    for arguments in (
+        ("release", name),
+        ("release", array),
+        ("update", f"JobId={name}", "Priority=9"),
+    ):
+        assert not ours.as_user("games", "scontrol", *arguments)
+        assert not ours.as_user("mail", "scontrol", *arguments)
         assert {ours.jobs()[one]["state_reason"] for one in (name, *tasks)} == {"JobHeldAdmin"}
     # Slurm lets this end the hold; we take it back.
     assert ours.as_user("games", "scontrol", "update", f"JobId={name}", "Nice=1")

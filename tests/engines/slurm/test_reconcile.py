@@ -189,9 +189,9 @@ def test_a_node_that_takes_nothing_new() -> None:
 
 def test_others_are_counted_and_not_touched() -> None:
     foreign = running(7, admin_comment="", user_name="eve")
-    waits = job(8, admin_comment="", priority=5)
+    waiting = job(8, admin_comment="", priority=5)
     several = running(9, "n[1-2]", admin_comment="", tres_alloc_str="cpu=4,mem=200M,node=2")
-    found = seen(foreign, waits, several)
+    found = seen(foreign, waiting, several)
     assert {name: task.on for name, task in found.snapshot.tasks.items()} == {
         "7": "n0", "9@n1": "n1", "9@n2": "n2",
     }  # fmt: skip

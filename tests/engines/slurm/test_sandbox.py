@@ -121,13 +121,13 @@ def command(number: int) -> bytes:
 
 def test_a_restart_of_the_controller_keeps_jobs(small: Sandbox) -> None:
     runs = small.submit("sleep 600", cpus=2, user="games")
-    waits = small.submit("sleep 600", "--hold", user="mail", account="physics", memory=77)
+    waiting = small.submit("sleep 600", "--hold", user="mail", account="physics", memory=77)
     small.wait(lambda: job(small, runs)["job_state"] == "RUNNING", 30, "the job")
     small.kill("slurmctld", signal.SIGTERM)
     assert not small.alive("slurmctld")
     small.start_controller()
     assert job(small, runs)["job_state"] == "RUNNING"
-    found = job(small, waits)
+    found = job(small, waiting)
     assert (found["job_state"], found["user_name"], found["account"]) == (
         "PENDING",
         "mail",

@@ -16,7 +16,7 @@ from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.config import config_of
 from drfh.engines.slurm.controller import release_all
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode
-from drfh.engines.slurm.submit_plugin import installation, submit_script, trusted_uids
+from drfh.engines.slurm.submit_plugin import installation, plugin_source, trusted_uids
 from drfh.errors import DrfhError, InputError
 from tests.engines.slurm.cluster import job, living, make_quiet, slurm_cluster
 
@@ -35,10 +35,10 @@ def shared(slurm: Sandbox) -> Iterator[Sandbox]:
         slurm.run("scancel", *living(slurm), check=False)
 
 
-def scontrol(cluster: Sandbox, *words: str, user: str | None = OWNER) -> str:
+def scontrol(cluster: Sandbox, *arguments: str, user: str | None = OWNER) -> str:
     """Return what scontrol says, also when it refuses; nothing if it did as told."""
     for _ in range(100):
-        said = cluster.run("scontrol", *words, check=False, user=user).strip()
+        said = cluster.run("scontrol", *arguments, check=False, user=user).strip()
         if "try again in a bit" not in said:
             return said
         time.sleep(0.1)  # Slurm is writing down something about the job
@@ -155,9 +155,9 @@ def test_immediate_is_refused(shared: Sandbox) -> None:
 @pytest.mark.parametrize("program", ["salloc", "srun"])
 def test_interactive_jobs_wait_and_then_run(shared: Sandbox, program: str) -> None:
     before = set(living(shared))
-    words = [program, "--mem=100", f"--job-name={program}", "echo", "hello"]
+    arguments = [program, "--mem=100", f"--job-name={program}", "echo", "hello"]
     process = subprocess.Popen(
-        words, env=shared.environment, user=OWNER, cwd="/", text=True,
+        arguments, env=shared.environment, user=OWNER, cwd="/", text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
@@ -181,17 +181,17 @@ def test_other_partitions_are_left_alone(shared: Sandbox) -> None:
     runs(shared, number)
     found = job(shared, number)
     assert (found["admin_comment"], found["node_count"]) == ("", 2)
-    waits = shared.submit("sleep 60", "--partition=other", "--hold", "--nodes=1-2", user=OWNER)
-    found = job(shared, waits)
-    assert (found["admin_comment"], found["max_nodes"], begins(job(shared, waits))) == ("", 2, 0)
+    waiting = shared.submit("sleep 60", "--partition=other", "--hold", "--nodes=1-2", user=OWNER)
+    found = job(shared, waiting)
+    assert (found["admin_comment"], found["max_nodes"], begins(job(shared, waiting))) == ("", 2, 0)
     for what in ("ReqNodeList=n4", "NumNodes=2", "NumNodes=1"):
-        assert change(shared, waits, what) == ""
-    assert scontrol(shared, "release", waits) == ""
-    runs(shared, waits)
+        assert change(shared, waiting, what) == ""
+    assert scontrol(shared, "release", waiting) == ""
+    runs(shared, waiting)
     # In Slurm's own partitions this ends an owner's hold: it may have begun when we look again.
     nice = shared.submit("sleep 60", "--partition=other", "--hold", user=OWNER)
     assert change(shared, nice, "Nice=3") == ""
-    shared.run("scancel", number, waits, nice)
+    shared.run("scancel", number, waiting, nice)
 
 
 def test_nobody_comes_or_leaves_by_a_change_of_partition(shared: Sandbox) -> None:
@@ -209,15 +209,21 @@ def test_nobody_comes_or_leaves_by_a_change_of_partition(shared: Sandbox) -> Non
 
 def test_reservations_are_left_alone_and_no_way_around(quiet_slurm: Sandbox) -> None:
     cluster = quiet_slurm
-    words = ["ReservationName=lab", "StartTime=now", "Duration=60", f"Users={OWNER}", "Nodes=n2"]
-    cluster.run("scontrol", "create", "reservation", *words)
+    arguments = [
+        "ReservationName=lab",
+        "StartTime=now",
+        "Duration=60",
+        f"Users={OWNER}",
+        "Nodes=n2",
+    ]
+    cluster.run("scontrol", "create", "reservation", *arguments)
     inside = cluster.submit("sleep 60", "--reservation=lab", user=OWNER)
     runs(cluster, inside)
     assert (job(cluster, inside)["nodes"], job(cluster, inside)["admin_comment"]) == ("n2", "")
     # Out of the reservation it would be an ordinary job that nobody holds.
-    waits = cluster.submit("true", "--reservation=lab", "--begin=now+1000", user=OWNER)
-    assert change(cluster, waits, "Nice=3") == ""
-    assert DENIED in change(cluster, waits, "Reservation=")
+    waiting = cluster.submit("true", "--reservation=lab", "--begin=now+1000", user=OWNER)
+    assert change(cluster, waiting, "Nice=3") == ""
+    assert DENIED in change(cluster, waiting, "Reservation=")
     ours = cluster.submit("true", user=OWNER)
     assert DENIED in change(cluster, ours, "Reservation=lab")
     stays_held(cluster, ours)
@@ -226,8 +232,14 @@ def test_reservations_are_left_alone_and_no_way_around(quiet_slurm: Sandbox) -> 
 @pytest.mark.slow
 def test_a_job_without_its_reservation_is_stranded(quiet_slurm: Sandbox) -> None:
     cluster = quiet_slurm
-    words = ["ReservationName=lab", "StartTime=now", "Duration=60", f"Users={OWNER}", "Nodes=n2"]
-    cluster.run("scontrol", "create", "reservation", *words)
+    arguments = [
+        "ReservationName=lab",
+        "StartTime=now",
+        "Duration=60",
+        f"Users={OWNER}",
+        "Nodes=n2",
+    ]
+    cluster.run("scontrol", "create", "reservation", *arguments)
     number = cluster.submit("true", "--reservation=lab", "--begin=now+1000", user=OWNER)
     cluster.run("scontrol", "update", "ReservationName=lab", "EndTime=now+1")
     # Slurm looks every half minute.
@@ -390,8 +402,8 @@ def test_a_job_that_waits_for_another(quiet_slurm: Sandbox) -> None:
     number = cluster.submit("sleep 60", f"--dependency=afterany:{first}", user=OWNER)
     # As drfh parks it: not held, so that Slurm looks at the other job, but with a begin time.
     far = datetime.fromtimestamp(DEFERRED_UNTIL).isoformat()
-    words = [f"JobId={number}", f"StartTime={far}", f"AdminComment={PARKED}"]
-    assert scontrol(cluster, "update", *words, user=None) == ""
+    arguments = [f"JobId={number}", f"StartTime={far}", f"AdminComment={PARKED}"]
+    assert scontrol(cluster, "update", *arguments, user=None) == ""
     assert scontrol(cluster, "release", number, user=None) == ""
     assert job(cluster, number)["priority"] > 0
     for what in ("StartTime=now", "StartTime=now+1", "Nice=1", "ReqNodeList=n1"):
@@ -464,7 +476,7 @@ def test_the_default_partition_may_be_one_that_drfh_leaves() -> None:
 
 def test_all_partitions() -> None:
     groups = {"main": ["n0", "n1"], "other": ["n0", "n1"]}
-    with slurm_cluster(FEW, groups, script=submit_script()) as cluster:
+    with slurm_cluster(FEW, groups, script=plugin_source()) as cluster:
         for name in groups:
             number = cluster.submit("true", f"--partition={name}", user=OWNER)
             assert (job(cluster, number)["priority"], job(cluster, number)["admin_comment"]) == (
@@ -478,7 +490,7 @@ def test_all_partitions() -> None:
 
 def test_a_site_with_its_own_script_and_the_way_out() -> None:
     """Follow the instructions at the top of the file, word by word."""
-    ours = submit_script(["main"])
+    ours = plugin_source(["main"])
     ours = ours[: ours.index("function slurm_job_submit")]
     site = """
     function slurm_job_submit(job_desc, part_list, submit_uid)
@@ -498,7 +510,7 @@ def test_a_site_with_its_own_script_and_the_way_out() -> None:
     groups = {"main": ["n0", "n1"], "other": ["n0"]}
     with slurm_cluster(FEW, groups, script="") as cluster:
         before = [cluster.submit("sleep 60", "--hold", *w, user=OWNER) for w in ([], ["-N2"])]
-        cluster.submit_script = ours + site
+        cluster.plugin_source = ours + site
         cluster.write_configuration()
         scontrol(cluster, "reconfigure", user=None)
         # Jobs from before are Slurm's.
@@ -510,22 +522,22 @@ def test_a_site_with_its_own_script_and_the_way_out() -> None:
             cluster.run("scancel", number)
         assert "Time limit" in refused(cluster)
         limit = "--time=5"
-        waits, held, array = (
+        waiting, held, array = (
             cluster.submit("sleep 60", limit, option, user=OWNER)
             for option in ("--nice=0", "--hold", "--array=1-2")
         )
-        for number in (waits, array):
+        for number in (waiting, array):
             assert DENIED in scontrol(cluster, "release", number)
-        assert change(cluster, waits, "ReqNodeList=n1", None) == ""
+        assert change(cluster, waiting, "ReqNodeList=n1", None) == ""
 
-        cluster.submit_script = ""
+        cluster.plugin_source = ""
         cluster.write_configuration()
         scontrol(cluster, "reconfigure", user=None)
         slurm = Slurm(cluster.environment)
         names, failed = release_all(slurm, config_of(slurm.configuration()))
         assert not failed
-        assert set(names) == {waits, held, f"{array}_1", f"{array}_2"}
-        for number in (waits, f"{array}_1", f"{array}_2"):
+        assert set(names) == {waiting, held, f"{array}_1", f"{array}_2"}
+        for number in (waiting, f"{array}_1", f"{array}_2"):
             runs(cluster, number)
         assert (job(cluster, held)["priority"], begins(job(cluster, held))) == (0, 0)
         assert scontrol(cluster, "release", held) == ""
@@ -538,7 +550,7 @@ def test_a_site_with_its_own_script_and_the_way_out() -> None:
 def test_names_become_strings_of_lua() -> None:
     names = ['quo"te', "back\\slash", "grüße", "a%sb", "a]]b", "$x"]
     with slurm_cluster(
-        FEW, {"main": ["n0", "n1"]}, script=submit_script([*names, "main"])
+        FEW, {"main": ["n0", "n1"]}, script=plugin_source([*names, "main"])
     ) as cluster:
         number = cluster.submit("true", user=OWNER)
         assert job(cluster, number)["admin_comment"] == MARK
@@ -548,13 +560,13 @@ def test_names_become_strings_of_lua() -> None:
 @pytest.mark.parametrize("name", ["", "a b", "a,b", "a\nb", "a\x00b", "a\x7f"])
 def test_names_that_no_partition_has(name: str) -> None:
     with pytest.raises(InputError, match=r"^partitions must be names without spaces and commas"):
-        submit_script(["main", name])
+        plugin_source(["main", name])
 
 
 @pytest.mark.parametrize("uid", [-1, 2**32 - 2, 2**32 - 1])
 def test_ids_that_no_user_has(uid: int) -> None:
     with pytest.raises(InputError, match=r"^trusted must be user ids from 0 to"):
-        submit_script(trusted=[0, uid])
+        plugin_source(trusted=[0, uid])
 
 
 def test_instructions_know_the_cluster(slurm: Sandbox) -> None:

@@ -1,1 +1,1 @@
-"""Verbs on live clusters that all engines share: status, audit, replay, live view."""
+"""Verbs on live clusters that all engines share: run, record, status, audit, replay, live view."""

@@ -82,7 +82,7 @@ def run_controller(
     start
         Makes the controller, once the lock is held.
     scope
-        What it schedules, in words, such as ``all partitions``.
+        What it schedules, as text, such as ``all partitions``.
     farewell
         What becomes of the jobs that wait when it has stopped.
     """

@@ -227,10 +227,10 @@ def _print_summary(demo: Demo, done: dict[str, int], record: Path | None) -> Non
     out = console()
     total = sum(done.values())
     took = demo.samples[-1].seconds if demo.samples else 0.0
-    word = "stopped" if demo.stop_requested.is_set() else "done"
+    result = "stopped" if demo.stop_requested.is_set() else "done"
     out.print(
-        f"{word}: {total:,} jobs ran on {demo.nodes} nodes of a real Slurm in {took:.0f} s, placed "
-        f"by {demo.policy}; everything is stopped again",
+        f"{result}: {total:,} jobs ran on {demo.nodes} nodes of a real Slurm in {took:.0f} s, "
+        f"placed by {demo.policy}; everything is stopped again",
         style="bold",
     )
     if demo.samples:

@@ -243,5 +243,5 @@ def partition_names(given: Sequence[str] | None) -> tuple[str, ...]:
     >>> partition_names(["main,gpu", "long"])
     ('main', 'gpu', 'long')
     """
-    names = [part.strip() for word in given or () for part in word.split(",")]
+    names = [part.strip() for text in given or () for part in text.split(",")]
     return tuple(dict.fromkeys(name for name in names if name))

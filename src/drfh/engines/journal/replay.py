@@ -81,13 +81,13 @@ class Replay:
     def __str__(self) -> str:
         policies = ", ".join(self.policies)
         if not self.asked:
-            watched = f"drfh only watched ({format_count(self.entries, 'look')})"
-            return f"{watched}: there are no placements of its own"
-        looks = format_count(self.asked, "look")
+            observed = f"drfh only watched ({format_count(self.entries, 'look')})"
+            return f"{observed}: there are no placements of its own"
+        entries = format_count(self.asked, "look")
         if self.difference is None:
             return (
                 f"reproduced: all {format_count(self.recorded, 'placement')} of {policies}, "
-                f"at {looks}"
+                f"at {entries}"
             )
         return (
             f"not reproduced: {self.matching:,} of {format_count(self.recorded, 'placement')} of "

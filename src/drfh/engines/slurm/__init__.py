@@ -1,1 +1,1 @@
-"""Slurm: a controller beside slurmctld that places jobs, and what looks at a live cluster."""
+"""Slurm: a controller beside slurmctld that places jobs, and observation of a live cluster."""

@@ -25,9 +25,9 @@ HELD_UNTIL, DEFERRED_UNTIL = 4_070_908_800, 4_039_372_800
 #: Tolerance of a begin time in seconds, as commands write local time.
 DAY = 86_400
 
-#: First word of the text.
+#: Start of the text.
 PREFIX = "drfh"
-#: Words of the text for the flags.
+#: The flags in the text.
 FLAGS = {"held": "held", "deferred": "parked"}
 
 

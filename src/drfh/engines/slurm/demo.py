@@ -25,7 +25,7 @@ from drfh.engines.slurm.client import Slurm, SlurmError
 from drfh.engines.slurm.cluster import observe
 from drfh.engines.slurm.config import SlurmConfig, config_of
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode
-from drfh.engines.slurm.submit_plugin import submit_script
+from drfh.engines.slurm.submit_plugin import plugin_source
 from drfh.engines.status import Status, status_of
 from drfh.errors import DrfhError, InputError
 from drfh.formatting import format_count
@@ -151,7 +151,7 @@ class Demo(Stoppable):
         if not 0 < self.seconds < 1e6:
             raise InputError("seconds", "must be > 0", self.seconds)
         self.sandbox = Sandbox(
-            self.directory, demo_nodes(self.nodes), submit_script=submit_script([PARTITION])
+            self.directory, demo_nodes(self.nodes), plugin_source=plugin_source([PARTITION])
         )
         self._controller: subprocess.Popen[bytes] | None = None
         self._started: dict[str, Any] = {}  # what the controller printed at its start

@@ -86,7 +86,7 @@ class Sandbox:
         Names of nodes by partition, the first is the default; None: one partition of all, ``main``.
     settings
         More lines of slurm.conf, which win over those written here.
-    submit_script
+    plugin_source
         Text of ``job_submit.lua``; empty: no such plugin.
 
     Examples
@@ -103,13 +103,13 @@ class Sandbox:
         *,
         partitions: Mapping[str, Sequence[str]] | None = None,
         settings: Mapping[str, str] | None = None,
-        submit_script: str = "",
+        plugin_source: str = "",
     ) -> None:
         self.directory = directory
         self.nodes = {node.name: node for node in nodes}
         self.partitions = dict(partitions or {"main": list(self.nodes)})
         self.settings = dict(settings or {})
-        self.submit_script = submit_script
+        self.plugin_source = plugin_source
         self.environment = {
             **os.environ,
             "SLURM_CONF": str(directory / "slurm.conf"),
@@ -302,9 +302,9 @@ class Sandbox:
         kinds = sorted({kind for node in self.nodes.values() for kind in node.gres})
         if kinds:
             settings["GresTypes"] = ",".join(kinds)
-        if self.submit_script:
+        if self.plugin_source:
             settings["JobSubmitPlugins"] = "lua"
-            (base / "job_submit.lua").write_text(self.submit_script)
+            (base / "job_submit.lua").write_text(self.plugin_source)
         lines = [f"{key}={value}" for key, value in {**settings, **self.settings}.items()]
         generic = []
         for port, node in zip(self._ports[1:], self.nodes.values(), strict=True):

@@ -17,13 +17,13 @@ from drfh.engines.slurm.annotations import DEFERRED_UNTIL, FLAGS, HELD_UNTIL, PR
 from drfh.errors import InputError
 from drfh.wire.slurm.scontrol import slurm_user, submit_plugins
 
-__all__ = ["installation", "submit_script", "trusted_uids"]
+__all__ = ["installation", "plugin_source", "trusted_uids"]
 
 _TEMPLATE = Path(__file__).with_name("job_submit.lua")
 _MAX_UID = 2**32 - 3  # the two above it mean "nobody" and "not given"
 
 
-def submit_script(
+def plugin_source(
     partitions: Sequence[str] = (),
     trusted: Sequence[int] = (0,),
     *,
@@ -45,7 +45,7 @@ def submit_script(
 
     Examples
     --------
-    >>> script = submit_script(["main"], [0, 64030])
+    >>> script = plugin_source(["main"], [0, 64030])
     >>> print(*(line for line in script.splitlines() if "[64030]" in line or '["main"]' in line))
     local DRFH_PARTITIONS = {["main"] = true} local DRFH_TRUSTED = {[0] = true, [64030] = true}
     """
@@ -91,7 +91,7 @@ def installation(config: Mapping[str, str], partitions: Sequence[str] = ()) -> s
     (True, True)
     """
     directory = config.get("SLURM_CONF", "/etc/slurm/slurm.conf").rpartition("/")[0]
-    return submit_script(
+    return plugin_source(
         partitions,
         trusted_uids(config),
         directory=directory or "/",

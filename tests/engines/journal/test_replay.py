@@ -49,7 +49,7 @@ spans = st.integers(1, 5000).map(lambda ticks: ticks / 1024)
 
 
 @dataclass
-class Engine:
+class SimulatedEngine:
     """Plays a cluster: what runs ends after its time, nodes come and go, users submit."""
 
     policy: str
@@ -115,10 +115,10 @@ class Engine:
         return read_journal(self.path)
 
 
-def play(data: st.DataObject, policy: str, path: Path) -> Engine:
+def play(data: st.DataObject, policy: str, path: Path) -> SimulatedEngine:
     """Drive a cache through a random run, without what a simulation cannot know."""
     weights = data.draw(st.sampled_from([{}, {"bob": 2.0}, {"ann": 0.5, "cat": 3.0}]))
-    engine = Engine(policy, path, weights)
+    engine = SimulatedEngine(policy, path, weights)
     for _ in range(data.draw(st.integers(2, 8), label="entries")):
         engine.end()
         for _ in range(data.draw(st.integers(0, 2), label="node changes")):
@@ -196,7 +196,7 @@ def test_its_own_policy_gives_the_same_again(data: st.DataObject, policy: str) -
 @given(data=st.data())
 def test_another_policy_gives_another_answer(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:
-        engine = Engine("best-fit-drfh", Path(folder) / "log")
+        engine = SimulatedEngine("best-fit-drfh", Path(folder) / "log")
         lasts: dict[str, float] = {}
         for user in ("ann", "bob", "cat"):
             for _ in range(8):
@@ -233,7 +233,7 @@ def test_another_policy_gives_another_answer(data: st.DataObject) -> None:
 
 
 def test_first_in_first_out_makes_small_tasks_wait(tmp_path: Path) -> None:
-    engine = Engine("best-fit-drfh", tmp_path / "log", nodes=["n0"])
+    engine = SimulatedEngine("best-fit-drfh", tmp_path / "log", nodes=["n0"])
     for _ in range(4):
         engine.submit("ann", {"cpu": 2.0})
     engine.submit("bob", {"cpu": 2.0})
@@ -243,11 +243,11 @@ def test_first_in_first_out_makes_small_tasks_wait(tmp_path: Path) -> None:
         engine.time += 10.0
     engine.observe()
     found = what_if(engine.close(), ["best-fit-drfh", "fifo"])
-    waits = {(row["user"], row["run"]): row["mean_waiting"] for row in found.table["users"]}
-    assert waits["bob", "observed"] == waits["bob", "best-fit-drfh"] == 0.0
-    assert waits["ann", "observed"] == waits["ann", "best-fit-drfh"] == 10.0
-    assert waits["bob", "fifo"] == 20.0
-    assert waits["ann", "fifo"] == 5.0
+    waiting = {(row["user"], row["run"]): row["mean_waiting"] for row in found.table["users"]}
+    assert waiting["bob", "observed"] == waiting["bob", "best-fit-drfh"] == 0.0
+    assert waiting["ann", "observed"] == waiting["ann", "best-fit-drfh"] == 10.0
+    assert waiting["bob", "fifo"] == 20.0
+    assert waiting["ann", "fifo"] == 5.0
     runs = {row["run"]: row for row in found.table["runs"]}
     assert [runs[name]["makespan"] for name in ("observed", "fifo")] == [30.0, 30.0]
     assert [row["as_recorded"] for row in runs.values()] == [5, 5, 2]
@@ -504,7 +504,7 @@ def test_a_difference_is_named(tmp_path: Path) -> None:
     assert other.policies == ("drfh+tightest",)
 
 
-def test_only_watched(tmp_path: Path) -> None:
+def test_a_journal_of_another_scheduler_has_no_placements(tmp_path: Path) -> None:
     with JournalWriter(
         tmp_path / "log", {"policy": "fifo", "engine": "slurm", "started": 0, "controls": False}
     ) as writer:
@@ -543,7 +543,7 @@ def test_a_restart_in_the_middle(tmp_path: Path) -> None:
     assert recorded.remarks[0] == "1 restart of drfh: the next look shows what happened meanwhile"
 
 
-def test_a_look_that_no_brain_can_follow(tmp_path: Path) -> None:
+def test_a_snapshot_that_no_scheduler_can_hold(tmp_path: Path) -> None:
     journal = journal_of(tmp_path / "log", (0.0, {}, {}), (1.0, {"1": task(1, on="n7")}, {}))
     with pytest.raises(InputError, match=r"log, line 3: server must be one of n0, n1"):
         replay(journal)

@@ -157,7 +157,7 @@ def test_a_large_array_is_written_together(tmp_path: Path) -> None:
     assert shown(read_journal(tmp_path / "log")) == [(0, 0), (1, 1000), (2, 1000), (3, 0)]
 
 
-def test_a_quiet_look_is_not_written(tmp_path: Path) -> None:
+def test_a_snapshot_without_changes_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "log"
     placed = [Placed("7_0", "ann", "n0")]
     with JournalWriter(path, HEADER) as writer:
@@ -335,11 +335,11 @@ def test_a_bad_line_is_named(tmp_path: Path, line: Any, says: str) -> None:
 def test_files_that_are_no_journals(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "list").write_text("[]\n")
-    (tmp_path / "look").write_text(json.dumps(FIRST) + "\n")
+    (tmp_path / "header").write_text(json.dumps(FIRST) + "\n")
     for name, says in (
         ("empty", "empty: the journal must not be empty"),
         ("list", "list, line 1: the line must be a JSON object"),
-        ("look", "look, line 1: drfh must be 'journal 1', got None"),
+        ("header", "header, line 1: drfh must be 'journal 1', got None"),
         ("missing", "missing: the journal must be readable (No such file or directory)"),
         (".", "the journal must be a regular file"),
     ):
@@ -348,7 +348,7 @@ def test_files_that_are_no_journals(tmp_path: Path) -> None:
         assert says in str(caught.value)
 
 
-def test_what_fits_not_into_json(tmp_path: Path) -> None:
+def test_what_does_not_fit_into_json_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a line of the journal must fit into JSON"):
         JournalWriter(tmp_path / "log", {**HEADER, "what": object()})
     with JournalWriter(tmp_path / "other", HEADER) as writer:
@@ -360,7 +360,7 @@ def test_what_fits_not_into_json(tmp_path: Path) -> None:
     assert not (tmp_path / "third").exists()
 
 
-def test_a_look_is_four_things(tmp_path: Path) -> None:
+def test_an_entry_has_four_values(tmp_path: Path) -> None:
     write(tmp_path / "log", snapshot_at(1))
     [(t, snapshot, placed, limit)] = read_journal(tmp_path / "log")
     assert JournalEntry(t, snapshot, placed, limit) == (0.0, snapshot_at(1), None, None)

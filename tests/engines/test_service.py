@@ -41,8 +41,8 @@ class Flaky(ModelSlurm):
         return super().nodes()
 
 
-class Listener(Observer):
-    """Keeps all that it is told, in order."""
+class EventList(Observer):
+    """Keeps all events, in order."""
 
     def __init__(self) -> None:
         self.events: list[object] = []
@@ -58,7 +58,7 @@ class Listener(Observer):
 
 
 class Failing(Observer):
-    """Fails whenever it is told something but a decision."""
+    """Fails at every event but a decision."""
 
     def on_cycle(self, cycle: Cycle) -> None:
         raise ZeroDivisionError
@@ -88,9 +88,9 @@ def service(slurm: ModelSlurm, *observers: Observer) -> Service:
     return Service(controller, interval=0.001)
 
 
-def test_observers_are_told_of_decisions_cycles_and_failures(slurm: Flaky) -> None:
+def test_observers_get_decisions_cycles_and_failures(slurm: Flaky) -> None:
     slurm.submit("ann", 1, 100)
-    listener = Listener()
+    listener = EventList()
     ours = service(slurm, listener)
     ours.run(1)
     slurm.errors = [SlurmError("squeue: no answer"), KeyError("x")]
@@ -149,13 +149,13 @@ def test_an_observer_that_fails_stops_neither_the_controller_nor_others(
     slurm: Flaky, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = slurm.submit("ann", 1, 100)
-    listener = Listener()
+    listener = EventList()
     slurm.errors = [SlurmError("squeue: no answer")]
     service(slurm, Failing(), listener).run(2)
     assert [type(event) for event in listener.events] == [CycleFailure, Decision, SlurmCycle]
     assert slurm.table[name]["priority"] > 0
-    told = [message for message in caplog.messages if message.startswith("observer failed")]
-    assert told == ["observer failed observer=Failing error=ZeroDivisionError()"] * 2
+    logged = [message for message in caplog.messages if message.startswith("observer failed")]
+    assert logged == ["observer failed observer=Failing error=ZeroDivisionError()"] * 2
 
 
 def test_a_decision_that_an_observer_refuses_is_not_carried_out(slurm: Flaky) -> None:
