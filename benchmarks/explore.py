@@ -23,7 +23,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.web.explorer.site import Seen, Site, explorer
+from tests.web.explorer.site import ExplorerTab, Site, explorer
 
 from drfh import Cluster, Scenario, Server, User, load_scenario, save_scenario
 
@@ -70,7 +70,7 @@ def made(users: int, groups: int) -> Scenario:
     return Scenario(Cluster(servers), tuple(people), title=f"{users} users, {groups} server groups")
 
 
-def paints(page: Seen, times: int) -> list[float]:
+def paints(page: ExplorerTab, times: int) -> list[float]:
     """Load the page again and again; return when it was first painted, in milliseconds."""
     found = []
     for _ in range(times + 1):
@@ -81,7 +81,7 @@ def paints(page: Seen, times: int) -> list[float]:
     return found[1:]
 
 
-def edits(page: Seen, times: int) -> tuple[list[float], list[float]]:
+def edits(page: ExplorerTab, times: int) -> tuple[list[float], list[float]]:
     """Edit a weight again and again; return key to paint, and the solver's part of it."""
     took, solved = [], []
     for number in range(times + 1):
@@ -100,7 +100,7 @@ def edits(page: Seen, times: int) -> tuple[list[float], list[float]]:
 
 def measure(browser: Any, site: Site, times: int) -> tuple[float, float, float]:
     """Return medians: first paint, key to paint, solver."""
-    page = Seen(browser, site)
+    page = ExplorerTab(browser, site)
     took, solved = edits(page, times)
     first = paints(page, times)
     page.close()

@@ -21,7 +21,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.web.live.pages import Watched, made_up_view
+from tests.web.live.pages import LiveTab, made_up_view
 
 SIZES = (64, 1_000, 12_583, 50_000)
 TWIN = 12_583
@@ -110,7 +110,7 @@ def frames(page: Any, number: int) -> dict[str, list[float]]:
 def ours(browser: Any, nodes: int, number: int) -> dict[str, list[float]]:
     """Measure the heat map of the live view."""
     with made_up_view(nodes) as view:
-        watched = Watched(browser, view.url, width=1280)
+        watched = LiveTab(browser, view.url, width=1280)
         watched.page.click("[data-testid=live-pause]")
         watched.page.evaluate(_OURS, _CELL)
         found = frames(watched.page, number)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from drfh.engines.snapshot import TaskSnapshot
 from drfh.engines.status import NodeStatus
 from drfh.errors import InputError
-from drfh.web.components.heat_map_data import Cells, change_between, levels_of
-from drfh.web.live.nodes import node_map
-from tests.web.live.pages import View, Watched, made_up_view
+from drfh.web.components.heat_map_data import HeatMapData, change_between, levels_of
+from drfh.web.live.store import node_map
+from tests.web.live.pages import LiveTab, View, made_up_view
 from tests.web.live.server import made_up
 
 NODES = 12_583
@@ -30,7 +30,7 @@ SHADES = {
 
 
 @given(st.lists(st.floats(0, 1), max_size=30))
-def test_only_what_is_empty_looks_so_and_only_what_is_full(
+def test_only_what_is_empty_is_level_0_and_only_what_is_full(
     parts: list[float],
 ) -> None:
     levels = levels_of(parts, np.ones(len(parts))).tolist()
@@ -41,8 +41,10 @@ def test_only_what_is_empty_looks_so_and_only_what_is_full(
     assert sorted(levels) == [level for _, level in sorted(zip(parts, levels, strict=True))]
 
 
-def cells(numbers: Any, states: Any) -> Cells:
-    return Cells([("a", 3), ("b", 2)], ["cpu", "memory"], np.array(numbers).reshape(2, 5), states)
+def cells(numbers: Any, states: Any) -> HeatMapData:
+    return HeatMapData(
+        [("a", 3), ("b", 2)], ["cpu", "memory"], np.array(numbers).reshape(2, 5), states
+    )
 
 
 bytes_ = st.lists(st.integers(0, 255), min_size=10, max_size=10)
@@ -68,28 +70,28 @@ def test_a_change_makes_one_map_of_the_other(a: Any, b: Any, old: Any, new: Any)
 
 
 def test_maps_of_other_blocks_are_sent_as_a_whole() -> None:
-    before = Cells([("a", 2)], ["cpu"], [[0, 1]])
-    assert change_between(before, Cells([("a", 3)], ["cpu"], [[0, 1, 2]])) is None
-    assert change_between(before, Cells([("b", 2)], ["cpu"], [[0, 1]])) is None
-    assert change_between(before, Cells([("a", 2)], ["gpu"], [[0, 1]])) is None
+    before = HeatMapData([("a", 2)], ["cpu"], [[0, 1]])
+    assert change_between(before, HeatMapData([("a", 3)], ["cpu"], [[0, 1, 2]])) is None
+    assert change_between(before, HeatMapData([("b", 2)], ["cpu"], [[0, 1]])) is None
+    assert change_between(before, HeatMapData([("a", 2)], ["gpu"], [[0, 1]])) is None
 
 
 @pytest.mark.parametrize(
-    ("levels", "states", "words"),
+    ("levels", "states", "text"),
     [
         ([[0, 1]], None, "levels must have 1 rows of 3 levels"),
         ([[0, 1, 2]], [0, 1], "states must be 3 numbers from 0 to 2"),
         ([[0, 1, 2]], [0, 1, 3], "states must be 3 numbers from 0 to 2"),
     ],
 )
-def test_cells_that_do_not_fit(levels: Any, states: Any, words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        Cells([("a", 3)], ["cpu"], levels, states)
+def test_cells_that_do_not_fit(levels: Any, states: Any, text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        HeatMapData([("a", 3)], ["cpu"], levels, states)
 
 
-def test_a_map_in_words() -> None:
-    assert Cells([], [], []).summary == "no servers"
-    assert Cells([("a", 2)], [], []).summary == (
+def test_a_map_as_text() -> None:
+    assert HeatMapData([], [], []).summary == "no servers"
+    assert HeatMapData([("a", 2)], [], []).summary == (
         "2 servers: 2 are up. 2 are empty, 0 have a resource that is full."
     )
     found = cells([0, 255, 3, 0, 9] * 2, [0, 0, 1, 2, 1])
@@ -111,11 +113,11 @@ def test_nodes_in_blocks_of_their_sizes() -> None:
     for position, node in enumerate(found.nodes):
         assert found.cells.levels[0][position] == levels_of(1.0, node.size["cpu"])
     tasks = [(f"{i}@n0", TaskSnapshot("ann", {"cpu": 1.0}, (i, 0), on="n0")) for i in range(10)]
-    words = found.words(0, tasks)
-    assert words.title == "n0, up, 1 job"
-    assert words.lines == ["cpu: 1 of 1 (100 %)", "gpu: 0 of 2 (0 %)"]
-    assert words.tasks[0] == "job 0 of ann: 1 cpu"
-    assert words.tasks[-1] == "… and 2 jobs more"
+    text = found.cell_text(0, tasks)
+    assert text.title == "n0, up, 1 job"
+    assert text.lines == ["cpu: 1 of 1 (100 %)", "gpu: 0 of 2 (0 %)"]
+    assert text.tasks[0] == "job 0 of ann: 1 cpu"
+    assert text.tasks[-1] == "… and 2 jobs more"
 
 
 # In a browser
@@ -127,12 +129,12 @@ def view(browser: Any) -> Iterator[View]:
         yield found
 
 
-def show(page: Watched, resource: str) -> None:
+def show(page: LiveTab, resource: str) -> None:
     page.page.select_option("[data-testid=heat-shown]", label=resource)
     page.settle()
 
 
-def colours(page: Watched, cell: int, *parts: float) -> list[list[int]]:
+def colours(page: LiveTab, cell: int, *parts: float) -> list[list[int]]:
     """Return colours in the middle of the height of a cell, which is scrolled into view."""
     page.heat(f"heat.go({cell}, 'keys'); return 0")
     page.settle()
@@ -151,7 +153,7 @@ def colours(page: Watched, cell: int, *parts: float) -> list[list[int]]:
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_every_node_is_a_cell_of_its_colour(browser: Any, view: View, scheme: str) -> None:
-    page = Watched(browser, view.url, scheme)
+    page = LiveTab(browser, view.url, scheme)
     shown = page.page.locator("[data-testid=heat-view]")
     assert shown.get_attribute("data-cells") == str(NODES)
     assert shown.get_attribute("data-drawn") == str(NODES)  # they are all in view at first
@@ -170,7 +172,7 @@ def test_every_node_is_a_cell_of_its_colour(browser: Any, view: View, scheme: st
 
 
 def test_bars_for_each_resource_when_there_is_room(browser: Any, view: View) -> None:
-    page = Watched(browser, view.url)
+    page = LiveTab(browser, view.url)
     for _ in range(6):
         page.page.click("[data-testid=heat-larger]")
     page.settle()
@@ -185,7 +187,7 @@ def test_bars_for_each_resource_when_there_is_room(browser: Any, view: View) -> 
 
 
 def test_it_scrolls(browser: Any, view: View, capsys: pytest.CaptureFixture[str]) -> None:
-    page = Watched(browser, view.url)
+    page = LiveTab(browser, view.url)
     lines = []
     for clicks in (0, 3, 6):
         page.page.click("[data-testid=heat-fit]")
@@ -221,7 +223,7 @@ def test_it_scrolls(browser: Any, view: View, capsys: pytest.CaptureFixture[str]
 
 
 def test_pointing_tells_of_a_node(browser: Any, view: View) -> None:
-    page = Watched(browser, view.url)
+    page = LiveTab(browser, view.url)
     nodes = node_map(made_up(NODES).nodes)
     cell = [node.name for node in nodes.nodes].index("n1")
     page.page.locator("[data-testid=heat-view]").scroll_into_view_if_needed()
@@ -233,9 +235,9 @@ def test_pointing_tells_of_a_node(browser: Any, view: View) -> None:
     page.page.wait_for_function(
         "document.querySelector('[data-testid=heat-tip]').innerText.includes('job 0 of ann: 1 cpu')"
     )
-    words = nodes.words(cell)
+    text = nodes.cell_text(cell)
     tip = page.text("heat-tip")
-    assert tip.splitlines()[:3] == [words.title, *words.lines]
+    assert tip.splitlines()[:3] == [text.title, *text.lines]
     assert "… and 4 jobs more" in tip
     page.page.mouse.move(5, 5)
     assert not page.page.is_visible("[data-testid=heat-tip]")
@@ -244,11 +246,11 @@ def test_pointing_tells_of_a_node(browser: Any, view: View) -> None:
 
 
 def test_keys_move_and_speak(browser: Any, view: View) -> None:
-    page = Watched(browser, view.url)
+    page = LiveTab(browser, view.url)
     nodes = node_map(made_up(NODES).nodes)
 
     def says(cell: int) -> None:
-        title = nodes.words(cell).title
+        title = nodes.cell_text(cell).title
         page.page.wait_for_function(
             "title => document.querySelector('[data-testid=heat-said]')"
             ".textContent.startsWith(title + '.')",
@@ -278,28 +280,26 @@ def test_keys_move_and_speak(browser: Any, view: View) -> None:
     page.close()
 
 
-def test_changes_come_by_themselves_and_what_was_missed_comes_again(browser: Any) -> None:
-    with made_up_view(640) as view:
-        page = Watched(browser, view.url)
-        show(page, "cpu")
-        before = node_map(made_up(640).nodes).cells
+def test_changes_come_by_themselves_and_what_was_missed_comes_again(
+    browser: Any, small: View
+) -> None:
+    page = LiveTab(browser, small.url)
+    show(page, "cpu")
+    before = node_map(made_up(64).nodes).cells
 
-        def follows(step: int) -> None:
-            view.tell("step")
-            cells = node_map(made_up(640, step).nodes).cells
-            page.page.wait_for_function(
-                """([levels]) => {
-                  const heat = getElement(+document.querySelector(".drfh-heat").id.slice(1));
-                  return JSON.stringify([...heat.cells.levels[0]]) === JSON.stringify(levels); }""",
-                arg=[cells.levels[0].tolist()],
-            )
-
-        follows(1)
-        changed = np.flatnonzero(
-            before.levels[0] != node_map(made_up(640, 1).nodes).cells.levels[0]
+    def follows(step: int) -> None:
+        small.tell("step")
+        cells = node_map(made_up(64, step).nodes).cells
+        page.page.wait_for_function(
+            """([levels]) => {
+              const heat = getElement(+document.querySelector(".drfh-heat").id.slice(1));
+              return JSON.stringify([...heat.cells.levels[0]]) === JSON.stringify(levels); }""",
+            arg=[cells.levels[0].tolist()],
         )
-        assert 0 < changed.size < 30
-        page.heat("heat.seen = -7; return 0")  # as if a message had been lost
-        follows(2)
-        assert page.heat("return heat.seen") > 0
-        page.close()
+
+    follows(1)
+    assert (before.levels[0] != node_map(made_up(64, 1).nodes).cells.levels[0]).any()
+    page.heat("heat.version = -7; return 0")  # as if a message had been lost
+    follows(2)
+    assert page.heat("return heat.version") > 0
+    page.close()

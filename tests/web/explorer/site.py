@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.pages import shared_context
+from tests.support.pages import Tab
 
 _LONGEST_START = 60.0
 _USED = {"button", "checkbox", "columnheader", "combobox", "dialog", "grid", "gridcell", "image",
@@ -57,12 +57,12 @@ class Site:
 
 
 @contextmanager
-def explorer(*words: str | Path) -> Iterator[Site]:
+def explorer(*options: str | Path) -> Iterator[Site]:
     """Run ``drfh explore`` on a free port until the end of the block."""
     pytest.importorskip("nicegui", reason="needs the extra [web]: pip install 'drfh[web]'")
     arguments = [sys.executable, "-m", "drfh", "explore", "--no-open", "--port", "0"]
     process = subprocess.Popen(
-        [*arguments, *map(str, words)],
+        [*arguments, *map(str, options)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -83,47 +83,27 @@ def explorer(*words: str | Path) -> Iterator[Site]:
             site.close()
 
 
-class Seen:
-    """A page of the explorer. Each is of a browser that knows nothing of any other.
+class ExplorerTab(Tab):
+    """A page of the explorer, in a browser that knows nothing of any other page.
 
     Parameters
     ----------
-    browser, site, query
-        Where, and what to ask for.
-    apart
-        Whether it is a browser of its own. The others have their files in common, without which
-        each page takes twice as long, but no cookie and no page that is left over.
-    options
-        Of the page: ``viewport``, ``color_scheme``. Any others are of a browser of its own.
+    query
+        Of the address.
+    apart, viewport, color_scheme
+        As of :class:`~tests.support.pages.Tab`.
     """
 
-    def __init__(
-        self, browser: Any, site: Site, query: str = "", *, apart: bool = False, **options: Any
-    ) -> None:
-        self.site = site
+    def __init__(self, browser: Any, site: Site, query: str = "", **options: Any) -> None:
         size = options.pop("viewport", {"width": 1400, "height": 900})
         scheme = options.pop("color_scheme", "light")
-        self._apart = apart or bool(options)
-        self.context = browser.new_context(**options) if self._apart else shared_context(browser)
-        self.page = self.context.new_page()
-        self.page.set_viewport_size(size)
-        self.page.emulate_media(color_scheme=scheme)
-        self.trouble: list[str] = []
-        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
-        self.page.on("console", self._heard)
-        self.page.on("request", self._asked)
+        sides = (size["width"], size["height"])
+        super().__init__(browser, (f"{site.origin}/",), scheme=scheme, size=sides, **options)
+        self.site = site
         self.page.goto(f"{site.origin}/{query}")
         self.page.wait_for_selector("[data-testid=solved]:not(:empty)")
         # What is typed sooner may be overwritten by what the server sends first: people are slower.
         self.page.wait_for_selector("body[data-ready]")
-
-    def _heard(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
-            self.trouble.append(message.text)
-
-    def _asked(self, request: Any) -> None:
-        if not request.url.startswith((f"{self.site.origin}/", "data:", "blob:")):
-            self.trouble.append(f"a request left: {request.url}")
 
     def part(self, testid: str) -> Any:
         """Return an element by what tests call it."""
@@ -157,7 +137,7 @@ class Seen:
         session.detach()
         found = [node for node in nodes if not node["ignored"]]
         named = {node["role"]["value"] for node in found if node["name"]["value"].strip()}
-        assert {"button", "tab", "combobox"} <= named  # the browser looked
+        assert {"button", "tab", "combobox"} <= named  # the tree is complete
         return [
             f"{node['role']['value']} {node['nodeId']}"
             for node in found
@@ -177,21 +157,21 @@ class Seen:
         return expect(element)
 
     def close(self) -> None:
-        """Close it, and fail if it was not quiet."""
+        """Leave it, and fail if it was not quiet."""
         self.page.wait_for_timeout(100)
-        self.page.close()
-        if self._apart:
-            self.context.close()
+        self.release()
         assert not self.trouble
 
 
 @contextmanager
-def seen(browser: Any, site: Site, query: str = "", **options: Any) -> Iterator[Seen]:
+def explorer_tab(
+    browser: Any, site: Site, query: str = "", **options: Any
+) -> Iterator[ExplorerTab]:
     """Open a page; at the end it must have been quiet, and nothing may have left the machine."""
-    page = Seen(browser, site, query, **options)
+    page = ExplorerTab(browser, site, query, **options)
     try:
         yield page
     except BaseException:
-        page.page.close()
+        page.discard()
         raise
     page.close()

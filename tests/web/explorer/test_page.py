@@ -9,7 +9,6 @@ import os
 import re
 import socket
 import zlib
-from collections.abc import Iterator
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -24,43 +23,8 @@ from drfh.traces.scenario import scenario_of
 from drfh.web.session.share_links import book_to_link
 from drfh.web.session.steps import AddServer, RemoveServer, RemoveUser, SetServer, SetUser
 from drfh.web.session.workbook import Workbook
-from tests.support.paths import DATA
-from tests.web.explorer.site import Seen, Site, explorer, seen
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder of scenarios, with a secret beside it and a link that leads there."""
-    outside = tmp_path_factory.mktemp("outside")
-    text = "cluster: [{resources: {cpu: 4}}]\nusers: [{name: hidden, demand: {cpu: 1}}]\n"
-    (outside / "secret.yaml").write_text(text)
-    inside = outside / "team"
-    inside.mkdir()
-    (inside / "own.yaml").write_text("title: Our own\n" + text.replace("hidden", "ours"))
-    (inside / "leads-out.yaml").symlink_to(outside / "secret.yaml")
-    drfh.save_scenario(large(), inside / "large.json")
-    return inside
-
-
-def large() -> drfh.Scenario:
-    """Return 100 users on 1,000 groups of servers."""
-    servers = [
-        drfh.Server(
-            {"cpu": 4 + g % 61, "memory": 8 + g * 7 % 500}, name=f"group-{g}", count=1 + g % 9
-        )
-        for g in range(1_000)
-    ]
-    users = [
-        drfh.User(f"user-{u}", {"cpu": 0.25 * (1 + u % 15), "memory": 0.5 * (1 + u * 7 % 31)})
-        for u in range(100)
-    ]
-    return drfh.Scenario(drfh.Cluster(servers), tuple(users), title="A large one")
-
-
-@pytest.fixture(scope="module")
-def site(folder: Path) -> Iterator[Site]:
-    with explorer("--folder", folder) as running:
-        yield running
+from tests.web.conftest import SECRET, token_of
+from tests.web.explorer.site import ExplorerTab, Site, explorer_tab
 
 
 def tasks(book: Workbook) -> dict[str, float]:
@@ -78,7 +42,7 @@ def rounded(number: float, digits: int) -> str:
     return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP):,f}"
 
 
-def check_users(page: Seen, book: Workbook) -> None:
+def check_users(page: ExplorerTab, book: Workbook) -> None:
     """Wait until the table of users shows what a workbook comes to."""
     allocation = drfh.allocate(book.scenario.cluster, book.scenario.users)
     for row, user in enumerate(book.scenario.users):
@@ -92,15 +56,20 @@ def paper() -> Workbook:
 
 
 def test_a_newcomer_sees_the_example_of_the_paper_solved(browser: Any, site: Site) -> None:
-    with seen(browser, site) as page:
+    with explorer_tab(browser, site) as page:
         assert page.part("title").inner_text() == "Two servers, two users"
         assert re.fullmatch(r"exact, [\d.]+ m?s, gap \S+", page.part("solved").inner_text())
         check_users(page, paper())
         assert page.part("undo").is_disabled()
+        # Small shares are not nothing.
+        page.edit("users", 0, "tasks", "0.004")
+        page.wait_for("users", 0, "share", "0.029 %")
+        page.edit("users", 0, "tasks", "0")
+        page.wait_for("users", 0, "share", "0.0 %")
 
 
 def test_an_edit_changes_the_numbers_and_undo_takes_it_back(browser: Any, site: Site) -> None:
-    with seen(browser, site) as page:
+    with explorer_tab(browser, site) as page:
         book = paper()
         check_users(page, book)
         page.edit("servers", 1, "count", "3")
@@ -130,7 +99,7 @@ def test_an_edit_changes_the_numbers_and_undo_takes_it_back(browser: Any, site: 
 
 
 def test_a_cell_is_edited_by_keyboard_alone(browser: Any, site: Site) -> None:
-    with seen(browser, site) as page:
+    with explorer_tab(browser, site) as page:
         check_users(page, paper())
         keyboard = page.page.keyboard
         keyboard.press("Tab")
@@ -166,7 +135,7 @@ def test_a_cell_is_edited_by_keyboard_alone(browser: Any, site: Site) -> None:
 
 
 def test_everything_has_a_name_for_screen_readers(browser: Any, site: Site) -> None:
-    with seen(browser, site) as page:
+    with explorer_tab(browser, site) as page:
         check_users(page, paper())
         assert page.nameless() == []
         page.cell("users", 0, "weight").click()
@@ -188,7 +157,7 @@ def test_everything_has_a_name_for_screen_readers(browser: Any, site: Site) -> N
 def test_a_bad_cell_is_marked_with_its_rule_and_the_last_result_stays(
     browser: Any, site: Site
 ) -> None:
-    with seen(browser, site) as page:
+    with explorer_tab(browser, site) as page:
         check_users(page, paper())
         page.edit("users", 0, "weight", "heavy")
         cell = page.cell("users", 0, "weight")
@@ -239,7 +208,7 @@ def test_whatever_is_typed_is_taken_or_refused_with_its_rule(browser: Any, site:
         ("servers", "r0", "1e300", "cpu of high-memory must not break another entry"),
         ("servers", "labels", ":zone", "labels of high-memory must be labels such as"),
     ]
-    with seen(browser, site) as page:
+    with explorer_tab(browser, site) as page:
         check_users(page, paper())
         for table, field, text, rule in refused:
             page.edit(table, 0, field, text)
@@ -269,7 +238,7 @@ def test_whatever_is_typed_is_taken_or_refused_with_its_rule(browser: Any, site:
 
 
 def test_rows_come_and_go(browser: Any, site: Site) -> None:
-    with seen(browser, site) as page:
+    with explorer_tab(browser, site) as page:
         check_users(page, paper())
         page.part("add-users").click()
         page.page.wait_for_selector(".ag-cell-inline-editing")
@@ -293,7 +262,7 @@ def test_rows_come_and_go(browser: Any, site: Site) -> None:
 
 
 def test_a_shared_link_shows_the_same_and_edits_stay_apart(browser: Any, site: Site) -> None:
-    with seen(browser, site) as mine:
+    with explorer_tab(browser, site) as mine:
         mine.edit("users", 0, "weight", "5")
         book = paper()
         book.do(SetUser("ann", "weight", "5"))
@@ -302,7 +271,7 @@ def test_a_shared_link_shows_the_same_and_edits_stay_apart(browser: Any, site: S
         link = mine.part("link").input_value()
         assert book_to_link(book) in link
         query = "?" + urlsplit(link).query
-        with seen(browser, site, query, apart=True) as yours:
+        with explorer_tab(browser, site, query, apart=True) as yours:
             check_users(yours, book)
             assert yours.part("undo").is_enabled()
             yours.edit("users", 1, "weight", "7")
@@ -325,25 +294,17 @@ def test_a_shared_link_shows_the_same_and_edits_stay_apart(browser: Any, site: S
 
 
 def test_a_damaged_link_is_said_and_the_page_opens(browser: Any, site: Site) -> None:
-    with seen(browser, site, "?s=eNqrVkpSslJQKkgsSC3KTM5WqgUAMuEF") as page:
-        words = page.part("trouble").inner_text()
-        assert "the link must be whole, as it was copied" in words
+    with explorer_tab(browser, site, "?s=eNqrVkpSslJQKkgsSC3KTM5WqgUAMuEF") as page:
+        text = page.part("trouble").inner_text()
+        assert "the link must be whole, as it was copied" in text
         check_users(page, paper())
     bomb = base64.urlsafe_b64encode(zlib.compress(b"0" * 5_000_000, 9)).decode()
-    with seen(browser, site, f"?s={bomb}&m=:window.hacked=1&panel=__proto__") as page:
-        words = page.part("trouble").inner_text()
-        assert "the link must hold at most 500,000 bytes" in words
+    with explorer_tab(browser, site, f"?s={bomb}&m=:window.hacked=1&panel=__proto__") as page:
+        text = page.part("trouble").inner_text()
+        assert "the link must hold at most 500,000 bytes" in text
         page.page.wait_for_selector(".q-notification:has-text(':window.hacked=1')")
         check_users(page, paper())
         assert page.page.evaluate("window.hacked") is None
-
-
-def test_small_shares_are_not_nothing(browser: Any, site: Site) -> None:
-    with seen(browser, site) as page:
-        page.edit("users", 0, "tasks", "0.004")
-        page.wait_for("users", 0, "share", "0.029 %")
-        page.edit("users", 0, "tasks", "0")
-        page.wait_for("users", 0, "share", "0.0 %")
 
 
 @pytest.mark.slow
@@ -351,7 +312,7 @@ def test_a_large_scenario_is_edited_and_shared_as_a_file(
     browser: Any, site: Site, folder: Path, tmp_path: Path
 ) -> None:
     book = Workbook(drfh.load_scenario(folder / "large.json"))
-    with seen(browser, site, "?open=large.json") as page:
+    with explorer_tab(browser, site, "?open=large.json") as page:
         assert page.part("users-title").inner_text() == "100 users"
         page.edit("users", 0, "weight", "9")
         book.do(SetUser("user-0", "weight", "9"))
@@ -362,15 +323,15 @@ def test_a_large_scenario_is_edited_and_shared_as_a_file(
         for row in range(8):
             page.wait_for("users", row, "gets", shown(expected[f"user-{row}"]))
         page.part("share").click()
-        words = page.part("too-long").inner_text()
+        text = page.part("too-long").inner_text()
         heading = page.page.locator(".q-dialog h2")
         assert heading.evaluate("e => parseFloat(getComputedStyle(e).fontSize)") < 24
-        assert "too much for a link (more than 8,000 characters)" in words
+        assert "too much for a link (more than 8,000 characters)" in text
         with page.page.expect_download() as download:
             page.part("save-book").click()
         file = tmp_path / download.value.suggested_filename
         download.value.save_as(file)
-    with seen(browser, site) as other:
+    with explorer_tab(browser, site) as other:
         other.part("upload").locator("input[type=file]").set_input_files(file)
         other.wait_for("users", 0, "gets", shown(expected["user-0"]))
         other.part("undo").click()
@@ -379,7 +340,7 @@ def test_a_large_scenario_is_edited_and_shared_as_a_file(
 
 
 def test_mechanism_and_examples(browser: Any, site: Site) -> None:
-    with seen(browser, site) as page:
+    with explorer_tab(browser, site) as page:
         page.part("mechanism").click()
         page.page.get_by_role("option", name=re.compile("^per-server-drf")).click()
         page.wait_for("users", 0, "gets", "6")
@@ -400,7 +361,7 @@ def test_mechanism_and_examples(browser: Any, site: Site) -> None:
 
 
 def test_what_if_lists_steps_and_goes_back_to_one(browser: Any, site: Site) -> None:
-    with seen(browser, site) as page:
+    with explorer_tab(browser, site) as page:
         for weight in ("2", "3", "4"):
             page.edit("users", 0, "weight", weight)
             page.wait_for("users", 0, "weight", weight)
@@ -412,7 +373,9 @@ def test_what_if_lists_steps_and_goes_back_to_one(browser: Any, site: Site) -> N
         book.do(SetUser("ann", "weight", "4"))
         page.wait_for("changes", 0, "tasks_before", shown(before["ann"]))
         page.wait_for("changes", 0, "tasks_after", shown(tasks(book)["ann"]))
-        assert page.part("change-words").inner_text() == "1 user can run more; 1 user can run less"
+        assert (
+            page.part("change-summary").inner_text() == "1 user can run more; 1 user can run less"
+        )
         page.part("back-to-1").click()
         book.undo()
         book.do(SetUser("ann", "weight", "2"))
@@ -428,8 +391,9 @@ def test_a_user_lies_and_the_page_says_what_it_can_really_run(browser: Any, site
     from drfh.web.session.answers import answer_of, user_rows
     from drfh.web.session.steps import LieStep
 
-    with seen(browser, site) as page:
+    with explorer_tab(browser, site) as page:
         page.part("tab-whatif").click()
+        page.expect(page.part("form-user-0")).to_have_value("0.2")
         page.part("form-user-0").fill("1")
         page.part("claim").click()
         book = paper()
@@ -443,7 +407,7 @@ def test_a_user_lies_and_the_page_says_what_it_can_really_run(browser: Any, site
 
 
 def test_new_servers_have_the_labels_of_those_they_are_like(browser: Any, site: Site) -> None:
-    with seen(browser, site, "?open=gpu-cluster&panel=whatif") as page:
+    with explorer_tab(browser, site, "?open=gpu-cluster&panel=whatif") as page:
         book = Workbook(drfh.load_scenario("gpu-cluster"))
         group = next(one for one in book.scenario.cluster.servers if one.labels)
         first = book.scenario.cluster.servers[0]
@@ -460,7 +424,7 @@ def test_new_servers_have_the_labels_of_those_they_are_like(browser: Any, site: 
 
 
 def test_servers_come_and_go_and_a_user_leaves(browser: Any, site: Site) -> None:
-    with seen(browser, site, "?panel=whatif") as page:
+    with explorer_tab(browser, site, "?panel=whatif") as page:
         book = paper()
         page.part("form-count").fill("many")
         page.part("set-count").click()
@@ -489,7 +453,7 @@ def test_servers_come_and_go_and_a_user_leaves(browser: Any, site: Site) -> None
 def test_a_file_cannot_ask_for_slots_and_the_page_says_so(
     browser: Any, site: Site, tmp_path: Path
 ) -> None:
-    with seen(browser, site) as page:
+    with explorer_tab(browser, site) as page:
         page.part("mechanism").click()
         page.page.get_by_role("option", name=re.compile("^slots")).click()
         page.wait_for("users", 0, "gets", "1")
@@ -506,7 +470,7 @@ def test_a_file_cannot_ask_for_slots_and_the_page_says_so(
 
 
 def test_scenario_files_go_out_and_come_in(browser: Any, site: Site, tmp_path: Path) -> None:
-    with seen(browser, site) as page:
+    with explorer_tab(browser, site) as page:
         page.edit("users", 0, "weight", "5")
         book = paper()
         book.do(SetUser("ann", "weight", "5"))
@@ -548,16 +512,23 @@ def test_scenario_files_go_out_and_come_in(browser: Any, site: Site, tmp_path: P
 
 
 def test_only_files_of_the_folder_are_opened(browser: Any, site: Site, folder: Path) -> None:
-    with seen(browser, site, "?open=own.yaml") as page:
+    with explorer_tab(browser, site, "?open=own.yaml") as page:
         assert page.part("title").inner_text() == "Our own"
         page.wait_for("users", 0, "name", "ours")
+    with explorer_tab(browser, site, "?open=leads-out.yaml") as page:
+        page.page.wait_for_selector("[data-testid=trouble]:visible")
+        assert page.part("title").inner_text() == "Two servers, two users"
+        check_users(page, paper())
+        assert SECRET not in page.page.content()
+    # The same in what is sent at first, which holds all texts and rows of a page.
+    for name, text in (("own.yaml", "ours"), ("leads-out.yaml", "Two servers, two users")):
+        assert text in answered(site.port, f"/?open={name}", Host=f"127.0.0.1:{site.port}")[1]
     outside = str(folder.parent / "secret.yaml")
     for name in ("../secret.yaml", outside, "leads-out.yaml", "none.yaml"):
-        with seen(browser, site, f"?open={name}") as page:
-            page.page.wait_for_selector("[data-testid=trouble]:visible")
-            assert page.part("title").inner_text() == "Two servers, two users"
-            check_users(page, paper())
-            assert "hidden" not in page.page.locator("main").inner_text()
+        status, body, _ = answered(site.port, f"/?open={name}", Host=f"127.0.0.1:{site.port}")
+        assert status == 200
+        assert "This is Two servers, two users instead." in body
+        assert SECRET not in body
 
 
 def test_names_are_never_markup_nor_code(browser: Any, site: Site) -> None:
@@ -566,7 +537,7 @@ def test_names_are_never_markup_nor_code(browser: Any, site: Site) -> None:
     cluster = drfh.Cluster([drfh.Server({bad: 4, code: 4}, name=bad, count=2)])
     users = (drfh.User(bad, {bad: 1, code: 1}), drfh.User("__proto__", {bad: 2}))
     book = Workbook(drfh.Scenario(cluster, users, title=bad))
-    with seen(browser, site, f"?s={book_to_link(book)}") as page:
+    with explorer_tab(browser, site, f"?s={book_to_link(book)}") as page:
         page.wait_for("users", 0, "name", bad)
         assert page.part("title").inner_text() == bad
         page.edit("users", 0, "weight", bad)
@@ -584,7 +555,7 @@ def test_names_are_never_markup_nor_code(browser: Any, site: Site) -> None:
 
 
 def test_light_and_dark_are_kept(browser: Any, site: Site) -> None:
-    with seen(browser, site, color_scheme="dark") as page:
+    with explorer_tab(browser, site, color_scheme="dark") as page:
         check_users(page, paper())
         background = "getComputedStyle(document.body).backgroundColor"
         assert page.page.evaluate(background) == "rgb(20, 24, 31)"
@@ -596,11 +567,13 @@ def test_light_and_dark_are_kept(browser: Any, site: Site) -> None:
 
 
 @pytest.mark.parametrize("width", [400, pytest.param(1400, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("panel", ["tables", "whatif"])
-def test_nothing_is_wider_than_the_screen(browser: Any, site: Site, width: int, panel: str) -> None:
+def test_nothing_is_wider_than_the_screen(browser: Any, site: Site, width: int) -> None:
     viewport = {"width": width, "height": 900}
-    with seen(browser, site, f"?open=google-2011&panel={panel}", viewport=viewport) as page:
-        page.page.wait_for_selector("[data-testid=users-table] .ag-row, [data-testid=steps-title]")
+    with explorer_tab(browser, site, "?open=google-2011", viewport=viewport) as page:
+        page.page.wait_for_selector("[data-testid=users-table] .ag-row")
+        assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+        page.part("tab-whatif").click()
+        page.page.wait_for_selector("[data-testid=steps-title]:visible")
         assert page.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -660,65 +633,52 @@ def test_nothing_large_is_taken(site: Site) -> None:
     assert answered(site.port, Host=own, Transfer_Encoding="chunked")[0] == 413
 
 
-@pytest.fixture(scope="module")
-def kubectl(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Return nodes and pods, as kubectl writes them."""
-    cluster = json.loads((DATA / "kubernetes-cluster.json").read_text())
-    folder, files = tmp_path_factory.mktemp("kubectl"), []
-    for kind in ("Node", "Pod"):
-        items = [item for item in cluster["items"] if item["kind"] == kind]
-        files.append(folder / f"{kind}.json")
-        files[-1].write_text(json.dumps({**cluster, "items": items}))
-    return files
-
-
 def test_other_addresses_need_the_token_and_kubectl_opens(
-    browser: Any, kubectl: list[Path]
+    browser: Any, kubectl: list[Path], open_site: Site
 ) -> None:
-    with explorer("--host", "0.0.0.0", "--kubectl", *kubectl) as site:
-        token = urlsplit(site.url).query.removeprefix("token=")
-        assert len(token) > 20
-        assert sum(token in line for line in site.lines) == 1
-        own = f"127.0.0.1:{site.port}"
-        for path in ("/", "/?token=", "/?token=wrong", "/_nicegui_ws/socket.io/?EIO=4"):
-            status, body, _ = answered(site.port, path, Host=own)
-            assert status == 403
-            assert "needs the token" in body
-        assert upgraded(site.port, Host=own) == 403
-        assert upgraded(site.port, Host=own, Cookie=f"drfh_token_{site.port}=wrong") == 403
-        status, _, cookie = answered(site.port, f"/?token={token}&open=google-2011", Host=own)
-        assert status == 303
-        assert cookie == f"drfh_token_{site.port}={token}"
-        assert answered(site.port, Host=own, Cookie=cookie)[0] == 200
-        assert upgraded(site.port, Host=own, Cookie=cookie) == 101
-        evil = {"Host": own, "Cookie": cookie, "Origin": "http://evil.example"}
-        assert upgraded(site.port, **evil) == 403
-        site.origin = f"http://{own}"
-        with seen(browser, site, f"?token={token}") as page:
-            scenario = scenario_of(traces.read("kubernetes", kubectl), split=None)
-            assert len(scenario.users) > 1
-            check_users(page, Workbook(scenario))
-            assert page.part("users-title").inner_text() == f"{len(scenario.users)} users"
-            assert token not in page.page.url
-            page.part("share").click()
-            assert token not in page.part("link").input_value()
+    site = open_site
+    token = token_of(site)
+    assert len(token) > 20
+    assert sum(token in line for line in site.lines) == 1
+    own = f"127.0.0.1:{site.port}"
+    for path in ("/", "/?token=", "/?token=wrong", "/_nicegui_ws/socket.io/?EIO=4"):
+        status, body, _ = answered(site.port, path, Host=own)
+        assert status == 403
+        assert "needs the token" in body
+    assert upgraded(site.port, Host=own) == 403
+    assert upgraded(site.port, Host=own, Cookie=f"drfh_token_{site.port}=wrong") == 403
+    status, _, cookie = answered(site.port, f"/?token={token}&open=google-2011", Host=own)
+    assert status == 303
+    assert cookie == f"drfh_token_{site.port}={token}"
+    assert answered(site.port, Host=own, Cookie=cookie)[0] == 200
+    assert upgraded(site.port, Host=own, Cookie=cookie) == 101
+    evil = {"Host": own, "Cookie": cookie, "Origin": "http://evil.example"}
+    assert upgraded(site.port, **evil) == 403
+    with explorer_tab(browser, site, f"?token={token}") as page:
+        scenario = scenario_of(traces.read("kubernetes", kubectl), split=None)
+        assert len(scenario.users) > 1
+        check_users(page, Workbook(scenario))
+        assert page.part("users-title").inner_text() == f"{len(scenario.users)} users"
+        assert token not in page.page.url
+        page.part("share").click()
+        assert token not in page.part("link").input_value()
 
 
 # On the command line
 
 
-def test_words_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_wrong_options_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pytest.importorskip("nicegui")
     from drfh.cli import main
 
-    for words, expected in (
+    for options, expected in (
         (["--port", "70000"], "--port must be from 0 to 65535, got 70000"),
         (["--host", "256.1.1.1"], "--host must be an address of this machine, got '256.1.1.1'"),
         (["--folder", str(tmp_path / "none")], "--folder must be a directory that exists"),
         (["--run", str(tmp_path / "none")], "--run must be a directory that exists"),
         (["no-such-scenario"], "no-such-scenario: the file must exist"),
     ):
-        assert main(["explore", *words]) == 2
+        assert main(["explore", *options]) == 2
         assert expected in capsys.readouterr().err
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -24,7 +24,7 @@ from drfh.web.session.comparison import COMPARED, CompareRow
 from drfh.web.session.report_card import audit_answer, case_steps
 from drfh.web.session.share_links import book_to_link
 from drfh.web.session.workbook import Workbook
-from tests.web.explorer.site import Seen, Site, explorer, seen
+from tests.web.explorer.site import ExplorerTab, Site, explorer_tab
 from tests.web.used_rows import used_rows
 
 LONG = 240_000  # milliseconds: other work may keep the machine busy
@@ -84,42 +84,42 @@ _WRAPPED = """cells => cells.filter((cell) => {
 @pytest.mark.parametrize("mechanism", ["drfh", "drf", "whole-tasks"])
 def test_stacks_hold_what_the_rows_say(name: str, mechanism: str) -> None:
     answer = answer_of(Workbook(scenario_of(name)), mechanism)
-    seen = stacked_bars(answer)
+    stacked = stacked_bars(answer)
     rows = used_rows(answer)
     everything: dict[str, float] = {}
     for row in rows:
         everything[row.resource] = everything.get(row.resource, 0.0) + row.capacity - row.free
-        if row.group not in seen.groups:
+        if row.group not in stacked.groups:
             continue
-        line = seen.groups.index(row.group), seen.resources.index(row.resource)
-        assert seen.capacity[line] == pytest.approx(row.capacity)
-        assert seen.free[line] == pytest.approx(row.free, abs=1e-9 * row.capacity)
+        line = stacked.groups.index(row.group), stacked.resources.index(row.resource)
+        assert stacked.capacity[line] == pytest.approx(row.capacity)
+        assert stacked.free[line] == pytest.approx(row.free, abs=1e-9 * row.capacity)
         used = dict(row.used)
-        for position, user in enumerate(seen.users):
-            assert seen.used[line][position] == pytest.approx(used.get(user, 0.0))
-        if seen.others:
-            rest = sum(amount for user, amount in row.used if user not in seen.users)
-            assert seen.used[line][-1] == pytest.approx(rest)
-    for position, resource in enumerate(seen.resources):
-        assert seen.used[:, position].sum() == pytest.approx(everything[resource])
+        for position, user in enumerate(stacked.users):
+            assert stacked.used[line][position] == pytest.approx(used.get(user, 0.0))
+        if stacked.others:
+            rest = sum(amount for user, amount in row.used if user not in stacked.users)
+            assert stacked.used[line][-1] == pytest.approx(rest)
+    for position, resource in enumerate(stacked.resources):
+        assert stacked.used[:, position].sum() == pytest.approx(everything[resource])
 
 
 def test_stacks_of_many_are_the_largest_and_those_searched_for() -> None:
     answer = answer_of(Workbook(scenario_of("many")))
-    seen = stacked_bars(answer)
+    stacked = stacked_bars(answer)
     shares = answer.allocation.shares
-    least = min(shares[user] for user in seen.users)
-    assert len(seen.users) == MOST_USERS
-    assert all(shares[user] <= least + 1e-12 for user in shares if user not in seen.users)
-    assert seen.others == "22 other users"
-    assert seen.groups[-1] == f"{60 - len(seen.groups) + 1} other groups"
+    least = min(shares[user] for user in stacked.users)
+    assert len(stacked.users) == MOST_USERS
+    assert all(shares[user] <= least + 1e-12 for user in shares if user not in stacked.users)
+    assert stacked.others == "22 other users"
+    assert stacked.groups[-1] == f"{60 - len(stacked.groups) + 1} other groups"
     found = stacked_bars(answer, "TEAM-03, team-04", "rack-1")
     assert found.users == ("team-03", "team-04")
     assert found.groups == (*(f"rack-{g}" for g in range(10, 20)), "50 other groups")
     nobody = stacked_bars(answer, "nobody", "nowhere")
     assert (nobody.users, nobody.others) == ((), "30 other users")
-    assert nobody.capacity.sum() == pytest.approx(seen.capacity.sum())
-    assert nobody.used.sum() == pytest.approx(seen.used.sum())
+    assert nobody.capacity.sum() == pytest.approx(stacked.capacity.sum())
+    assert nobody.used.sum() == pytest.approx(stacked.used.sum())
 
 
 def test_servers_that_are_listed_one_by_one_are_joined_by_size() -> None:
@@ -127,18 +127,18 @@ def test_servers_that_are_listed_one_by_one_are_joined_by_size() -> None:
     servers = [Server(sizes[s % 7 % 3], name=f"m{s}", count=1 + s % 2) for s in range(500)]
     users = (User("ann", {"cpu": 1, "memory": 2}), User("bob", {"cpu": 1}, servers=["m2", "m4"]))
     answer = answer_of(Workbook(Scenario(Cluster(servers), users)))
-    seen = stacked_bars(answer)
-    assert seen.groups == ("8 cpu, 4 memory", "4 cpu, 32 memory", "4 cpu")
-    assert seen.joined == 500  # so that one can be searched for
+    stacked = stacked_bars(answer)
+    assert stacked.groups == ("8 cpu, 4 memory", "4 cpu, 32 memory", "4 cpu")
+    assert stacked.joined == 500  # so that one can be searched for
     rows = used_rows(answer)
     for group, size in enumerate(sizes):
         members = {s.name: s.count for s in servers if dict(s.resources) == size}
-        assert seen.notes[group] == f"{sum(members.values())} servers"
-        for position, resource in enumerate(seen.resources):
+        assert stacked.notes[group] == f"{sum(members.values())} servers"
+        for position, resource in enumerate(stacked.resources):
             found = [row for row in rows if row.group in members and row.resource == resource]
             line = group, position
-            assert seen.capacity[line] == pytest.approx(sum(row.capacity for row in found))
-            assert seen.free[line] == pytest.approx(sum(row.free for row in found), abs=1e-6)
+            assert stacked.capacity[line] == pytest.approx(sum(row.capacity for row in found))
+            assert stacked.free[line] == pytest.approx(sum(row.free for row in found), abs=1e-6)
     assert stacked_bars(answer, "", "m499").groups == ("m499", "499 other groups")
 
 
@@ -195,28 +195,21 @@ def test_every_case_that_is_applied_does_what_the_auditor_said(name: str, mechan
         steps = case_steps(finding, before.scenario)
         if finding.counterexample is None:
             continue
-        words = case_markup(finding, before.scenario, steps)
-        assert finding.name in words
+        text = case_markup(finding, before.scenario, steps)
+        assert finding.name in text
         if not steps:
             continue
         applied += 1
         book = Workbook(base.base)
         for step in steps:
             book.do(step)
-        seen = applied_markup(finding, before, answer_of(book, mechanism))
+        markup = applied_markup(finding, before, answer_of(book, mechanism))
         if finding.counterexample.after:
-            assert "The auditor was right" in seen, (finding, seen)
+            assert "The auditor was right" in markup, (finding, markup)
     assert applied
 
 
 # In a browser.
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    with explorer() as running:
-        yield running
-        assert not any("Traceback" in line for line in running.lines), running.lines
 
 
 @contextmanager
@@ -229,7 +222,7 @@ def opened(
     *,
     scheme: str = "light",
     width: int = 1200,
-) -> Iterator[Seen]:
+) -> Iterator[ExplorerTab]:
     """Open a panel on a scenario; at the end it must have been quiet, and not too wide."""
     query = {"panel": panel, "m": mechanism}
     if name in OWN:
@@ -238,21 +231,20 @@ def opened(
     else:
         query["open"] = name
     options = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}}
-    with seen(browser, site, f"?{urlencode(query)}", **options) as page:
+    with explorer_tab(browser, site, f"?{urlencode(query)}", **options) as page:
         page.page.set_default_timeout(LONG)
-        page.page.on("dialog", lambda dialog: page.trouble.append(dialog.message))
         yield page
         assert page.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def rows_of(page: Seen, name: str) -> list[list[str]]:
+def rows_of(page: ExplorerTab, name: str) -> list[list[str]]:
     """Return the cells of a table, its head first; parts of a cell with spaces between."""
     page.page.wait_for_selector(f"[data-testid={name}] td", state="attached")
-    words = "cell => [...cell.childNodes].map(node => node.textContent).join(' ')"
+    text = "cell => [...cell.childNodes].map(node => node.textContent).join(' ')"
     lines: list[list[str]] = (
         page.part(name)
         .locator("tr")
-        .evaluate_all(f"rows => rows.map(row => [...row.cells].map({words}))")
+        .evaluate_all(f"rows => rows.map(row => [...row.cells].map({text}))")
     )
     return lines
 
@@ -390,9 +382,9 @@ def test_mechanisms_side_by_side_are_right(browser: Any, site: Site) -> None:
 def test_a_mechanism_that_fails_says_why(browser: Any, site: Site) -> None:
     with opened(browser, site, "compare", "huge") as page:
         page.page.locator("[data-testid=compare-table] td.no-answer").wait_for()
-        words = page.page.locator("[data-testid=compare-table] td.no-answer").inner_text()
-        assert "✘ no answer" in words
-        assert "servers must be at most 200,000" in words
+        text = page.page.locator("[data-testid=compare-table] td.no-answer").inner_text()
+        assert "✘ no answer" in text
+        assert "servers must be at most 200,000" in text
         assert rows_of(page, "compare-table")[0][-1] == "slots:14"
 
 
@@ -404,14 +396,14 @@ def test_the_card_is_the_auditors(browser: Any, site: Site) -> None:
         shown = page.page.locator(".finding .name b").all_inner_texts()
         assert shown == [finding.name for finding in report]
         for finding in report:
-            words = page.part(f"finding-{finding.name}").inner_text()
-            assert finding.verdict == "measured" or finding.verdict in words
+            text = page.part(f"finding-{finding.name}").inner_text()
+            assert finding.verdict == "measured" or finding.verdict in text
             if finding.verdict == "fails":
-                assert format_percent(finding.amount, trim=True) in words
+                assert format_percent(finding.amount, trim=True) in text
                 assert page.part(f"see-{finding.name}").is_visible() == bool(finding.counterexample)
             if finding.proof:
-                assert f"Proven for the mechanism: {finding.proof}" in words
-            assert finding.text.partition(" (")[0] in words
+                assert f"Proven for the mechanism: {finding.proof}" in text
+            assert finding.text.partition(" (")[0] in text
         assert any(finding.proof for finding in report)
 
 
@@ -429,17 +421,17 @@ def test_a_lie_is_one_click_away_and_does_what_the_auditor_said(browser: Any, si
         cells = {row[0]: row for row in rows}
         liar = claim.partition(" claims ")[0]
         # The same lie, told to the mechanism without any page.
-        told = {
+        claimed = {
             name: float(amount)
             for name, amount in map(str.split, claim.partition(" claims ")[2].split(", "))
         }
         users = [
-            drfh.User(user.name, told if user.name == liar else user.demand)
+            drfh.User(user.name, claimed if user.name == liar else user.demand)
             for user in scenario.users
         ]
         after = drfh.allocate(scenario.cluster, users, mechanism="nash").tasks
         truth = next(user.demand for user in scenario.users if user.name == liar)
-        after[liar] *= min(told[name] / amount for name, amount in truth.items())
+        after[liar] *= min(claimed[name] / amount for name, amount in truth.items())
         assert after[liar] > before[liar]
         for user in before:
             assert float(cells[user][1]) == pytest.approx(before[user], rel=1e-4)
@@ -452,7 +444,7 @@ def test_a_lie_is_one_click_away_and_does_what_the_auditor_said(browser: Any, si
 
 
 def test_what_is_applied_and_kept_stays_in_the_address(browser: Any, site: Site) -> None:
-    with seen(browser, site, "?open=paper-two-servers&panel=card") as page:
+    with explorer_tab(browser, site, "?open=paper-two-servers&panel=card") as page:
         page.part("see-resource-monotone").click(timeout=60_000)
         page.part("case-apply").click()
         page.part("case").locator("text=The auditor was right").wait_for()

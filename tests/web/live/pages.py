@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.pages import shared_context
+from tests.support.pages import Tab
 from tests.support.paths import ROOT
 
 
@@ -23,7 +23,7 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 class View:
-    """A live view of a made-up cluster, see ``tests/live_server.py``."""
+    """A live view of a made-up cluster, see ``tests/web/live/server.py``."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
@@ -32,9 +32,12 @@ class View:
         assert self.url.startswith("http://"), self.url
 
     def tell(self, line: str) -> None:
+        """Send a command, and wait until it is done."""
         assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
+        assert self.process.stdout.readline() == "done\n"
 
 
 @contextmanager
@@ -56,32 +59,17 @@ def made_up_view(nodes: int, host: str = "127.0.0.1") -> Iterator[View]:
     assert process.returncode == 0
 
 
-class Watched:
-    """A page of a browser, and what went wrong there."""
+class LiveTab(Tab):
+    """A page of the live view."""
 
     def __init__(self, browser: Any, url: str, scheme: str = "light", width: int = 1400) -> None:
-        self.page = shared_context(browser).new_page()
-        self.page.set_viewport_size({"width": width, "height": 900})
-        self.page.emulate_media(color_scheme=scheme)
+        origins = (url, url.replace("http", "ws", 1))
+        super().__init__(browser, origins, scheme=scheme, size=(width, 900))
         self.page.set_default_timeout(60_000)
-        self.trouble: list[str] = []
-        self.url = url
-        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
-        self.page.on("console", self._console)
-        self.page.on("request", self._request)
         self.page.goto(url)
         self.page.wait_for_selector("[data-testid=heat-view][data-drawn]")
         self.page.wait_for_function("document.querySelectorAll('[data-points]').length === 3")
         self.page.evaluate("window.notReloaded = true")
-
-    def _console(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
-            self.trouble.append(message.text)
-
-    def _request(self, request: Any) -> None:
-        here = (self.url, self.url.replace("http", "ws", 1), "data:", "blob:")
-        if not request.url.startswith(here):
-            self.trouble.append(f"asked outside: {request.url}")
 
     def text(self, name: str) -> str:
         return str(self.page.inner_text(f"[data-testid={name}]"))
@@ -104,7 +92,6 @@ class Watched:
         assert not self.trouble
 
     def close(self) -> None:
-        """Close it after a last check; what it kept is not seen by the next one."""
+        """Leave it after a last check."""
         self.check()
-        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
-        self.page.close()
+        self.release()

@@ -1,8 +1,9 @@
-"""A live view of a made-up cluster, in a process of its own: told line by line what happens.
+"""A live view of a made-up cluster, in a process of its own, with commands on its input.
 
-``python tests/live_server.py NODES HOST`` prints where the page is; then each line of its input is
-``step`` (everything changes a little), ``old SECONDS`` (no look for so long), ``trouble WORDS``, or
-``break`` (the page has a fault).
+``python tests/web/live/server.py NODES HOST`` prints where the page is; then each line of its input
+is ``step`` (everything changes a little), ``first`` (everything is as at the start), ``old
+SECONDS`` (no observation for so long), ``trouble TEXT``, or ``break`` (the page has a fault). It
+prints ``done`` after each.
 """
 
 from __future__ import annotations
@@ -106,6 +107,10 @@ def main(nodes: int, host: str) -> None:
                 broken: Any = _broken
                 LivePage._show = broken  # type: ignore[method-assign]
                 feed.trouble("whatever")
+            elif word == "first":
+                step = 0
+                feed.update(made_up(nodes), waits(), snapshot())
+            print("done", flush=True)
 
 
 def _broken(self: Any, now: Any) -> None:

@@ -37,10 +37,10 @@ from drfh.web.live.labels import (
 from drfh.web.live.pending import Pending
 from drfh.web.live.store import LiveStore
 from tests.engines.slurm.entries import JOBS, NODES, NOW, SITE, job, node
-from tests.web.live.pages import View, Watched, environment, made_up_view
+from tests.web.live.pages import LiveTab, View, environment, made_up_view
 from tests.web.live.server import USERS, made_up
 
-# Words
+# Texts
 
 
 def test_numbers_at_the_top() -> None:
@@ -141,18 +141,12 @@ def test_places_that_cannot_be_had() -> None:
 # In a browser
 
 
-@pytest.fixture(scope="module")
-def small(browser: Any) -> Iterator[View]:
-    with made_up_view(64) as found:
-        yield found
-
-
-def last(page: Watched, chart: str) -> Any:
+def last(page: LiveTab, chart: str) -> Any:
     text = page.page.get_attribute(f"[data-testid={chart}]", "data-last")
     return json.loads(text)
 
 
-def check_page(page: Watched, nodes: int) -> None:
+def check_page(page: LiveTab, nodes: int) -> None:
     """Check that the page says what the made-up cluster is at its first step."""
     status = made_up(nodes)
     assert page.text("live-title") == "sandbox, live"
@@ -190,20 +184,20 @@ def check_page(page: Watched, nodes: int) -> None:
     ],
 )
 def test_the_page_says_what_is(browser: Any, small: View, scheme: str, width: int) -> None:
-    page = Watched(browser, small.url, scheme, width)
+    page = LiveTab(browser, small.url, scheme, width)
     check_page(page, 64)
     background = page.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert background == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 31)")
     wider = page.page.evaluate("""() => [...document.querySelectorAll(".live *")].filter((one) => {
         const box = one.getBoundingClientRect();
         return box.width && (box.right > innerWidth + 1 || box.left < -1)
-          && !one.closest(".table, .unseen, ol.events"); }).map((one) => one.className)""")
+          && !one.closest(".table, .visually-hidden, ol.events"); }).map((one) => one.className)""")
     assert wider == []
     page.close()
 
 
 def test_the_switch_wins_over_the_system(browser: Any, small: View) -> None:
-    page = Watched(browser, small.url, "light")
+    page = LiveTab(browser, small.url, "light")
     colours = []
     for name in ("dark", "light", "auto"):
         page.page.click(f"[data-testid=live-scheme] >> text={name}")
@@ -213,51 +207,57 @@ def test_the_switch_wins_over_the_system(browser: Any, small: View) -> None:
     page.close()
 
 
-@pytest.mark.parametrize("nodes", [64, pytest.param(12_583, marks=pytest.mark.slow)])
-def test_the_page_follows_by_itself(browser: Any, nodes: int) -> None:
-    with made_up_view(nodes) as view:
-        page = Watched(browser, view.url)
-        check_page(page, nodes)
-        points = int(page.page.get_attribute("[data-testid=live-shares-chart]", "data-points"))
-        page.page.wait_for_timeout(1100)  # a point of the past is a second at least
-        view.tell("step")
-        status = made_up(nodes, 1)
-        facts = {fact.name: fact for fact in facts_of(status)}
-        page.page.wait_for_function(
-            "text => document.querySelector('[data-testid=fact-jobs]').innerText.includes(text)",
-            arg=facts["jobs"].value,
-        )
-        assert facts["distance"].note in page.text("fact-distance")
-        [ann] = [user.share for user in status.users if user.name == "ann"]
-        position = choose_users(status, [], 6).index("ann")
-        page.page.wait_for_function(
-            """([points, at, share]) => {
-              const chart = document.querySelector("[data-testid=live-shares-chart]").dataset;
-              return +chart.points > points
-                && Math.abs(JSON.parse(chart.last)[at] - share) < 1e-4; }""",
-            arg=[points, position, ann],
-        )
-        page.close()
+def check_follows(page: LiveTab, view: View, nodes: int) -> None:
+    """Check that the page says what the cluster is at its first step, and then at the next."""
+    check_page(page, nodes)
+    points = int(page.page.get_attribute("[data-testid=live-shares-chart]", "data-points"))
+    page.page.wait_for_timeout(1100)  # a point of the past is a second at least
+    view.tell("step")
+    status = made_up(nodes, 1)
+    facts = {fact.name: fact for fact in facts_of(status)}
+    page.page.wait_for_function(
+        "text => document.querySelector('[data-testid=fact-jobs]').innerText.includes(text)",
+        arg=facts["jobs"].value,
+    )
+    assert facts["distance"].note in page.text("fact-distance")
+    [ann] = [user.share for user in status.users if user.name == "ann"]
+    position = choose_users(status, [], 6).index("ann")
+    page.page.wait_for_function(
+        """([points, at, share]) => {
+          const chart = document.querySelector("[data-testid=live-shares-chart]").dataset;
+          return +chart.points > points
+            && Math.abs(JSON.parse(chart.last)[at] - share) < 1e-4; }""",
+        arg=[points, position, ann],
+    )
 
 
-def test_a_page_can_be_paused(browser: Any) -> None:
-    with made_up_view(64) as view:
-        page, other = Watched(browser, view.url), Watched(browser, view.url, width=900)
-        page.page.click("[data-testid=live-pause]")
-        page.page.wait_for_selector("[data-testid=live-pause]:has-text('go on')")
-        view.tell("step")
-        news = facts_of(made_up(64, 1))[1].value
-        other.page.wait_for_selector(f"[data-testid=fact-jobs]:has-text('{news}')")
-        page.page.wait_for_timeout(1500)
-        assert facts_of(made_up(64))[1].value in page.text("fact-jobs")
-        page.page.click("[data-testid=live-pause]")
-        page.page.wait_for_selector(f"[data-testid=fact-jobs]:has-text('{news}')")
+def test_the_page_follows_by_itself_and_can_be_paused(browser: Any, small: View) -> None:
+    page = LiveTab(browser, small.url)
+    check_follows(page, small, 64)
+    other = LiveTab(browser, small.url, width=900)
+    page.page.click("[data-testid=live-pause]")
+    page.page.wait_for_selector("[data-testid=live-pause]:has-text('go on')")
+    small.tell("step")
+    news = facts_of(made_up(64, 2))[1].value
+    other.page.wait_for_selector(f"[data-testid=fact-jobs]:has-text('{news}')")
+    page.page.wait_for_timeout(1500)
+    assert facts_of(made_up(64, 1))[1].value in page.text("fact-jobs")
+    page.page.click("[data-testid=live-pause]")
+    page.page.wait_for_selector(f"[data-testid=fact-jobs]:has-text('{news}')")
+    page.close()
+    other.close()
+
+
+@pytest.mark.slow
+def test_the_page_of_a_large_cluster_follows_by_itself(browser: Any) -> None:
+    with made_up_view(12_583) as view:
+        page = LiveTab(browser, view.url)
+        check_follows(page, view, 12_583)
         page.close()
-        other.close()
 
 
 def test_users_and_spans_can_be_chosen(browser: Any, small: View) -> None:
-    page = Watched(browser, small.url)
+    page = LiveTab(browser, small.url)
     assert len(last(page, "live-shares-chart")) == 2 * len(USERS)
     page.page.click("[data-testid=live-choice]")
     page.page.click(".q-menu >> text=bob")
@@ -277,7 +277,7 @@ def test_users_and_spans_can_be_chosen(browser: Any, small: View) -> None:
 
 
 def test_a_question_on_the_page(browser: Any, small: View) -> None:
-    page = Watched(browser, small.url)
+    page = LiveTab(browser, small.url)
     page.page.fill("[data-testid=live-job]", "everything")
     page.page.click("[data-testid=live-ask]")
     page.page.wait_for_selector("[data-testid=live-answer]:has-text('job must be a number')")
@@ -287,30 +287,24 @@ def test_a_question_on_the_page(browser: Any, small: View) -> None:
     page.close()
 
 
-def test_trouble_and_faults_are_shown(browser: Any) -> None:
+def test_trouble_old_numbers_and_faults_are_shown(browser: Any) -> None:
     with made_up_view(4) as view:
-        page = Watched(browser, view.url)
+        page = LiveTab(browser, view.url)
         assert not page.page.is_visible("[data-testid=live-trouble]")
         view.tell("trouble slurmctld does not answer")
         page.page.wait_for_selector("[data-testid=live-trouble]:has-text('does not answer')")
         view.tell("step")
         page.page.wait_for_selector("[data-testid=live-trouble]", state="hidden")
+        view.tell("old 36000")
+        page.page.wait_for_selector("[data-testid=live-trouble]:has-text('No new look for 10 h')")
+        assert "10 h ago" in page.text("live-observed")
         view.tell("break")
         page.page.wait_for_selector("[data-testid=live-trouble]:has-text('has a fault')")
         assert not page.page.is_visible("[data-testid=live-lost]")
         page.check()
     page.page.wait_for_selector("[data-testid=live-lost]:has-text('no connection to drfh')")
-    assert page.page.is_visible("[data-testid=live-facts]")  # what was seen last stays
-    page.page.close()
-
-
-def test_old_numbers_are_told_of(browser: Any) -> None:
-    with made_up_view(4) as view:
-        page = Watched(browser, view.url)
-        view.tell("old 36000")
-        page.page.wait_for_selector("[data-testid=live-trouble]:has-text('No new look for 10 h')")
-        assert "10 h ago" in page.text("live-seen")
-        page.close()
+    assert page.page.is_visible("[data-testid=live-facts]")  # the last numbers stay
+    page.discard()
 
 
 def answer(port: int | None, path: str = "/", **headers: str) -> int:
@@ -345,9 +339,9 @@ def start(quiet_slurm: Sandbox) -> Iterator[Any]:
     pytest.importorskip("nicegui")
     running: list[subprocess.Popen[str]] = []
 
-    def begin(*words: str) -> tuple[subprocess.Popen[str], str]:
+    def begin(*options: str) -> tuple[subprocess.Popen[str], str]:
         process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "drfh", "slurm", *words],
+            [sys.executable, "-u", "-m", "drfh", "slurm", *options],
             env=environment(quiet_slurm.environment),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -366,14 +360,14 @@ def start(quiet_slurm: Sandbox) -> Iterator[Any]:
         process.communicate()
 
 
-def shown(page: Watched, name: str, words: str) -> None:
-    page.page.wait_for_selector(f"[data-testid={name}]:has-text({json.dumps(words)})")
+def shown(page: LiveTab, name: str, text: str) -> None:
+    page.page.wait_for_selector(f"[data-testid={name}]:has-text({json.dumps(text)})")
 
 
 def test_a_live_run(browser: Any, quiet_slurm: Sandbox, start: Any) -> None:
     """Shares appear and change without reloading; a page that only looks says the same."""
     controller, url = start("run", "--web-port", "0", "--partition", "main", "--interval", "0.5")
-    page = Watched(browser, url)
+    page = LiveTab(browser, url)
     shown(page, "live-users", "Nobody has a job.")
     assert page.page.locator("[data-testid=heat-view]").get_attribute("data-cells") == "16"
     options = ("--partition=main",)
@@ -401,7 +395,7 @@ def test_a_live_run(browser: Any, quiet_slurm: Sandbox, start: Any) -> None:
     shown(page, "live-answer", f"job {mail[0]} of mail runs on n")
     # Another page, of somebody who only looks.
     watcher, other_url = start("status", "--web-port", "0", "0.5")
-    other = Watched(browser, other_url, width=900)
+    other = LiveTab(browser, other_url, width=900)
     shown(other, "fact-jobs", "6 run, 0 wait")
     assert "a view that only looks" in other.text("live-how")
     quiet_slurm.run("scancel", *games)

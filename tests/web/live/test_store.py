@@ -117,19 +117,19 @@ def test_cycles_of_a_controller_are_published() -> None:
     publisher = Publisher(store)
     publisher.on_cycle(done)
     assert publisher.worker.step()
-    seen = store.view()
-    assert seen.status is not None
+    view = store.view()
+    assert view.status is not None
     # What was placed counts as started, in all numbers alike.
-    assert sum(user.starting for user in seen.status.users) == len(done.placed) == 4
-    assert sum(user.waiting for user in seen.status.users) == 2
-    assert seen.status.totals["cpu"].used == 16
-    assert [user.share for user in seen.status.users] == [0.5, 0.5]
-    assert seen.placed == 4
-    assert [event.kind for event in seen.events] == ["placed"] * 4
-    assert [one.user for one in seen.pending] == ["ann", "bob"]
-    assert "needs 4 cpu" in seen.pending[0].explanations["6"]
+    assert sum(user.starting for user in view.status.users) == len(done.placed) == 4
+    assert sum(user.waiting for user in view.status.users) == 2
+    assert view.status.totals["cpu"].used == 16
+    assert [user.share for user in view.status.users] == [0.5, 0.5]
+    assert view.placed == 4
+    assert [event.kind for event in view.events] == ["placed"] * 4
+    assert [one.user for one in view.pending] == ["ann", "bob"]
+    assert "needs 4 cpu" in view.pending[0].explanations["6"]
     where = {one.task: one.server for one in done.placed}
-    assert {node: {name for name, _ in tasks} for node, tasks in seen.on_nodes.items()} == {
+    assert {node: {name for name, _ in tasks} for node, tasks in view.on_nodes.items()} == {
         node: {name for name in where if where[name] == node} for node in where.values()
     }
     slurm.schedule()
@@ -141,7 +141,7 @@ def test_cycles_of_a_controller_are_published() -> None:
     assert publisher.worker.step()
     assert not publisher.worker.step()  # there is nothing new
     later = store.view()
-    assert later.version == seen.version + 2  # numbers, then words
+    assert later.version == view.version + 2  # numbers, then explanations
     assert [event.kind for event in later.events][:2] == ["ended", "placed"]
     found = store.columns("15 min", ["ann", "bob"])
     assert found.time.size == 2
@@ -208,7 +208,7 @@ def test_the_controller_only_hands_over_and_the_newest_cycle_counts() -> None:
     busy = Busy()
     threads: list[int] = []
     times: list[float] = []
-    begun, go_on, seen_all = threading.Event(), threading.Event(), threading.Event()
+    begun, go_on, both = threading.Event(), threading.Event(), threading.Event()
 
     class Slow(LiveStore):
         def due(self) -> bool:
@@ -221,7 +221,7 @@ def test_the_controller_only_hands_over_and_the_newest_cycle_counts() -> None:
             go_on.wait(60)
             super().observe(cluster, starts=starts)
             if len(times) == 2:
-                seen_all.set()
+                both.set()
 
     store = Slow()
     with Publisher(store) as publisher:
@@ -230,14 +230,14 @@ def test_the_controller_only_hands_over_and_the_newest_cycle_counts() -> None:
         publisher.on_cycle(busy.round())
         publisher.on_cycle(third := busy.round())
         go_on.set()
-        assert seen_all.wait(60)
+        assert both.wait(60)
     assert times == [first.time, third.time]
     assert threading.get_ident() not in threads
     assert not publisher.worker.alive
-    seen = store.view()
-    assert (seen.placed, len(seen.events)) == (3, 3)  # also of the round that nobody looked at
-    assert seen.status is not None
-    assert seen.status.totals["cpu"].used == 3
+    view = store.view()
+    assert (view.placed, len(view.events)) == (3, 3)  # also of the round that was not observed
+    assert view.status is not None
+    assert view.status.totals["cpu"].used == 3
 
 
 def test_a_view_that_cannot_follow_says_so_once_and_recovers(
@@ -252,9 +252,9 @@ def test_a_view_that_cannot_follow_says_so_once_and_recovers(
         for _ in range(2):
             publisher.on_cycle(done)
             assert publisher.worker.step()
-    words = "the live view could not follow (ZeroDivisionError: division by zero)"
+    text = "the live view could not follow (ZeroDivisionError: division by zero)"
     assert caplog.messages == ["live view not updated error=ZeroDivisionError('division by zero')"]
-    assert store.view().trouble == words
+    assert store.view().trouble == text
     now = replace(done, cluster=replace(done.cluster, time=time.time()))
     publisher.on_cycle(now)
     assert publisher.worker.step()
@@ -332,8 +332,8 @@ def test_trouble_is_one_event_and_ends_with_an_observation() -> None:
     store = LiveStore()
     store.trouble("slurmctld is away", 1.0)
     store.trouble("slurmctld is away", 2.0)
-    seen = store.view()
-    assert (seen.trouble, len(seen.events), seen.status) == ("slurmctld is away", 1, None)
+    view = store.view()
+    assert (view.trouble, len(view.events), view.status) == ("slurmctld is away", 1, None)
     store.observe(cluster_of(read_state(NODES, JOBS, NOW), SITE))
     assert store.view().trouble == ""
     assert store.view().events[0].kind == "note"  # an entry of Slurm that cannot be read
@@ -350,9 +350,9 @@ def test_pages_in_other_threads_see_whole_snapshots() -> None:
 
     def read() -> None:
         while not stop.is_set():
-            seen = store.view()
+            view = store.view()
             found = store.columns("15 min", USERS)
-            if seen.status is not None and seen.nodes.cells.states.size != 64:
+            if view.status is not None and view.nodes.cells.states.size != 64:
                 wrong.append("half a snapshot")
             if any(row.size != found.time.size for row in found.share.values()):
                 wrong.append("half a history")
@@ -377,20 +377,20 @@ def test_answers_take_turns_when_time_is_short() -> None:
     entries += [job(100, "u1", 4, on="n0"), job(101, "u2", 8, on="n1")]
     live = cluster_of(read_state([node("n0"), node("n1", 8)], entries, NOW), SlurmConfig())
     status = status_of(live)
-    desk = PendingQueue()
+    queue = PendingQueue()
     answered: list[str] = []
     for number in range(1, 9):
-        found = {one.user: one for one in desk.observe(live, status, budget=0.0)}
+        found = {one.user: one for one in queue.observe(live, status, budget=0.0)}
         assert set(found) == {f"u{i}" for i in range(8)}
-        told = [user for user, one in found.items() if one.explanations]
-        assert len(told) == number  # one more each time, and nobody loses his
-        answered += [user for user in told if user not in answered]
+        explained = [user for user, one in found.items() if one.explanations]
+        assert len(explained) == number  # one more each time, and nobody loses his
+        answered += [user for user in explained if user not in answered]
     assert sorted(answered) == sorted(found)
     assert found["u3"].explanations["3"].startswith("job 3 of u3 never runs")
     assert (found["u3"].never, found["u3"].waiting) == (1, 0)
     fewer = [entry for entry in entries if entry["job_id"] != 5]
     live = cluster_of(read_state([node("n0"), node("n1", 8)], fewer, NOW), SlurmConfig())
-    later = {one.user: one for one in desk.observe(live, status_of(live), budget=0.0)}
+    later = {one.user: one for one in queue.observe(live, status_of(live), budget=0.0)}
     assert later == {user: one for user, one in found.items() if user != "u5"}
 
 

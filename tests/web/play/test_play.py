@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from drfh.errors import DrfhError, InputError
 from drfh.formatting import format_duration, format_percent
 from drfh.model.jobs import AddServers, RemoveServers, ResizeServer
 from drfh.web.play import run as play_run
-from drfh.web.play.labels import now_text, summary_table, times_of, user_table
+from drfh.web.play.figures import now_text, summary_table, times_of, user_table
 from drfh.web.play.recording import (
     CapacityChange,
     RecordedRuns,
@@ -40,7 +40,7 @@ from drfh.web.play.workload import (
 )
 from drfh.web.session.answers import answer_of
 from drfh.web.session.workbook import Workbook
-from tests.web.explorer.site import Seen, Site, explorer, seen
+from tests.web.explorer.site import ExplorerTab, Site, explorer_tab
 
 LONG = 120_000  # milliseconds: other work may keep the machine busy
 
@@ -211,11 +211,11 @@ def test_the_jobs_of_a_trace_run_on_the_servers_as_they_are_edited() -> None:
 
 
 def same(left: Sequence[Recording], right: Sequence[Recording]) -> bool:
-    def told(recording: Recording) -> Any:
+    def content(recording: Recording) -> Any:
         numbers = {key: value for key, value in recording.numbers.items() if key != "seconds"}
         return numbers, [column.tolist() for column in vars(recording.runs).values()]
 
-    return [told(recording) for recording in left] == [told(recording) for recording in right]
+    return [content(recording) for recording in left] == [content(recording) for recording in right]
 
 
 def test_a_process_simulates_the_same_and_is_gone_when_it_is_stopped(
@@ -223,18 +223,18 @@ def test_a_process_simulates_the_same_and_is_gone_when_it_is_stopped(
 ) -> None:
     choice = PlayChoice("users", drfh.load_scenario("paper-two-servers"), (10.0, 10.0))
     policies = ["best-fit-drfh", "slots:14"]
-    here = play(choice, policies, lambda words, part: None)
+    here = play(choice, policies, lambda text, part: None)
     monkeypatch.setattr(play_run, "_SMALL_WORK", 0)
-    told: list[tuple[str, float]] = []
-    there = play(choice, policies, lambda words, part: told.append((words, part)))
+    progress: list[tuple[str, float]] = []
+    there = play(choice, policies, lambda text, part: progress.append((text, part)))
     assert same(here.recordings, there.recordings)
-    assert told[0] == ("starting a process", 0.0)
-    assert any(words.startswith("slots:14: ") and part >= 0.5 for words, part in told)
+    assert progress[0] == ("starting a process", 0.0)
+    assert any(text.startswith("slots:14: ") and part >= 0.5 for text, part in progress)
 
     class StopError(Exception):
         pass
 
-    def stop(words: str, part: float) -> None:
+    def stop(text: str, part: float) -> None:
         if multiprocessing.active_children():
             raise StopError
 
@@ -253,7 +253,7 @@ def test_what_goes_wrong_in_a_process_is_one_line(monkeypatch: pytest.MonkeyPatc
     workload = Workload(["ann"], [Job("ann", demand={"cpu": 1}, duration=9, tasks=1_000_001)])
     choice = PlayChoice("trace", changing(), trace=(Cluster([Server({"cpu": 4})]), workload, None))
     with pytest.raises(DrfhError, match=r"^tasks must be at most 1,000,000 to be played"):
-        play(choice, ["fifo"], lambda words, part: None)
+        play(choice, ["fifo"], lambda text, part: None)
 
 
 def test_texts_and_tables_of_odd_workloads() -> None:
@@ -279,19 +279,12 @@ def test_texts_and_tables_of_odd_workloads() -> None:
 # The page
 
 
-@pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    with explorer() as running:
-        yield running
-        assert not any("Traceback" in line for line in running.lines), running.lines
-
-
-def choose(page: Seen, chooser: str, words: str) -> None:
+def choose(page: ExplorerTab, chooser: str, text: str) -> None:
     page.part(f"play-{chooser}").click()
-    page.page.get_by_role("option", name=words).first.click()
+    page.page.get_by_role("option", name=text).first.click()
 
 
-def run(page: Seen) -> None:
+def run(page: ExplorerTab) -> None:
     """Run what is chosen, and stop at the start of it."""
     from playwright.sync_api import expect
 
@@ -314,7 +307,7 @@ def test_a_played_simulation_shows_the_numbers_of_its_time(browser: Any, site: S
     from playwright.sync_api import expect
 
     recording = simulated("paper-two-servers", "best-fit-drfh")
-    with seen(browser, site, "?panel=play") as page:
+    with explorer_tab(browser, site, "?panel=play") as page:
         about = page.part("play-about")
         expect(about).to_contain_text("2 users, 80 tasks on 2 servers", timeout=LONG)
         page.part("play-start").click()
@@ -327,11 +320,11 @@ def test_a_played_simulation_shows_the_numbers_of_its_time(browser: Any, site: S
         for _ in range(90):
             page.page.keyboard.press("ArrowRight")
         expect(page.part("play-time")).to_have_text("1 min 30 s", timeout=LONG)
-        words = "1 minute 30 seconds of 5 minutes 50 seconds"
-        expect(slider).to_have_attribute("aria-label", f"time: {words}")
-        expect(slider).to_have_attribute("aria-valuetext", words)
+        text = "1 minute 30 seconds of 5 minutes 50 seconds"
+        expect(slider).to_have_attribute("aria-label", f"time: {text}")
+        expect(slider).to_have_attribute("aria-valuetext", text)
         frame = recording.frame(90.0)
-        # Told by the log alone: 10 tasks each, 5/7 of their dominant resource.
+        # By the log alone: 10 tasks each, 5/7 of their dominant resource.
         assert frame.running.tolist() == [10, 10]
         for user, waiting in zip(recording.users, frame.waiting.tolist(), strict=True):
             row = page.part("play-users").locator("tr", has_text=user)
@@ -349,7 +342,7 @@ def test_two_policies_run_in_step_and_an_edit_is_said(browser: Any, site: Site) 
     from playwright.sync_api import expect
 
     recordings = [simulated("paper-two-servers", name) for name in ("best-fit-drfh", "slots:14")]
-    with seen(browser, site, "?panel=play", viewport={"width": 390, "height": 844}) as page:
+    with explorer_tab(browser, site, "?panel=play", viewport={"width": 390, "height": 844}) as page:
         run(page)
         choose(page, "beside", "slots:14")
         expect(page.part("play-stale")).to_contain_text("press Run for what is chosen now")
@@ -360,10 +353,10 @@ def test_two_policies_run_in_step_and_an_edit_is_said(browser: Any, site: Site) 
         time = float(times_of(recordings)[int(step)])
         assert time > 0
         for number, recording in enumerate(recordings):
-            words = (
+            text = (
                 now_text(recording, recording.frame(time)).removeprefix("<p>").removesuffix("</p>")
             )
-            expect(page.part(f"play-now-{number}")).to_have_text(words, timeout=LONG)
+            expect(page.part(f"play-now-{number}")).to_have_text(text, timeout=LONG)
         page.page.keyboard.press("End")
         expect(page.part("play-now-0")).to_contain_text("It ended at 5 min 50 s.", timeout=LONG)
         expect(page.part("play-now-1")).to_contain_text("80 done")
@@ -393,10 +386,10 @@ def children(site: Site) -> set[str]:
 def test_a_simulation_can_be_stopped_while_others_use_the_server(browser: Any, site: Site) -> None:
     from playwright.sync_api import expect
 
-    with seen(browser, site, "?panel=play&open=google-2011") as page:
+    with explorer_tab(browser, site, "?panel=play&open=google-2011") as page:
         page.part("play-start").click()
         expect(page.part("play-progress")).to_be_visible(timeout=LONG)
-        with seen(browser, site, "?panel=play&open=gpu-day") as other:
+        with explorer_tab(browser, site, "?panel=play&open=gpu-day") as other:
             expect(other.part("play-about")).to_contain_text("The jobs of this scenario")
         page.part("play-stop").click()
         expect(page.part("play-progress")).to_be_hidden(timeout=LONG)

@@ -23,7 +23,8 @@ from drfh.simulation.result import Result
 from drfh.web.runs import files as run_files
 from drfh.web.runs.files import find_run, list_runs, newest
 from drfh.web.runs.pages import run_page
-from tests.web.explorer.site import Seen, Site, explorer, seen
+from tests.web.conftest import token_of
+from tests.web.explorer.site import ExplorerTab, Site, explorer, explorer_tab
 
 LONG = 120_000  # milliseconds: other work may keep the machine busy
 AXIS = "svg .role-axis-label text"
@@ -62,8 +63,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def quiet(words: str, part: float) -> None:
-    assert words
+def quiet(text: str, part: float) -> None:
+    assert text
     assert 0.0 <= part <= 1.0
 
 
@@ -102,11 +103,11 @@ def test_the_run_that_was_given_may_be_outside(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "text"),
     [("cut", "damaged|readable"), ("odd", "damaged"), ("sneaky", "jobs.parquet is elsewhere")],
 )
-def test_bad_runs_are_one_line(folder: Path, name: str, words: str) -> None:
-    with pytest.raises(InputError, match=words) as error:
+def test_bad_runs_are_one_line(folder: Path, name: str, text: str) -> None:
+    with pytest.raises(InputError, match=text) as error:
         run_page([find_run(name, folder)], quiet)
     assert "\n" not in str(error.value)
     assert name in str(error.value)
@@ -121,11 +122,11 @@ def test_patterns_are_no_paths(folder: Path, tmp_path: Path) -> None:
 def test_large_runs_are_refused_before_they_are_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for limit, words in (("_MAX_VALUES", "10 numbers"), ("_MAX_RUN_BYTES", "at most 0 MB")):
+    for limit, text in (("_MAX_VALUES", "10 numbers"), ("_MAX_RUN_BYTES", "at most 0 MB")):
         with monkeypatch.context() as patch:
             patch.setattr(run_files, limit, 10)
             patch.setattr(Result, "load", None)
-            with pytest.raises(InputError, match=words):
+            with pytest.raises(InputError, match=text):
                 run_page([find_run("names", folder)], quiet)
 
 
@@ -150,23 +151,24 @@ def site(folder: Path) -> Iterator[Site]:
 
 
 @contextmanager
-def opened(browser: Any, site: Site, **options: Any) -> Iterator[Seen]:
-    with seen(browser, site, "?panel=runs", **options) as page:
+def opened(
+    browser: Any, site: Site, query: str = "?panel=runs", **options: Any
+) -> Iterator[ExplorerTab]:
+    with explorer_tab(browser, site, query, **options) as page:
         page.page.set_default_timeout(LONG)
-        page.page.on("dialog", lambda dialog: page.trouble.append(dialog.message))
         yield page
         assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def numbers(page: Seen) -> dict[str, list[str]]:
+def numbers(page: ExplorerTab) -> dict[str, list[str]]:
     """Return the first table: what it is, and a number for each run."""
-    words = "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+    text = "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
     table = page.part("runs-figures").locator(".table").first
-    rows: list[list[str]] = table.locator("tr").evaluate_all(words)
+    rows: list[list[str]] = table.locator("tr").evaluate_all(text)
     return {row[0]: row[1:] for row in rows}
 
 
-def wait_for_numbers(page: Seen, expected: dict[str, list[str]]) -> None:
+def wait_for_numbers(page: ExplorerTab, expected: dict[str, list[str]]) -> None:
     """Wait until the first table shows these: it is drawn after the title."""
     end = time.monotonic() + LONG / 1000
     while not expected.items() <= (found := numbers(page)).items():
@@ -184,12 +186,12 @@ def expected(*runs: Path) -> dict[str, list[str]]:
     }
 
 
-def choose(page: Seen, field: str, label: str) -> None:
+def choose(page: ExplorerTab, field: str, label: str) -> None:
     page.part(field).click()
     page.page.get_by_role("option", name=label, exact=True).click()
 
 
-def marks(page: Seen, plot: str, kind: str = "mark-line") -> Any:
+def marks(page: ExplorerTab, plot: str, kind: str = "mark-line") -> Any:
     figure = page.page.locator(f"figure#{plot}")
     figure.scroll_into_view_if_needed()
     lines = figure.locator(f"svg g.{kind} path")
@@ -247,7 +249,7 @@ def test_paths_outside_and_broken_runs_are_refused(browser: Any, site: Site) -> 
 
     with opened(browser, site) as page:
         expect(page.part("runs-title")).to_have_text("1 run of gpu-day", timeout=LONG)
-        for path, words in (
+        for path, text in (
             ("../secret", "must be a path in the folder of this page"),
             ("link", "must be a path in the folder of this page"),
             ("sneaky", "jobs.parquet is elsewhere"),
@@ -255,7 +257,7 @@ def test_paths_outside_and_broken_runs_are_refused(browser: Any, site: Site) -> 
         ):
             page.part("runs-path").fill(path)
             page.part("runs-path").press("Enter")
-            expect(page.part("runs-refused")).to_have_text(re.compile(words), timeout=LONG)
+            expect(page.part("runs-refused")).to_have_text(re.compile(text), timeout=LONG)
             # The last good one stays.
             expect(page.part("runs-title")).to_have_text("1 run of gpu-day")
 
@@ -263,8 +265,8 @@ def test_paths_outside_and_broken_runs_are_refused(browser: Any, site: Site) -> 
 def test_names_are_never_markup(browser: Any, site: Site) -> None:
     from playwright.sync_api import expect
 
-    options = {"color_scheme": "dark", "viewport": {"width": 390, "height": 844}}
-    with opened(browser, site, **options) as page:
+    size = {"width": 390, "height": 844}
+    with opened(browser, site, color_scheme="dark", viewport=size) as page:
         expect(page.part("runs-title")).to_have_text("1 run of gpu-day", timeout=LONG)
         choose(page, "runs-run", "names")
         expect(page.part("runs-title")).to_have_text("1 run of a workload", timeout=LONG)
@@ -288,8 +290,8 @@ def test_names_are_never_markup(browser: Any, site: Site) -> None:
         expect(text).to_have_attribute("fill", "#1c2330")
 
 
-def test_without_a_folder_it_says_how(browser: Any) -> None:
-    with explorer() as site, opened(browser, site) as page:
+def test_without_a_folder_it_says_how(browser: Any, open_site: Site) -> None:
+    with opened(browser, open_site, f"?token={token_of(open_site)}&panel=runs") as page:
         assert "drfh simulate" in page.part("runs-how").inner_text()
         assert "drfh explore --run" in page.part("runs-how").inner_text()
         assert not page.part("runs-run").is_visible()

@@ -112,7 +112,7 @@ def test_what_is_used_and_free_adds_up(problem: tuple[Cluster, list[User]], mech
     tasks = answer.allocation.tasks
     demand = {user.name: user.demand for user in users}
     held: dict[tuple[str, str], float] = {}
-    seen = []
+    pairs = []
     for row in used_rows(answer):
         server = cluster.servers[cluster.group_index[row.group]]
         assert row.count == server.count
@@ -120,11 +120,11 @@ def test_what_is_used_and_free_adds_up(problem: tuple[Cluster, list[User]], mech
         assert all(amount > 0 for _, amount in row.used)
         used = sum(amount for _, amount in row.used)
         assert used + row.free == pytest.approx(row.capacity)
-        seen.append((row.group, row.resource))
+        pairs.append((row.group, row.resource))
         for user, amount in row.used:
             key = user, row.resource
             held[key] = held.get(key, 0.0) + amount
-    assert len(set(seen)) == len(seen) == int((cluster.capacity > 0).sum())
+    assert len(set(pairs)) == len(pairs) == int((cluster.capacity > 0).sum())
     for one in users:
         for resource, need in one.demand.items():
             want = tasks[one.name] * need
@@ -139,7 +139,7 @@ def test_what_is_used_and_free_adds_up(problem: tuple[Cluster, list[User]], mech
     assert demand.keys() == tasks.keys()
 
 
-def test_words_are_left_out_where_they_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explanations_are_left_out_where_they_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "_MOST_REASONS", 3)
     answer = answer_of(Workbook(TWO))
     assert [row.limiting for row in user_rows(answer)] == [None, None]
@@ -211,10 +211,10 @@ def test_who_truly_needs_what_is_gone_runs_nothing() -> None:
 
 def test_mechanisms_side_by_side() -> None:
     answer = answer_of(Workbook(TWO))
-    told: list[tuple[str, int, int]] = []
-    rows = compare_rows(answer, progress=lambda *news: told.append(news))
+    progress: list[tuple[str, int, int]] = []
+    rows = compare_rows(answer, progress=lambda *news: progress.append(news))
     assert [row.mechanism for row in rows] == list(COMPARED)
-    assert told == [(name, i, len(COMPARED)) for i, name in enumerate(COMPARED)]
+    assert progress == [(name, i, len(COMPARED)) for i, name in enumerate(COMPARED)]
     by_name = {row.mechanism: row for row in rows}
     assert by_name["drfh"].tasks == {"ann": 10.0, "bob": 10.0}
     assert by_name["drfh"].differs == ()
@@ -344,7 +344,7 @@ def test_two_liars_are_two_steps() -> None:
     assert set(book.truths) == {"ann", "bob"}
 
 
-def test_what_is_seen_in_place_or_far_away_has_no_steps() -> None:
+def test_a_case_in_place_or_far_away_has_no_steps() -> None:
     same = Finding("envy-free", "fails", 0.5, "", counterexample=Counterexample("", TWO))
     assert case_steps(same, TWO) == []
     assert case_steps(Finding("pareto", "holds", 0.0, ""), TWO) == []
@@ -362,15 +362,15 @@ def test_what_is_seen_in_place_or_far_away_has_no_steps() -> None:
 def test_the_card_is_the_auditors() -> None:
     book = Workbook(TWO, [SetUser("ann", "weight", "2")])
     wanted = ["envy-free", "pareto", "sharing-incentive", "population-monotone"]
-    told: list[str] = []
+    progress: list[str] = []
     report = audit_answer(
-        answer_of(book, "nash"), properties=wanted, progress=lambda n, part: told.append(n)
+        answer_of(book, "nash"), properties=wanted, progress=lambda n, part: progress.append(n)
     )
     straight = audit(book.scenario, mechanism="nash", properties=wanted)
     assert [(f.name, f.verdict, f.text) for f in report] == [
         (f.name, f.verdict, f.text) for f in straight
     ]
-    assert list(dict.fromkeys(told)) == wanted
+    assert list(dict.fromkeys(progress)) == wanted
     base = replace(TWO, parameters={"method": "simplex"})
     assert audit_answer(answer_of(Workbook(base)), properties=["pareto"]).scenario.parameters == {
         "method": "simplex"
@@ -380,7 +380,7 @@ def test_the_card_is_the_auditors() -> None:
     assert slotted.subject == "slots:14"
 
 
-def test_a_card_of_countless_servers_leaves_out_what_looks_at_each() -> None:
+def test_a_card_of_countless_servers_leaves_out_what_reads_each() -> None:
     book = Workbook(TWO, [SetServer("high-cpu", "count", str(10**9))])
     report = audit_answer(answer_of(book), properties=["pareto", "dedicated-cloud"])
     assert [finding.name for finding in report] == ["pareto"]
@@ -410,25 +410,25 @@ def test_large_answers_have_all_rows() -> None:
     assert all(row.limiting for row in user_rows(answer))
 
 
-def test_words_on_a_change_tell_of_those_who_come_and_leave_and_of_servers_for_nobody() -> None:
+def test_the_text_of_a_change_names_those_who_come_and_leave_and_of_servers_for_nobody() -> None:
     servers = [Server({"cpu": 4}, name="a"), Server({"cpu": 4}, name="b")]
     users = [User("ann", {"cpu": 1}, servers="a"), User("bob", {"cpu": 1}, servers="b")]
     book = Workbook(Scenario(Cluster(servers), tuple(users)))
     start = answer_of(book)
 
-    def told() -> str:
+    def summary() -> str:
         now = answer_of(book)
         return change_text(start, now, changes(start, now))
 
     book.do(SetUser("ann", "weight", "2"))
-    assert told() == "Everybody can run the same."
+    assert summary() == "Everybody can run the same."
     book.do(AddServer("new", {"cpu": "4"}, "10"))
-    words = "Everybody can run the same. Nobody may use new: see “may use” in the users' table, "
-    words += "or raise the count of servers that they may use."
-    assert told() == words
+    text = "Everybody can run the same. Nobody may use new: see “may use” in the users' table, "
+    text += "or raise the count of servers that they may use."
+    assert summary() == text
     book.do(RemoveUser("bob"))  # b is for nobody now too, but it was there before
-    assert told().startswith("1 user left; the others can run the same. Nobody may use new:")
+    assert summary().startswith("1 user left; the others can run the same. Nobody may use new:")
     book.do(SetUser("ann", "servers", "a or new"))
-    assert told() == "1 user left; 1 user can run more"
+    assert summary() == "1 user left; 1 user can run more"
     book.do(AddUser("eve", {"cpu": "1"}))
-    assert told() == "1 user came; 1 user left; 1 user can run more"
+    assert summary() == "1 user came; 1 user left; 1 user can run more"

@@ -214,7 +214,7 @@ def test_files_that_come_in() -> None:
     text = json.dumps({"cluster": [{"resources": {"cpu": 4}}],
                        "users": [{"name": "a", "demand": {"cpu": 1}}]})  # fmt: skip
     assert book_from_file(b"\xef\xbb\xbf" + text.encode(), "a.json").scenario.users[0].name == "a"
-    for data, words in (
+    for data, text in (
         (b"x" * (LARGEST_UPLOAD + 1), "the file must be at most 2 MB"),
         (b"\xff\xfe", "must be text in UTF-8"),
         (b'{"drfh": 1, "base": "../secret"}', "base must be one"),
@@ -223,7 +223,7 @@ def test_files_that_come_in() -> None:
         (b"", "bad.yaml"),
         (b"[" * 100_000, "bad.yaml"),
     ):
-        with pytest.raises(InputError, match=words):
+        with pytest.raises(InputError, match=text):
             book_from_file(data, "bad.yaml")
 
 
@@ -252,13 +252,13 @@ def test_files_that_become_something_else(tmp_path: Path, monkeypatch: pytest.Mo
     (folder / "linked").symlink_to(tmp_path / "out")
     os.mkfifo(folder / "pipe.yaml")
     (folder / "long.yaml").write_bytes(b"#" * (LARGEST_UPLOAD + 1))
-    # As if they had been files of the folder when they were looked at.
+    # As if they had been files of the folder when they were checked.
     monkeypatch.setattr(opening, "path_inside", lambda folder, name: folder.resolve() / name)
-    for name, words in (("a.yaml", "a.yaml: the file must be there and readable"),
+    for name, text in (("a.yaml", "a.yaml: the file must be there and readable"),
                         ("linked/a.yaml", "linked/a.yaml: the file must be there and readable"),
                         ("pipe.yaml", "must be a regular file"),
                         ("long.yaml", "must be at most 2 MB")):  # fmt: skip
-        with pytest.raises(InputError, match=words):
+        with pytest.raises(InputError, match=text):
             open_named(name, folder)
     (folder / "sub" / "a.yaml").write_text(
         "cluster: [{resources: {a: 1}}]\nusers: [{name: b, demand: {a: 1}}]"

@@ -198,11 +198,11 @@ def test_hostile_links_are_refused_in_bounded_memory(name: str) -> None:
     assert peak < 100 * LARGEST
 
 
-def test_the_nearest_name_is_looked_for_among_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
+def test_the_nearest_name_is_searched_among_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
 
     def spy(word: str, known: list[str], **options: Any) -> list[str]:
-        seen.append([word, *known])
+        calls.append([word, *known])
         return difflib.get_close_matches(word, known[:10], **options)
 
     monkeypatch.setattr("drfh.errors.difflib", SimpleNamespace(get_close_matches=spy))
@@ -220,9 +220,9 @@ def test_the_nearest_name_is_looked_for_among_few(monkeypatch: pytest.MonkeyPatc
     ):
         with pytest.raises(InputError, match="must"):
             book_from_text(json.dumps({"drfh": 1, **data}))
-    assert len(seen) == 4
-    assert max(len(name) for names in seen for name in names) <= 60
-    assert max(sum(map(len, names)) for names in seen) <= 100_100
+    assert len(calls) == 4
+    assert max(len(name) for names in calls for name in names) <= 60
+    assert max(sum(map(len, names)) for names in calls) <= 100_100
 
 
 @given(st.text(max_size=200))

@@ -243,13 +243,13 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("step", "words"), REFUSED)
-def test_a_refused_step_names_its_cell_and_changes_nothing(step: Step, words: str) -> None:
+@pytest.mark.parametrize(("step", "text"), REFUSED)
+def test_a_refused_step_names_its_cell_and_changes_nothing(step: Step, text: str) -> None:
     book = done(SetUser("ann", "weight", "4"))
     book.undo()
     with pytest.raises(InputError) as caught:
         book.do(step)
-    assert str(caught.value).startswith(words)
+    assert str(caught.value).startswith(text)
     assert "\n" not in str(caught.value)
     assert book.scenario == TEAM
     assert (book.steps, book.texts) == ((), ())
@@ -447,7 +447,7 @@ def test_plain_data_has_the_title_if_it_differs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "text"),
     [
         (None, "workbook must be a mapping with the keys drfh and base, got None"),
         ({"drfh": 1}, "workbook must be a mapping with the keys drfh and base"),
@@ -475,10 +475,10 @@ def test_plain_data_has_the_title_if_it_differs() -> None:
         ),
     ],
 )
-def test_wrong_data_is_refused(data: Any, words: str) -> None:
+def test_wrong_data_is_refused(data: Any, text: str) -> None:
     with pytest.raises(InputError) as caught:
         Workbook.from_dict(data)
-    assert str(caught.value).startswith(words)
+    assert str(caught.value).startswith(text)
 
 
 def test_every_kind_of_step_has_its_word() -> None:

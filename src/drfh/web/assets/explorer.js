@@ -8,3 +8,22 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   emitEvent("drfh-" + name);
 });
+
+const drfhPage = {
+  // Mark the page as ready, and return whether it is dark.
+  ready() {
+    document.body.dataset.ready = "yes";
+    return Quasar.Dark.isActive;
+  },
+  keep(name, value) {
+    document.cookie = `${name}=${value}; path=/; max-age=31536000; samesite=lax`;
+  },
+  copyLink() {
+    const field = document.querySelector("input[data-testid=link]");
+    field.focus();
+    field.select();
+    // Where the clipboard is out of reach (no https), the old way is left.
+    if (navigator.clipboard) navigator.clipboard.writeText(field.value).catch(() => {});
+    else document.execCommand("copy");
+  },
+};

@@ -25,7 +25,7 @@ body.body--dark .drfh-heat { --heat-ink: #e6e9ef; --heat-soft: #9aa4b5; --heat-p
 .drfh-heat .keys { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; margin-top: .4rem;
   font-size: .8125rem; color: var(--heat-soft); }
 .drfh-heat .keys span { display: inline-flex; align-items: center; gap: .4rem; }
-.drfh-heat .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden;
+.drfh-heat .visually-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden;
   clip-path: inset(50%); white-space: nowrap; }
 .drfh-heat .tip { position: fixed; z-index: 3000; display: none; pointer-events: none;
   max-width: min(24rem, calc(100vw - 16px)); padding: .5rem .7rem; font-size: .8125rem;
@@ -120,9 +120,9 @@ export default {
         <span><canvas ref="closing" width="14" height="14"></canvas>takes nothing new</span>
         <span><canvas ref="down" width="14" height="14"></canvas>down</span>
       </div>
-      <span class="unseen" :id="help">Arrow keys move from cell to cell, Home and End to the first
+      <span class="visually-hidden" :id="help">Arrow keys move from cell to cell, Home and End to the first
         and the last, plus and minus change the size of cells, 0 fits all of them.</span>
-      <div class="unseen" aria-live="polite" ref="said" data-testid="heat-said"></div>
+      <div class="visually-hidden" aria-live="polite" ref="said" data-testid="heat-said"></div>
       <div class="tip" ref="tip" role="tooltip" data-testid="heat-tip"></div>
     </div>`,
   props: { first: Object, number: Number, height: Number, colours: Array },
@@ -136,7 +136,7 @@ export default {
     this.at = -1;
     this.by = "";  // who points: the pointer or the keys
     this.known = new Map();
-    this.seen = -1;
+    this.version = -1;
   },
   mounted() {
     addStyle();
@@ -146,7 +146,7 @@ export default {
     this.classes = new MutationObserver(() => { this.theme(); this.repaint(); });
     this.classes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
     if (this.first) this.set(this.first, this.number);
-    this.$emit("ready", this.seen);
+    this.$emit("ready", this.version);
   },
   unmounted() {
     this.sizes.disconnect();
@@ -167,7 +167,7 @@ export default {
         states: bytes(data.states),
         thing: data.thing,
       };
-      [this.seen, this.names, this.summary] = [number, data.resources, data.summary];
+      [this.version, this.names, this.summary] = [number, data.resources, data.summary];
       if (this.shown[0] === "r" && +this.shown.slice(1) >= this.names.length) this.shown = "all";
       this.known.clear();
       if (!same) { this.at = -1; this.hide(); }
@@ -175,8 +175,8 @@ export default {
       this.again();
     },
     patch(change, before, number) {
-      if (!this.cells || this.seen !== before) {  // something was missed
-        this.$emit("ready", this.seen);
+      if (!this.cells || this.version !== before) {  // something was missed
+        this.$emit("ready", this.version);
         return;
       }
       const where = bytes(change.at), at = new Uint32Array(where.buffer);
@@ -186,7 +186,7 @@ export default {
       });
       const states = bytes(change.states);
       at.forEach((cell, i) => { this.cells.states[cell] = states[i]; });
-      [this.seen, this.summary] = [number, change.summary];
+      [this.version, this.summary] = [number, change.summary];
       this.known.clear();
       this.repaint();
       this.again();
@@ -314,7 +314,7 @@ export default {
       const began = performance.now();
       const dots = window.devicePixelRatio || 1;
       const width = view.clientWidth, height = view.clientHeight;
-      if (!width || !height) return;  // on a tab that is not seen
+      if (!width || !height) return;  // on a tab that is not shown
       const wide = Math.round(width * dots), tall = Math.round(height * dots);
       if (canvas.width !== wide || canvas.height !== tall) {
         [canvas.width, canvas.height] = [wide, tall];
@@ -553,9 +553,9 @@ export default {
         tasks: [],
       };
     },
-    say(told) {
+    say(text) {
       if (this.by !== "keys") return;
-      this.$refs.said.textContent = [told.title, ...told.lines, ...told.tasks].join(". ");
+      this.$refs.said.textContent = [text.title, ...text.lines, ...text.tasks].join(". ");
     },
     mark() {
       const spot = this.$refs.spot;
@@ -565,7 +565,7 @@ export default {
       Object.assign(spot.style, { display: "block", left: `${x - 2}px`, top: `${y - 2}px`,
         width: `${side + 4}px`, height: `${side + 4}px` });
     },
-    tip(told) {
+    tip(text) {
       const tip = this.$refs.tip, box = this.$refs.stage.getBoundingClientRect();
       const make = (name, text, kind) => {
         const made = document.createElement(name);
@@ -573,8 +573,8 @@ export default {
         if (kind) made.className = kind;
         return made;
       };
-      tip.replaceChildren(make("b", told.title), ...told.lines.map((line) => make("div", line)));
-      if (told.tasks.length) tip.append(make("div", told.tasks.join("\n"), "tasks"));
+      tip.replaceChildren(make("b", text.title), ...text.lines.map((line) => make("div", line)));
+      if (text.tasks.length) tip.append(make("div", text.tasks.join("\n"), "tasks"));
       tip.style.display = "block";
       const [x, y] = this.spot(this.at), wide = tip.offsetWidth, high = tip.offsetHeight;
       let left = box.left + x + this.cell + 6, top = box.top + y + this.cell + 6;

@@ -19,7 +19,7 @@ export default {
   props: { first: Object, number: Number, height: Number, unit: String, ends: Boolean },
   data() { return { text: "" }; },
   created() {
-    this.seen = -1;
+    this.version = -1;
     this.series = [];
     this.times = [];
     this.rows = [];
@@ -34,9 +34,9 @@ export default {
     this.sizes.observe(this.$el);
     this.classes = new MutationObserver(() => { this.theme(); this.show(); });
     this.classes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    if (this.first && this.seen < 0) this.set(this.first, this.number);
+    if (this.first && this.version < 0) this.set(this.first, this.number);
     else this.show();
-    this.$emit("ready", this.seen);
+    this.$emit("ready", this.version);
   },
   beforeUnmount() { this.chart?.dispose(); },
   unmounted() { this.sizes?.disconnect(); this.classes?.disconnect(); },
@@ -47,13 +47,13 @@ export default {
       this.rows = data.rows;
       this.span = data.span * 1000;
       this.text = data.text;
-      this.seen = number;
+      this.version = number;
       this.fresh = true;
       this.show();
     },
     add(more, before, number) {
-      if (this.seen !== before) {  // something was missed
-        this.$emit("ready", this.seen);
+      if (this.version !== before) {  // something was missed
+        this.$emit("ready", this.version);
         return;
       }
       this.times.push(...more.times);
@@ -66,7 +66,7 @@ export default {
         this.rows.forEach((row) => row.splice(0, old));
       }
       this.text = more.text;
-      this.seen = number;
+      this.version = number;
       this.show();
     },
     theme() {
@@ -112,7 +112,7 @@ export default {
           backgroundColor: look.paper, borderColor: look.soft,
           textStyle: { color: look.ink, fontSize: 13 },
           axisPointer: { lineStyle: { color: look.soft } },
-          formatter: (points) => this.told(points),
+          formatter: (points) => this.tooltip(points),
         },
         series: this.series.map((line, i) => this.drawn(line, i, wide)),
       }, { notMerge: this.fresh });
@@ -135,7 +135,7 @@ export default {
         labelLayout: { moveOverlap: "shiftY" },
       };
     },
-    told(points) {  // as an element: names are text, never markup
+    tooltip(points) {  // as an element: names are text, never markup
       const box = document.createElement("div");
       const at = points[0]?.axisValue, j = points[0]?.dataIndex ?? -1;
       const head = document.createElement("b");

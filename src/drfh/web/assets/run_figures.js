@@ -12,13 +12,13 @@ const isDark = () => document.body.classList.contains("body--dark");
 
 function theme() {
   const { ink, grid } = INK[isDark() ? "dark" : "light"];
-  const words = { labelColor: ink, titleColor: ink, labelFontSize: 12 };
+  const labels = { labelColor: ink, titleColor: ink, labelFontSize: 12 };
   return {
     background: "transparent", font: getComputedStyle(document.body).fontFamily,
     title: { color: ink },
-    axis: { ...words, gridColor: grid, domainColor: grid, tickColor: grid,
+    axis: { ...labels, gridColor: grid, domainColor: grid, tickColor: grid,
             titleFontWeight: "normal", titleFontSize: 12 },
-    legend: words, header: words,
+    legend: labels, header: labels,
     text: { color: ink, fontSize: 12 }, rule: { color: ink }, view: { stroke: null },
   };
 }
@@ -35,7 +35,7 @@ function said(value) {
 
 const unitsOf = (spec) => [spec, ...(spec.layer ?? [])];
 
-function keyOf(unit) {  // what its marks are told apart by
+function keyOf(unit) {  // what its marks are distinguished by
   const channels = unit.encoding ?? {};
   return [channels.color, channels.shape, channels.strokeDash].find((one) => one?.field);
 }
@@ -71,7 +71,7 @@ export default {
   // What is inside is ours: of the outer element Vue keeps the classes.
   template: `<div><div class="run-page" ref="page" data-testid="runs-figures"></div></div>`,
   props: { library: String },
-  created() { this.seen = 0; this.places = []; this.span = ALL; },
+  created() { this.version = 0; this.places = []; this.span = ALL; },
   mounted() {
     this.classes = new MutationObserver(() => {
       if (this.dark !== isDark()) this.places.forEach((place) => place.drawn && this.draw(place));
@@ -92,7 +92,7 @@ export default {
       event.preventDefault();
       event.target.click();
     });
-    this.$emit("ready", this.seen);
+    this.$emit("ready", this.version);
   },
   unmounted() {
     [this.classes, this.sight, this.sizes].forEach((one) => one?.disconnect());
@@ -112,7 +112,7 @@ export default {
       this.clear();
       this.span = span;
       this.together = together;
-      this.seen = number;
+      this.version = number;
       this.$refs.page.innerHTML = markup;  // escaped where it was made
       for (const [name, spec] of Object.entries(specs)) {
         const box = this.$refs.page.querySelector(`#${name}`);

@@ -182,9 +182,11 @@ def stacked_bars(answer: Answer, find_users: str = "", find_groups: str = "") ->
     >>> from drfh import load_scenario
     >>> from drfh.web.session.answers import answer_of
     >>> from drfh.web.session.workbook import Workbook
-    >>> seen = stacked_bars(answer_of(Workbook(load_scenario("paper-two-servers"))))
-    >>> seen.groups, seen.users, seen.used[0].round(3).tolist(), seen.free[0].round(3).tolist()
-    (('high-memory', 'high-cpu'), ('ann', 'bob'), [[2.0, 0.0], [10.0, 0.0]], [0.0, 2.0])
+    >>> stacked = stacked_bars(answer_of(Workbook(load_scenario("paper-two-servers"))))
+    >>> stacked.groups, stacked.users
+    (('high-memory', 'high-cpu'), ('ann', 'bob'))
+    >>> stacked.used[0].round(3).tolist(), stacked.free[0].round(3).tolist()
+    ([[2.0, 0.0], [10.0, 0.0]], [0.0, 2.0])
     """
     allocation = answer.allocation
     problem, cluster = allocation.problem, allocation.problem.cluster
@@ -264,9 +266,9 @@ _LONGEST_HEAD = 38  # letters that fit over a bar on a telephone
 _NARROWEST, _WIDEST = 48, 132  # pixels for names
 
 
-def bars_height(seen: StackedBars) -> int:
+def bars_height(stacked: StackedBars) -> int:
     """Return how high the chart of :func:`stack_options` must be, in pixels."""
-    lines = len(seen.bars) + len({group for group, _ in seen.bars})
+    lines = len(stacked.bars) + len({group for group, _ in stacked.bars})
     return _ROW * max(lines, 1) + _AXIS
 
 
@@ -275,12 +277,12 @@ def shares_height(rows: Sequence[UserRow]) -> int:
     return _ROW * max(len(rows), 1) + _AXIS
 
 
-def stack_options(seen: StackedBars, colours: Mapping[str, str]) -> dict[str, Any]:
+def stack_options(stacked: StackedBars, colours: Mapping[str, str]) -> dict[str, Any]:
     """Return stacked bars: for each server group a bar a resource.
 
     Parameters
     ----------
-    seen
+    stacked
         What to show.
     colours
         Of the users.
@@ -291,8 +293,8 @@ def stack_options(seen: StackedBars, colours: Mapping[str, str]) -> dict[str, An
     >>> from drfh.web.session.answers import answer_of
     >>> from drfh.web.components.bars import stacked_bars
     >>> from drfh.web.session.workbook import Workbook
-    >>> seen = stacked_bars(answer_of(Workbook(load_scenario("paper-two-servers"))))
-    >>> options = stack_options(seen, {"ann": "#2d7dc4", "bob": "#e07b00"})
+    >>> stacked = stacked_bars(answer_of(Workbook(load_scenario("paper-two-servers"))))
+    >>> options = stack_options(stacked, {"ann": "#2d7dc4", "bob": "#e07b00"})
     >>> [series["name"] for series in options["series"]]
     ['ann', 'bob', 'free', '']
     >>> options["series"][0]["data"][1]["value"], options["series"][0]["data"][1]["tooltip"]
@@ -303,27 +305,27 @@ def stack_options(seen: StackedBars, colours: Mapping[str, str]) -> dict[str, An
     lines: list[tuple[int, int] | None] = []
     heads: list[dict[str, Any]] = []
     last = -1
-    for group, resource in seen.bars:
+    for group, resource in stacked.bars:
         if group != last:
-            heads.append(_head(len(lines), seen.groups[group], seen.notes[group]))
+            heads.append(_head(len(lines), stacked.groups[group], stacked.notes[group]))
             lines.append(None)
             labels.append("")
             last = group
         lines.append((group, resource))
-        labels.append(seen.resources[resource])
+        labels.append(stacked.resources[resource])
     left = _names_width(labels)
     series = []
-    for position, user in enumerate(seen.names):
-        is_rest = position >= len(seen.users)
+    for position, user in enumerate(stacked.names):
+        is_rest = position >= len(stacked.users)
         colour = OTHERS if is_rest else colours[user]
         data: list[Any] = []
         for line in lines:
             if line is None:
                 data.append(None)
                 continue
-            amount, there = float(seen.used[line][position]), float(seen.capacity[line])
-            holder = f"{user} hold{'' if is_rest and seen.other_users > 1 else 's'}"
-            data.append(_piece(amount, there, holder, seen, line, user, ink_on(colour)))
+            amount, there = float(stacked.used[line][position]), float(stacked.capacity[line])
+            holder = f"{user} hold{'' if is_rest and stacked.other_users > 1 else 's'}"
+            data.append(_piece(amount, there, holder, stacked, line, user, ink_on(colour)))
         style = {"color": colour}
         series.append({**_STACKED, "name": user, "itemStyle": style, "data": data})
     free: list[Any] = []
@@ -331,8 +333,8 @@ def stack_options(seen: StackedBars, colours: Mapping[str, str]) -> dict[str, An
         if line is None:
             free.append(None)
         else:
-            amount, there = float(seen.free[line]), float(seen.capacity[line])
-            free.append(_piece(amount, there, "free:", seen, line, "free", "currentColor"))
+            amount, there = float(stacked.free[line]), float(stacked.capacity[line])
+            free.append(_piece(amount, there, "free:", stacked, line, "free", "currentColor"))
     dashed = {
         "color": f"{FREE}22",
         "borderColor": FREE,
@@ -347,7 +349,7 @@ def stack_options(seen: StackedBars, colours: Mapping[str, str]) -> dict[str, An
         "xAxis": _percent_axis(100.0),
         "yAxis": _names_axis(labels, left),
         "series": series,
-        "aria": {"enabled": True, "label": {"description": _summary(seen)}},
+        "aria": {"enabled": True, "label": {"description": _summary(stacked)}},
     }
 
 
@@ -371,13 +373,13 @@ def _piece(
     amount: float,
     there: float,
     holder: str,
-    seen: StackedBars,
+    stacked: StackedBars,
     line: tuple[int, int],
     name: str,
     ink: str,
 ) -> dict[str, Any]:
     part = amount / there
-    resource, group = seen.resources[line[1]], seen.groups[line[0]]
+    resource, group = stacked.resources[line[1]], stacked.groups[line[0]]
     text = (
         f"{holder} {format_amount(amount)} of {format_amount(there)} {resource} on {group}: "
         f"{format_percent(part, trim=True)}"
@@ -518,13 +520,14 @@ def _as_label(text: str) -> str:
     return text.replace("{", "(").replace("}", ")")
 
 
-def _summary(seen: StackedBars) -> str:
+def _summary(stacked: StackedBars) -> str:
     """Return the chart as text, for screen readers."""
     parts = []
-    for line in seen.bars[:12]:
-        part = 1 - float(seen.free[line]) / float(seen.capacity[line])
+    for line in stacked.bars[:12]:
+        part = 1 - float(stacked.free[line]) / float(stacked.capacity[line])
         parts.append(
-            f"{seen.resources[line[1]]} of {seen.groups[line[0]]} {format_percent(part, trim=True)}"
+            f"{stacked.resources[line[1]]} of {stacked.groups[line[0]]} "
+            f"{format_percent(part, trim=True)}"
         )
-    more = "" if len(seen.bars) <= 12 else ", and more in the table"
+    more = "" if len(stacked.bars) <= 12 else ", and more in the table"
     return f"How full the servers are: {', '.join(parts)}{more}"

@@ -1,4 +1,4 @@
-"""Small controls that panels share: buttons, headings, sections, dialogs."""
+"""Small elements that pages share: buttons, headings, containers, markup, dialogs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from markupsafe import Markup
 from nicegui import ui
 
-__all__ = ["error_label", "flat_button", "heading", "icon_button", "open_dialog", "section"]
+__all__ = [
+    "container",
+    "error_label",
+    "flat_button",
+    "heading",
+    "icon_button",
+    "markup",
+    "open_dialog",
+    "section",
+]
+
+
+_NOTHING = Markup("")
 
 
 def flat_button(
@@ -25,11 +38,23 @@ def icon_button(icon: str, label: str, testid: str, on_click: Any = None) -> ui.
     return button.props(f'flat dense round data-testid={testid} aria-label="{label}"')
 
 
-def heading(text: str = "", testid: str = "") -> ui.label:
-    """Return the label of a heading of second level."""
-    with ui.element("h2"):
-        label = ui.label(text)
+def heading(text: str = "", testid: str = "", *, level: int = 2) -> ui.label:
+    """Return a heading, by default of second level."""
+    label = ui.label(text)
+    label.tag = f"h{level}"
     return label.props(f"data-testid={testid}") if testid else label
+
+
+def container(classes: str = "", testid: str = "") -> ui.element:
+    """Return a container that the page's own stylesheet lays out."""
+    element = ui.element("div").classes(classes)
+    return element.props(f"data-testid={testid}") if testid else element
+
+
+def markup(content: Markup = _NOTHING, testid: str = "") -> ui.html:
+    """Return an element with markup, whose parts were escaped when it was made."""
+    element = ui.html(content, sanitize=False)
+    return element.props(f"data-testid={testid}") if testid else element
 
 
 def section(label: str, classes: str = "") -> ui.element:

@@ -1,4 +1,7 @@
-"""A table with cells that can be edited and marked as wrong."""
+"""A table with cells that can be edited and marked as wrong.
+
+The page must have loaded ``assets/grid.js``.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 
 from nicegui import ui
 
+from drfh.web.components.controls import container
 from drfh.web.session.table_rows import TableColumn
 
 __all__ = ["Grid"]
@@ -16,62 +20,10 @@ __all__ = ["Grid"]
 _ROW, _HEAD, _REST = 34, 36, 20  # pixels
 _NARROW_NAME, _NARROW = 125, 92
 
-# Names of users and servers are set as text, never as markup. The rule that a cell breaks is also
-# its description for screen readers.
-_CELL = """p => {
-  const rule = p.data?.bad?.[p.colDef.field];
-  if (rule) {
-    p.eGridCell.setAttribute("aria-invalid", "true");
-    p.eGridCell.setAttribute("aria-description", rule);
-  } else {
-    p.eGridCell.removeAttribute("aria-invalid");
-    p.eGridCell.removeAttribute("aria-description");
-  }
-  const text = document.createElement("span");
-  text.textContent = p.valueFormatted ?? p.value ?? "";
-  if (text.textContent === "" && p.empty) {
-    text.textContent = p.empty;
-    text.className = "empty";
-  }
-  return text;
-}"""
-_CLASSES = """{
-  bad: p => !!p.data?.bad?.[p.colDef.field],
-  lies: p => p.colDef.field === "name" && !!p.data?.lies,
-  up: p => p.colDef.field === "change" && p.value > 0,
-  down: p => p.colDef.field === "change" && p.value < 0,
-}"""
-_RULE = """p => p.data?.bad?.[p.colDef.field] ??
-  (typeof p.value === "string" && p.value.length > 14 ? p.value : null)"""
-_FORMATS = {
-    "number": """p => p.value == null ? "" : p.value.toLocaleString("en-US",
-        {maximumFractionDigits: Math.abs(p.value) < 1 ? 4 : 2})""",
-    # Of many users everybody has little: that is not nothing.
-    "part": """p => p.value == null ? "–" : (100 * p.value).toLocaleString("en-US",
-        p.value > 1e-12 && p.value < 0.001 ? {maximumSignificantDigits: 2}
-        : {minimumFractionDigits: 1, maximumFractionDigits: 1}) + " %" """,
-    "change": """p => p.value == null ? "" : (p.value > 0 ? "+" : "") +
-        p.value.toLocaleString("en-US", {maximumFractionDigits: Math.abs(p.value) < 1 ? 4 : 2})""",
-}
-_PIN_LEFT = "innerWidth < 700 ? null : 'left'"
-_PIN_RIGHT = "innerWidth < 1000 ? null : 'right'"
-# Where not everything is in sight, what everybody gets stands beside the names.
-_READY = """p => {
-  p.api.setGridAriaProperty("label", %s);
-  if (innerWidth < 700) p.api.moveColumns(["gets", "share"], 2);
-}"""
-# Only what changed is sent, and only what is in sight is drawn again.
-_PATCH = """(() => {
-  const api = getElement(%d)?.api, rows = [];
-  if (!api) return;
-  for (const [id, change] of %s) {
-    const node = api.getRowNode(id);
-    if (node) rows.push(Object.assign(node, {data: Object.assign(node.data, change)}));
-  }
-  api.refreshCells({rowNodes: rows, force: true});
-  if (api.getColumnState().some(c => c.sort)) api.refreshClientSideRowModel("sort");
-})()"""
-_PART = "p => ({'--part': Math.min(100, Math.max(0, 100 * (p.value ?? 0))) + '%'})"
+# Columns with a format of their own, a function of assets/grid.js.
+_FORMATS = ("number", "part", "change")
+_PIN_LEFT = "drfhGrid.pin('left', 700)"
+_PIN_RIGHT = "drfhGrid.pin('right', 1000)"
 
 
 class Grid:
@@ -105,7 +57,7 @@ class Grid:
         self._bad: dict[tuple[str, str], tuple[str, str]] = {}
         self._grid: ui.aggrid | None = None
         self._sent = 0
-        self.box = ui.element("div").classes("grid-box").props(f"data-testid={testid}")
+        self.box = container("grid-box").props(f"data-testid={testid}")
 
     def show(self, columns: Sequence[TableColumn], rows: Sequence[dict[str, Any]]) -> None:
         """Show rows; only differences are sent to the browser.
@@ -147,7 +99,7 @@ class Grid:
                 changes.append((new["id"], change))
         if changes and self._grid is not None:
             self._sent += 1
-            ui.run_javascript(_PATCH % (self._grid.id, json.dumps(changes)))
+            ui.run_javascript(f"drfhGrid.patch({self._grid.id}, {json.dumps(changes)})")
 
     def mark(self, name: str, column: TableColumn, text: str, rule: str) -> None:
         """Mark a cell whose text was refused, with the rule it breaks."""
@@ -203,12 +155,12 @@ class Grid:
 
     def _marked(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return a row with the text and rules of its marked cells."""
-        bad = {field: typed for (name, field), typed in self._bad.items() if name == row["name"]}
+        bad = {field: mark for (name, field), mark in self._bad.items() if name == row["name"]}
         if not bad:
             return row
         was = {field: row.get(field) for field in bad}
-        typed = {field: text for field, (text, _) in bad.items()}
-        return {**row, **typed, "bad": {f: rule for f, (_, rule) in bad.items()}, "was": was}
+        texts = {field: text for field, (text, _) in bad.items()}
+        return {**row, **texts, "bad": {f: rule for f, (_, rule) in bad.items()}, "was": was}
 
     def _set_height(self) -> None:
         rows = min(max(len(self._rows), 1), self._tallest)
@@ -232,9 +184,9 @@ class Grid:
             made["headerClass"] = "right"
         if column.kind == "part":
             classes.append("part")
-            made[":cellStyle"] = _PART
+            made[":cellStyle"] = "drfhGrid.partStyle"
         if column.kind in _FORMATS:
-            made[":valueFormatter"] = _FORMATS[column.kind]
+            made[":valueFormatter"] = f"drfhGrid.{column.kind}"
             made["sortable"] = True
         if column.field == "name":
             made |= {":pinned": _PIN_LEFT, "sortable": True}
@@ -244,7 +196,7 @@ class Grid:
             # On a phone the names, what everybody gets and its share are in sight at once.
             narrow = _NARROW_NAME if column.field == "name" else _NARROW
             del made["flex"], made["minWidth"]
-            width = f"innerWidth < 700 ? {narrow} : {column.width}"
+            width = f"drfhGrid.width({narrow}, {column.width})"
             made |= {":width": width, ":minWidth": width}
         made["cellClass"] = classes
         made["cellRendererParams"] = {"empty": column.empty}
@@ -259,11 +211,11 @@ class Grid:
                 "resizable": True,
                 "suppressHeaderMenuButton": True,
                 "cellDataType": False,
-                ":cellRenderer": _CELL,
-                ":cellClassRules": _CLASSES,
-                ":tooltipValueGetter": _RULE,
+                ":cellRenderer": "drfhGrid.cell",
+                ":cellClassRules": "drfhGrid.classes",
+                ":tooltipValueGetter": "drfhGrid.tooltip",
             },
-            ":getRowId": "p => p.data.id",
+            ":getRowId": "drfhGrid.rowId",
             "singleClickEdit": True,
             "stopEditingWhenCellsLoseFocus": True,
             "enterNavigatesVerticallyAfterEdit": True,
@@ -272,7 +224,7 @@ class Grid:
             "animateRows": False,
             "maintainColumnOrder": True,
             "suppressNoRowsOverlay": True,  # read to who cannot see it, with rows or without
-            ":onGridReady": _READY % json.dumps(self.label),
+            ":onGridReady": f"drfhGrid.ready({json.dumps(self.label)})",
             "rowHeight": _ROW,
             "headerHeight": _HEAD,
         }

@@ -13,7 +13,7 @@ from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
 from drfh.report.html import PALETTE
-from drfh.web.components.heat_map_data import Cells, CellText, change_between
+from drfh.web.components.heat_map_data import CellText, HeatMapData, change_between
 
 __all__ = ["HeatMap"]
 
@@ -35,7 +35,7 @@ class HeatMap(Element, component="../assets/heat_map.js"):
 
     def __init__(
         self,
-        cells: Cells | None = None,
+        cells: HeatMapData | None = None,
         *,
         describe: Callable[[int], CellText] | None = None,
         picked: Callable[[int], None] | None = None,
@@ -54,17 +54,17 @@ class HeatMap(Element, component="../assets/heat_map.js"):
         self.on("pick", self._pick)
 
     @property
-    def cells(self) -> Cells | None:
+    def cells(self) -> HeatMapData | None:
         """The cells that are shown."""
         return self._cells
 
-    def set(self, cells: Cells) -> None:
+    def set(self, cells: HeatMapData) -> None:
         """Send all cells."""
         self._cells = cells
         self._number += 1
         self._send()
 
-    def patch(self, cells: Cells) -> int:
+    def patch(self, cells: HeatMapData) -> int:
         """Send the cells that changed; return how many.
 
         Parameters

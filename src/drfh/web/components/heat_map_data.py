@@ -1,7 +1,7 @@
 """The data of a heat map: levels and states of servers in groups.
 
 Numbers go to the browser as one byte each. Only what is empty is 0, and only what is full is 255,
-so that neither looks like the other kind of almost.
+so that what is almost empty or almost full differs from both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
     "STATES",
     "CellChange",
     "CellText",
-    "Cells",
+    "HeatMapData",
     "change_between",
     "levels_by_resource",
     "levels_of",
@@ -33,7 +33,7 @@ __all__ = [
 FULL = 255
 #: In the order of their numbers.
 STATES = ("up", "closing", "down")
-_WORDS = {
+_STATE_TEXTS = {
     "up": ("is up", "are up"),
     "closing": ("takes nothing new", "take nothing new"),
     "down": ("is down", "are down"),
@@ -93,8 +93,8 @@ def levels_of(used: ArrayLike, size: ArrayLike) -> NDArray[np.uint8]:
     return found
 
 
-class Cells:
-    """All cells of a heat map, immutable.
+class HeatMapData:
+    """The cells of a heat map, immutable.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Cells:
 
     Examples
     --------
-    >>> cells = Cells([("big", 2), ("small", 1)], ["cpu"], [[0, 255, 128]], [0, 0, 2])
+    >>> cells = HeatMapData([("big", 2), ("small", 1)], ["cpu"], [[0, 255, 128]], [0, 0, 2])
     >>> len(cells), cells.summary
     (3, '3 servers in 2 groups: 2 are up, 1 is down. 1 is empty, 1 has a resource that is full.')
     """
@@ -141,7 +141,7 @@ class Cells:
     def __len__(self) -> int:
         return int(self.states.size)
 
-    def same_layout(self, other: Cells) -> bool:
+    def same_layout(self, other: HeatMapData) -> bool:
         """Return whether the blocks and resources of both are the same."""
         return (self.groups, self.resources) == (other.groups, other.resources)
 
@@ -154,7 +154,7 @@ class Cells:
         fullest = self.levels.max(axis=0, initial=0)[up]
         counts = [int(np.count_nonzero(self.states == s)) for s in range(len(STATES))]
         listed = [
-            f"{count:,} {_WORDS[state][count != 1]}"
+            f"{count:,} {_STATE_TEXTS[state][count != 1]}"
             for state, count in zip(STATES, counts, strict=True)
             if count
         ]
@@ -171,7 +171,7 @@ class Cells:
 
         Examples
         --------
-        >>> Cells([("big", 2)], ["cpu"], [[0, 255]]).to_dict()["levels"]
+        >>> HeatMapData([("big", 2)], ["cpu"], [[0, 255]]).to_dict()["levels"]
         ['AP8=']
         """
         return {
@@ -193,9 +193,9 @@ class CellChange:
     at
         Their positions.
     levels, states
-        What they are now, as in :class:`Cells`.
+        What they are now, as in :class:`HeatMapData`.
     summary
-        The whole map in words.
+        The whole map as text.
     """
 
     at: NDArray[np.uint32]
@@ -213,17 +213,17 @@ class CellChange:
         }
 
 
-def change_between(before: Cells, after: Cells) -> CellChange | None:
+def change_between(before: HeatMapData, after: HeatMapData) -> CellChange | None:
     """Return the cells that differ; None if the layout does.
 
     Examples
     --------
-    >>> before = Cells([("big", 3)], ["cpu"], [[0, 255, 7]])
-    >>> after = Cells([("big", 3)], ["cpu"], [[0, 254, 7]])
+    >>> before = HeatMapData([("big", 3)], ["cpu"], [[0, 255, 7]])
+    >>> after = HeatMapData([("big", 3)], ["cpu"], [[0, 254, 7]])
     >>> change = change_between(before, after)
     >>> change.at.tolist(), change.levels.tolist()
     ([1], [[254]])
-    >>> change_between(before, Cells([("big", 2)], ["cpu"], [[0, 255]])) is None
+    >>> change_between(before, HeatMapData([("big", 2)], ["cpu"], [[0, 255]])) is None
     True
     """
     if not before.same_layout(after):

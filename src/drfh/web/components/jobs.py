@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from nicegui import background_tasks, ui
 
 from drfh.errors import DrfhError, InputError
-from drfh.web.components.controls import flat_button
+from drfh.web.components.controls import container, flat_button
 
 if TYPE_CHECKING:
     from drfh.web.components.panel import Page
@@ -67,7 +67,7 @@ class BackgroundJobs:
         self._running: set[_Job] = set()
         self._client = ui.context.client
         self._client.on_delete(self.cancel_all)
-        self._list = ui.element("div").classes("jobs").props("role=status aria-live=polite")
+        self._list = container("jobs").props("role=status aria-live=polite")
         self._list.props("data-testid=jobs")
 
     def start(
@@ -137,7 +137,7 @@ class BackgroundJobs:
     def _show(self, job: _Job) -> None:
         if self._client.is_deleted:
             return
-        with self._list, ui.element("div").classes("job") as job.row:
+        with self._list, container("job") as job.row:
             ui.spinner(size="1.1em").props("aria-hidden=true")
             ui.label(f"{job.label} …")
             flat_button("Stop", "stop-job", lambda: self._stop(job)).props("size=sm")
@@ -221,7 +221,7 @@ class PanelJob:
         self._threads = 0
         self._ended = 0.0
         self._progress: tuple[str, float] = ("", 0.0)
-        with ui.element("div").classes("progress") as self._row:
+        with container("progress") as self._row:
             self._text = ui.label("").classes("soft")
             self._text.props(f"aria-live=polite data-testid={name}-progress")
             self._bar = ui.linear_progress(0, show_value=False).props("instant-feedback")

@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Files", "file_name", "open_share_dialog", "saved_scenario"]
 
 _ENDINGS = ".yaml,.yml,.json"
-# Where the clipboard is out of reach (no https), the old way is left.
-_COPY = """() => {
-  const field = document.querySelector("input[data-testid=link]");
-  field.focus();
-  field.select();
-  if (navigator.clipboard) navigator.clipboard.writeText(field.value).catch(() => {});
-  else document.execCommand("copy");
-}"""
 
 
 def file_name(title: str, ending: str) -> str:
@@ -145,7 +137,8 @@ def open_share_dialog(page: Explorer) -> None:
         else:
             field = ui.input("who opens this sees what you see now", value=link)
             field.classes("link-box").props("readonly outlined dense data-testid=link")
-            copy = ui.button("Copy", icon="content_copy").on("click", js_handler=_COPY)
+            copy = ui.button("Copy", icon="content_copy")
+            copy.on("click", js_handler="() => drfhPage.copyLink()")
             copy.props("no-caps unelevated data-testid=copy")
             copy.on_click(lambda: page.notify("copied", "positive"))
         ui.button("Close", on_click=dialog.close).props("flat no-caps data-testid=close")

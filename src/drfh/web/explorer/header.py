@@ -9,7 +9,7 @@ from nicegui import ui
 
 from drfh.auditor.comparison import WHOLE_TASKS
 from drfh.files.scenario_file import shipped_scenarios
-from drfh.web.components.controls import flat_button, icon_button
+from drfh.web.components.controls import container, flat_button, icon_button
 from drfh.web.session.answers import solved_text
 from drfh.web.session.comparison import COMPARED
 from drfh.web.session.open_file import scenario_files
@@ -40,16 +40,16 @@ class HeaderBar:
     def __init__(self, page: Explorer) -> None:
         self.page = page
         self._updating = False
-        with ui.element("header").classes("top"), ui.element("div").classes("top-inner"):
-            ui.html('<a class="brand" href="/">drfh</a>', sanitize=False)
+        with ui.element("header").classes("top"), container("top-inner"):
+            ui.link("drfh", "/").classes(replace="brand")
             self.scenario = ui.select({}, label="scenario", on_change=self._scenario)
             self.scenario.props("dense outlined options-dense data-testid=scenario")
             self.mechanism = ui.select({}, label="mechanism", on_change=self._mechanism)
             self.mechanism.props("dense outlined options-dense data-testid=mechanism")
             self.solved = ui.label().classes("solved")
             self.solved.props("role=status aria-live=polite data-testid=solved")
-            ui.element("div").classes("spring")
-            with ui.element("div").classes("tools"):
+            ui.space().classes("spring")
+            with container("tools"):
                 self.undo = icon_button("undo", "undo", "undo", page.undo_clicked)
                 self.redo = icon_button("redo", "redo", "redo", page.redo_clicked)
                 icon_button("upload_file", "open a file", "open-file", page.files.pick)

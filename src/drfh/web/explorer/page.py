@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +17,7 @@ from nicegui import ui
 from drfh.errors import DrfhError
 from drfh.model.scenario import Scenario
 from drfh.report.html import stylesheet
+from drfh.web.components.controls import container, heading
 from drfh.web.components.jobs import BackgroundJobs
 from drfh.web.components.panel import Page, Panel
 from drfh.web.explorer.files import Files, open_share_dialog
@@ -26,6 +28,7 @@ from drfh.web.explorer.panels.shares import SharesPanel
 from drfh.web.explorer.panels.tables import TablesPanel
 from drfh.web.explorer.panels.whatif import WhatIfPanel
 from drfh.web.play.panel import PlayPanel
+from drfh.web.runs.figures import vega_bundle
 from drfh.web.runs.panel import RunsPanel
 from drfh.web.session.answers import Answer, answer_of, own_mechanism
 from drfh.web.session.open_file import is_quick_to_open, open_named
@@ -55,7 +58,6 @@ PANELS: tuple[Callable[[], Panel], ...] = (
 # Seconds after the last change at which the address is updated.
 _ADDRESS_DELAY = 0.4
 _SCHEME = "drfh_scheme"
-_READY = "document.body.dataset.ready = 'yes', Quasar.Dark.isActive"
 
 
 @dataclass(frozen=True)
@@ -83,14 +85,17 @@ class Start:
     panel: str = ""
 
 
+@cache
+def _script(name: str) -> str:
+    return files("drfh.web").joinpath("assets", name).read_text(encoding="utf-8")
+
+
 def explorer_page(start: Start) -> Callable[..., None]:
     """Return the function that builds the page of one browser tab."""
     # Warm before somebody waits for it.
     answer_of(Workbook(base_from_data(FIRST)))
     Workbook(start.scenario or base_from_data(FIRST))
     if start.run is not None:
-        from drfh.web.runs.figures import vega_bundle
-
         vega_bundle()
 
     def page(s: str = "", m: str = "", open: str = "", panel: str = "") -> None:  # noqa: A002
@@ -141,22 +146,21 @@ class Explorer(Page):
         self._client = ui.context.client
         ui.add_css(stylesheet("drfh.web", "explorer.css"))
         ui.add_css(stylesheet("drfh.web", "panel.css"))
-        script = files("drfh.web").joinpath("assets", "explorer.js").read_text(encoding="utf-8")
-        ui.add_body_html(f"<script>{script}</script>")
+        for name in ("explorer.js", "grid.js"):
+            ui.add_body_html(f"<script>{_script(name)}</script>")
         self._build_scheme()
         self.files = Files(self)
         self._header = HeaderBar(self)
-        with ui.element("div").classes("explorer") as main:  # inside <main>, which is Quasar's
+        with container("explorer") as main:  # inside <main>, which is Quasar's
             self._examples = Examples(self)
-            with ui.element("div").classes("trouble") as self._error_box:
+            with container("trouble") as self._error_box:
                 self._error_box.props("role=alert data-testid=trouble").set_visibility(False)
                 self._error_text = ui.label()
                 close = ui.button(icon="close")
                 close.on_click(lambda: self._error_box.set_visibility(False))
                 close.props('flat dense round size=sm aria-label="close"')
             self._jobs = BackgroundJobs(self.notify, self.on_stop)
-            with ui.element("h1").props("data-testid=title"):
-                self._title = ui.label()
+            self._title = heading(testid="title", level=1)
             self._about = ui.label().classes("about")
             self._build_tabs()
         ui.skip_link(target=main)
@@ -184,7 +188,7 @@ class Explorer(Page):
 
         async def ask() -> None:
             # What is set while the page is built is sent before this.
-            dark = await client.run_javascript(_READY, timeout=10)
+            dark = await client.run_javascript("drfhPage.ready()", timeout=10)
             if chosen not in ("dark", "light"):
                 self._set_dark(bool(dark))
 
@@ -282,8 +286,7 @@ class Explorer(Page):
         """Change between light and dark; `dark` says how it is now."""
         name = "light" if dark else "dark"
         self._scheme.value = name == "dark"
-        cookie = f"{_SCHEME}={name}; path=/; max-age=31536000; samesite=lax"
-        ui.run_javascript(f"document.cookie = '{cookie}'")
+        ui.run_javascript(f"drfhPage.keep('{_SCHEME}', '{name}')")
         self._set_dark(name == "dark")
 
     def _set_dark(self, dark: bool) -> None:

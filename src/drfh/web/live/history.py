@@ -138,7 +138,7 @@ class _Ring:
         self.step, self.points, self.most = step, points, most
         self.plain = np.full((len(_PLAIN), points), math.nan)
         self.lines: dict[str, NDArray[np.float32]] = {}
-        self.seen: dict[str, float] = {}  # who was seen when, the latest at the end
+        self.latest: dict[str, float] = {}  # who was seen when, the latest at the end
         self.count = 0
         self.last = -math.inf
         self.placed = 0
@@ -165,20 +165,20 @@ class _Ring:
     def _has_row(self, user: str, now: float) -> bool:
         """Return whether a user has a row, made in place of the one seen longest ago."""
         if user in self.lines:
-            del self.seen[user]
+            del self.latest[user]
         else:
             if len(self.lines) >= self.most:
-                oldest = next(iter(self.seen))
-                if self.seen[oldest] >= self.last:
+                oldest = next(iter(self.latest))
+                if self.latest[oldest] >= self.last:
                     return False
-                del self.lines[oldest], self.seen[oldest]
+                del self.lines[oldest], self.latest[oldest]
             self.lines[user] = np.full((2, self.points), math.nan, dtype=np.float32)
-        self.seen[user] = now
+        self.latest[user] = now
         return True
 
     def users(self) -> tuple[str, ...]:
         oldest = self.last - self.step * self.points
-        return tuple(user for user, when in reversed(self.seen.items()) if when > oldest)
+        return tuple(user for user, when in reversed(self.latest.items()) if when > oldest)
 
     def columns(self, users: Iterable[str], since: float) -> HistoryColumns:
         first = max(self.count - self.points, 0)

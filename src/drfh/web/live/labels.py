@@ -93,8 +93,8 @@ def _jobs(status: Status) -> Fact:
 
 def _nodes(status: Status) -> Fact:
     states = Counter(node.state for node in status.nodes)
-    words = {"closing": "draining", "down": "down"}
-    note = ", ".join(f"{states[state]:,} {word}" for state, word in words.items() if states[state])
+    texts = {"closing": "draining", "down": "down"}
+    note = ", ".join(f"{states[state]:,} {word}" for state, word in texts.items() if states[state])
     return Fact("nodes", "nodes", f"{states['up']:,} up", note or "all of them")
 
 
@@ -177,7 +177,7 @@ def pending_markup(waits: Iterable[Pending]) -> Markup:
             f"{one.waiting:,} {plural(one.waiting, 'waits', 'wait')}": one.waiting,
             f"{one.never:,} never fit": one.never,
         }
-        listed = ", ".join(words for words, number in counts.items() if number)
+        listed = ", ".join(texts for texts, number in counts.items() if number)
         lines = [tag("li", text) for text in one.explanations.values()]
         lines += [
             tag("li", f"{format_count(number, 'job')} set aside: {why}")

@@ -14,7 +14,8 @@ from nicegui import ui
 
 from drfh.errors import DrfhError
 from drfh.formatting import format_duration, format_time
-from drfh.report.html import PALETTE, stylesheet
+from drfh.report.html import PALETTE, Markup, stylesheet, tag
+from drfh.web.components.controls import container, heading, markup, section
 from drfh.web.components.heat_map import HeatMap
 from drfh.web.components.lines import Line, LineChart
 from drfh.web.live.history import SPANS, HistoryColumns
@@ -94,51 +95,51 @@ class LivePage:
         ui.colors(primary=_PRIMARY)
         with ui.element("main").classes("live"):
             self._build_top()
-            with _section("shares", "Shares over time"):
+            with _section("Shares over time"):
                 self._build_shares()
-            with ui.element("div").classes("two"):
-                with _section("distance-chart", "Distance from fair"):
+            with container("two"):
+                with _section("Distance from fair"):
                     self.distance = LineChart(height=180).props("data-testid=live-distance-chart")
-                with _section("queue-chart", "Jobs that wait, and that were placed"):
+                with _section("Jobs that wait, and that were placed"):
                     self.queue = LineChart(unit="number", height=180, ends=True)
                     self.queue.props("data-testid=live-queue-chart")
-            with _section("users", "Who has what"):
-                self.users = _html("live-users")
+            with _section("Who has what"):
+                self.users = markup(testid="live-users")
                 self.all_users = ui.switch("all users", on_change=self._everyone)
                 self.all_users.props("data-testid=live-all-users dense")
-            with _section("waits", "Who waits, and why"):
+            with _section("Who waits, and why"):
                 self._build_why()
-                self.pending = _html("live-waits")
-            with _section("nodes", "Nodes"):
+                self.pending = markup(testid="live-waits")
+            with _section("Nodes"):
                 self.heat = HeatMap(describe=self._node_text, height=520).props(
                     "data-testid=live-heat"
                 )
-            with _section("events", "What happened"):
-                self.events = _html("live-events").classes("events-box")
-                self.events.props("tabindex=0 role=region aria-labelledby=h-events")
+            with _section("What happened"):
+                self.events = markup(testid="live-events").classes("events-box")
+                self.events.props("tabindex=0 role=region aria-label='What happened'")
         self.tick()
         ui.timer(_PERIOD, self.tick)
 
     def _build_top(self) -> None:
         with ui.element("header").classes("top"):
-            with ui.element("div").classes("names"):
-                self.title = _label("h1", "live-title")
-                self.how = _label("div", "live-how", "soft")
-                self.seen = _label("div", "live-seen", "soft")
-            with ui.element("div").classes("tools"):
+            with container("names"):
+                self.title = heading(testid="live-title", level=1)
+                self.how = _label("live-how", "soft")
+                self.observed = _label("live-observed", "soft")
+            with container("tools"):
                 self.pause = ui.button("pause", icon="pause", on_click=self._pause, color=None)
                 self.pause.props("outline no-caps dense padding='4px 12px' data-testid=live-pause")
                 schemes = ui.toggle(list(_SCHEMES), value="auto", on_change=self._scheme)
                 schemes.props("no-caps dense padding='4px 10px' data-testid=live-scheme")
                 schemes.props("aria-label='light or dark'")
         # Shown by the stylesheet once the connection is lost.
-        _label("div", "live-lost", "trouble lost").props("role=alert").set_text(_LOST)
-        self.trouble = _label("div", "live-trouble", "trouble").props("role=alert")
+        _label("live-lost", "trouble lost").props("role=alert").set_text(_LOST)
+        self.trouble = _label("live-trouble", "trouble").props("role=alert")
         self.trouble.set_visibility(False)
-        self.numbers = ui.element("div").classes("facts").props("data-testid=live-facts")
+        self.numbers = container("facts", "live-facts")
 
     def _build_shares(self) -> None:
-        with ui.element("div").classes("pick"):
+        with container("pick"):
             spans = ui.toggle(list(SPANS), value=self.span, on_change=self._span)
             spans.props("no-caps dense padding='2px 10px' data-testid=live-span")
             spans.props("aria-label='how far back'")
@@ -146,16 +147,16 @@ class LivePage:
             self.choice.props("dense options-dense outlined use-chips clearable")
             self.choice.props("label='users' data-testid=live-choice")
         key = '<span class="lines-key"></span>has &emsp;<span class="lines-key dashed"></span>fair'
-        ui.html(f'<p class="note">{key}</p>', sanitize=False)
+        markup(tag("p", Markup(key), "note"))
         self.shares = LineChart(height=300, ends=True).props("data-testid=live-shares-chart")
 
     def _build_why(self) -> None:
-        with ui.element("div").classes("pick"):
+        with container("pick"):
             self.job = ui.input("job, such as 12 or 12_3").props("dense outlined")
             self.job.props("data-testid=live-job").on("keydown.enter", self._ask)
             ask = ui.button("why?", on_click=self._ask, color=None).props("outline no-caps dense")
             ask.props("padding='4px 12px' data-testid=live-ask")
-        self.answer = _label("div", "live-answer", "answer").props("aria-live=polite")
+        self.answer = _label("live-answer", "answer").props("aria-live=polite")
         self.answer.set_visibility(False)
 
     # Controls
@@ -193,7 +194,7 @@ class LivePage:
 
     def _node_text(self, position: int) -> Any:
         now = self.shown
-        return now.nodes.words(position, now.on_nodes.get(now.nodes.nodes[position].name, []))
+        return now.nodes.cell_text(position, now.on_nodes.get(now.nodes.nodes[position].name, []))
 
     # Updates
 
@@ -236,11 +237,11 @@ class LivePage:
 
     def _show_age(self, now: LiveView) -> None:
         if now.status is None:
-            self.seen.set_text("waits for the first look …")
+            self.observed.set_text("waits for the first look …")
         else:
             age = max(time.time() - now.status.time, 0.0)
             when = format_time(now.status.time)
-            self.seen.set_text(
+            self.observed.set_text(
                 f"seen at {when}" + (f", {format_duration(int(age))} ago" if age > 2 else "")
             )
             if age > self.store.late and not now.trouble:
@@ -305,33 +306,26 @@ def _user_rows(found: HistoryColumns, users: list[str]) -> list[Any]:
     return [part.get(user, nothing) for part in (found.share, found.fair) for user in users]
 
 
-def _section(name: str, title: str) -> ui.element:
-    section = ui.element("section").props(f"data-testid=section-{name} aria-labelledby=h-{name}")
-    with section:
-        ui.html(f'<h2 id="h-{name}">{title}</h2>', sanitize=False)
-    return section
+def _section(title: str) -> ui.element:
+    with section(title) as element:
+        heading(title)
+    return element
 
 
-def _label(tag: str, name: str, kind: str = "") -> ui.label:
-    label = ui.label().classes(kind).props(f"data-testid={name}")
-    label.tag = tag
-    return label
-
-
-def _html(name: str) -> ui.html:
-    return ui.html("", sanitize=False).props(f"data-testid={name}")
+def _label(testid: str, classes: str) -> ui.label:
+    return ui.label().classes(classes).props(f"data-testid={testid}")
 
 
 class _FactBox:
     """Element of a fact: label, value, bar, note."""
 
     def __init__(self, fact: Fact) -> None:
-        box = ui.element("div").classes(f"fact {fact.name}")
+        box = container(f"fact {fact.name}")
         with box.props(f"data-testid='fact-{fact.name}'"):
-            self.label = _label("div", "label", "label")
-            self.value = _label("div", "value", "value")
-            self.bar = ui.element("div").classes("bar")
-            self.note = _label("div", "note", "remark")
+            self.label = _label("label", "label")
+            self.value = _label("value", "value")
+            self.bar = container("bar")
+            self.note = _label("note", "remark")
 
     def show(self, fact: Fact) -> None:
         self.label.set_text(fact.label)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from nicegui import ui
 
 from drfh.errors import DrfhError
 from drfh.formatting import format_clock, format_duration
 from drfh.model.scenario import Scenario
 from drfh.report.html import Cell, Content, Markup, stylesheet, table, tag
+from drfh.web.components.controls import container, markup, section
 from drfh.web.components.jobs import PanelJob, ReportProgress
+from drfh.web.play.player import Player
 from drfh.web.play.recording import Recording
 from drfh.web.play.run import PlayResult, is_small, play
 from drfh.web.play.workload import PlayChoice, PlayInput, check_size, play_input, workload_choices
 from drfh.web.session.answers import Answer
 
 if TYPE_CHECKING:
-    from nicegui import ui
-
     from drfh.web.components.panel import Page
-    from drfh.web.play.player import Player
 
 __all__ = ["POLICIES", "PlayPanel", "input_table"]
 
@@ -75,15 +75,11 @@ class PlayPanel:
 
     def build(self, page: Page) -> None:
         """Create the elements."""
-        from nicegui import ui
-
-        from drfh.web.play.player import Player
-
         self._page = page
         ui.add_css(stylesheet("drfh.web", "player.css"))
         listed = {name: f"{name}: {text}" for name, text in POLICIES.items()}
-        with ui.element("section").classes("drfh-panel").props('aria-label="Play"'):
-            with ui.element("div").classes("tools choose"):
+        with section("Play", "drfh-panel"):
+            with container("tools choose"):
                 self._workload = ui.select({"users": ""}, value="users", label="Play")
                 self._policy = ui.select(listed, value="best-fit-drfh", label="with the policy")
                 self._beside = ui.select(
@@ -99,10 +95,8 @@ class PlayPanel:
                 self._start = ui.button("Run", icon="play_arrow", on_click=self._run)
                 self._start.props("no-caps data-testid=play-start")
             self._working = PanelJob(page, "play", self._refresh)
-            self._about = ui.html("", sanitize=False)
-            self._about.props("data-testid=play-about aria-live=polite")
-            self._stale = ui.html("", sanitize=False)
-            self._stale.props("data-testid=play-stale role=status")
+            self._about = markup(testid="play-about").props("aria-live=polite")
+            self._stale = markup(testid="play-stale").props("role=status")
             self._player = Player()
 
     def show(self, answer: Answer) -> None:
@@ -178,8 +172,6 @@ class PlayPanel:
         choice = self._choice()
         if choice is None:
             return
-        from nicegui import ui
-
         client, policies = ui.context.client, self._policies
         same = choice.key == self._key and choice.scenario is self._scenario
         known = dict(list(self._recordings.items())[-_MOST_KEPT:]) if same else {}

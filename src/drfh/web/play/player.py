@@ -3,30 +3,69 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from nicegui import ui
+from nicegui.element import Element
+from nicegui.events import GenericEventArguments
 
 from drfh.formatting import format_clock
 from drfh.report.html import tag
+from drfh.web.components.controls import container, flat_button, heading, markup
 from drfh.web.components.heat_map import HeatMap
-from drfh.web.components.slider import Slider
-from drfh.web.play.charts import (
+from drfh.web.play.figures import (
     LEFT,
     RIGHT,
     Curve,
+    cell_text,
     curve_options,
     fair_text,
     keys,
+    now_text,
     shares_of,
+    summary_table,
+    times_of,
     used_of,
+    user_table,
 )
-from drfh.web.play.labels import cell_text, now_text, summary_table, times_of, user_table
 from drfh.web.play.recording import Frame, Recording
 
-__all__ = ["Player"]
+__all__ = ["Player", "Slider"]
+
+
+class Slider(Element, component="../assets/slider.js"):
+    """A slider with keyboard control: arrows, Home and End.
+
+    Parameters
+    ----------
+    moved
+        Called with the step that somebody moved it to; then :meth:`set` must be called.
+    """
+
+    def __init__(self, moved: Callable[[int], None]) -> None:
+        super().__init__()
+        self._moved_to = moved
+        self._at, self._last, self._text, self._turn = 0, 1, "", 0
+        self.on("ready", self._send)
+        self.on("move", self._moved)
+
+    def set(self, at: int, last: int, text: str) -> None:
+        """Set the step, the last step, and the step's text."""
+        self._at, self._last, self._text = at, last, text
+        self._send()
+
+    def _send(self) -> None:
+        self.run_method("set", self._at, self._last, self._text, self._turn)
+
+    def _moved(self, event: GenericEventArguments) -> None:
+        news = event.args if isinstance(event.args, dict) else {}
+        at, turn = news.get("at"), news.get("turn")
+        if isinstance(at, int) and isinstance(turn, int):
+            self._turn = turn
+            self._moved_to(min(max(at, 0), self._last))
+
 
 _TICK = 0.1  # seconds between two frames, at least
 _MAX_LOAD = 0.25  # part of the time that drawing frames may take
@@ -47,27 +86,23 @@ class _Column:
     ) -> None:
         self.recording, self.frame, self._end = recording, frame, end
         self._lines: list[ui.element] = []
-        with ui.element("section") as section:
-            section.props(f"data-testid=play-recording-{number}")
-            with ui.element("h2"):
-                ui.label(recording.policy)
-            self._now = ui.html("", sanitize=False).classes("now")
-            self._now.props(f"data-testid=play-now-{number}")
+        with container(testid=f"play-recording-{number}"):
+            heading(recording.policy)
+            self._now = markup(testid=f"play-now-{number}").classes("now")
             self._heat = HeatMap(recording.cells(frame), describe=self._cell_text, height=380)
             used = used_of(recording)
             self._chart("How full everything is", used, 1.0)
             self._chart("Dominant shares", shares, most)
-            ui.html(tag("p", fair_text(shares), "note") if fair_text(shares) else "",
-                    sanitize=False)  # fmt: skip
+            if fair := fair_text(shares):
+                markup(tag("p", fair, "note"))
 
     def _chart(self, title: str, curves: list[Curve], most: float) -> None:
-        with ui.element("h3"):
-            ui.label(title)
-        ui.html(keys(curves), sanitize=False)
-        with ui.element("div").classes("over-time"):
+        heading(title, level=3)
+        markup(keys(curves))
+        with container("over-time"):
             chart = ui.echart(curve_options(curves, self._end, most), renderer="svg")
             chart.classes("chart").props(f'role=img aria-label="{title} over time"')
-            self._lines.append(ui.element("div").classes("at-line").props("aria-hidden=true"))
+            self._lines.append(container("at-line").props("aria-hidden=true"))
 
     def _cell_text(self, server: int) -> Any:
         return cell_text(self.recording, self.frame, server)
@@ -91,13 +126,13 @@ class Player:
         self._times = np.zeros(1)
         self._at = 0.0  # position of the slider in steps, fractional while playing
         self._last_tick = 0.0  # on the monotonic clock
-        with ui.element("div") as self.element:
+        with container() as self.element:
             self._build()
         self.element.set_visibility(False)
         self._timer = ui.timer(_TICK, self._tick, active=False)
 
     def _build(self) -> None:
-        with ui.element("div").classes("slide"):
+        with container("slide"):
             self._button = ui.button(icon="play_arrow", on_click=self._toggle)
             self._button.props('round dense data-testid=play-flip aria-label="play"')
             self._slide = Slider(self._moved)
@@ -105,18 +140,15 @@ class Player:
             self._label = ui.label("").classes("at").props("data-testid=play-time")
             self._speed = ui.select(_SPEEDS, value=20, label="all of it")
             self._speed.props("dense options-dense borderless data-testid=play-speed")
-            busiest = ui.button("Busiest moment", on_click=self._to_busiest)
-            busiest.props("flat dense no-caps data-testid=play-busiest")
-        self._row = ui.element("div").classes("columns")
-        with ui.element("div").classes("tables"):
-            with ui.element("section"):
-                with ui.element("h2"):
-                    self._who = ui.label("")
-                self._users = ui.html("", sanitize=False).props("data-testid=play-users")
-            with ui.element("section"):
-                with ui.element("h2"):
-                    ui.label("The whole run")
-                self._summary = ui.html("", sanitize=False).props("data-testid=play-summary")
+            flat_button("Busiest moment", "play-busiest", self._to_busiest)
+        self._row = container("columns")
+        with container("tables"):
+            with container():
+                self._who = heading()
+                self._users = markup(testid="play-users")
+            with container():
+                heading("The whole run")
+                self._summary = markup(testid="play-summary")
 
     @property
     def time(self) -> float:

@@ -23,7 +23,7 @@ from drfh.model.jobs import Workload
 from drfh.scheduler.nodes import NodeEntry
 from drfh.simulation import Result
 from drfh.simulation.plan import Plan, make_plan, units_of
-from drfh.web.components.heat_map_data import STATES, Cells, levels_of
+from drfh.web.components.heat_map_data import STATES, HeatMapData, levels_of
 
 __all__ = [
     "CapacityChange",
@@ -260,13 +260,13 @@ class Recording:
             capacity[list(change.positions)] = change.capacity
         return capacity
 
-    def cells(self, frame: Frame) -> Cells:
+    def cells(self, frame: Frame) -> HeatMapData:
         """Return the heat map of a frame."""
         levels = [
             levels_of(frame.used[:, r], frame.capacity[:, r]) for r in range(len(self.resources))
         ]
         down = ~frame.capacity.any(axis=1)
-        return Cells(self.blocks, self.resources, levels, down * STATES.index("down"))
+        return HeatMapData(self.blocks, self.resources, levels, down * STATES.index("down"))
 
     def on_server(self, time: float, server: int) -> dict[str, int]:
         """Return the number of tasks of each user on a server, largest first.

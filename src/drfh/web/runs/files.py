@@ -97,10 +97,10 @@ def list_runs(folder: Path | None, run: Path | None = None) -> list[RunDirectory
     if folder is None:
         return found
     root = folder.resolve()
-    waiting, seen = [(root, 0)], 0
-    while waiting and seen < _MAX_VISITED and len(found) < _MAX_LISTED:
+    waiting, visited = [(root, 0)], 0
+    while waiting and visited < _MAX_VISITED and len(found) < _MAX_LISTED:
         here, depth = waiting.pop(0)
-        seen += 1
+        visited += 1
         directory = _inspect(here, root)
         # A directory with a single run is listed as that run.
         if directory is not None and here not in known and len(directory.inside) != 1:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nicegui import ui
+
 from drfh.errors import DrfhError
+from drfh.web.components.controls import container, error_label, heading, section
 from drfh.web.components.jobs import PanelJob, ReportProgress
+from drfh.web.runs.figures import RunFigures, runs_css, vega_bundle
 from drfh.web.runs.files import RunDirectory, find_run, list_runs, newest
 
 if TYPE_CHECKING:
-    from nicegui import ui
-
     from drfh.web.components.panel import Page
-    from drfh.web.runs.figures import RunFigures
     from drfh.web.runs.pages import RunPage
     from drfh.web.session.answers import Answer
 
@@ -58,30 +59,24 @@ class RunsPanel:
 
     def build(self, page: Page) -> None:
         """Create the elements; open the run of ``--run``, or the newest."""
-        from nicegui import ui
-
-        from drfh.web.runs.figures import RunFigures, runs_css
-
         self._page = page
         ui.add_css(runs_css())
-        with ui.element("section").props('aria-label="Runs"'):
+        with section("Runs"):
             self._build_tools()
-            self._refused = ui.label().classes("refused")
-            self._refused.props("role=alert data-testid=runs-refused")
-            with ui.element("div").classes("drfh-panel"):
+            self._refused = error_label("runs-refused")
+            with container("drfh-panel"):
                 self._working = PanelJob(page, "runs", self._stopped)
-            self._how = ui.element("div").classes("runs-how").props("data-testid=runs-how")
+            self._how = container("runs-how", "runs-how")
             with self._how:
                 self._build_how()
-            with ui.element("h2").classes("runs-title").props("data-testid=runs-title"):
-                self._head = ui.label()
-            with ui.element("p").classes("soft runs-hint") as self._hint:
+            self._head = heading(testid="runs-title").classes("runs-title")
+            with container("soft runs-hint") as self._hint:
                 ui.label("Point at a figure to read it; click on a name above it to hide its line.")
                 ui.label(
                     "Shift and the wheel zoom in time, dragging moves, a double click goes back."
                 ).classes("mouse")
             self._hint.set_visibility(False)
-            with ui.element("div").classes("runs-time") as self._time:
+            with container("runs-time") as self._time:
                 self._span_text = ui.label("Time shown: all").classes("soft")
                 self._span = ui.range(
                     min=0, max=100, value=dict(_ALL), on_change=self._span_changed
@@ -106,9 +101,7 @@ class RunsPanel:
     # Building
 
     def _build_tools(self) -> None:
-        from nicegui import ui
-
-        with ui.element("div").classes("runs-tools") as self._tools:
+        with container("runs-tools") as self._tools:
             self._run = ui.select({}, label="Run directory", on_change=self._run_changed)
             self._run.props("dense outlined data-testid=runs-run")
             self._path = ui.input("or its path in the folder")
@@ -128,8 +121,6 @@ class RunsPanel:
             again.tooltip("look for runs again")
 
     def _build_how(self) -> None:
-        from nicegui import ui
-
         if self._page.folder is None:
             text = "This page was started without a directory, so it opens no files."
         else:
@@ -148,13 +139,11 @@ class RunsPanel:
         ).classes("soft")
 
     def _box(self, command: str) -> None:
-        from nicegui import ui
-
         def copy() -> None:
             ui.clipboard.write(command)
             self._page.notify("copied", "positive")
 
-        with ui.element("div").classes("box"):
+        with container("box"):
             with ui.element("pre"):
                 ui.label(command)
             button = ui.button(icon="content_copy", on_click=copy)
@@ -230,8 +219,6 @@ class RunsPanel:
             self._open()
 
     def _open(self) -> None:
-        from drfh.web.runs.figures import vega_bundle
-
         names = self._chosen()
         if not names:
             return

@@ -13,7 +13,7 @@ from drfh.model.resources import FrozenMap, parse_quantity
 from drfh.model.users import Term, parse_restriction, shown_restriction
 
 __all__ = [
-    "Typed",
+    "CellValue",
     "amounts_text",
     "frozen",
     "labels_text",
@@ -34,7 +34,7 @@ __all__ = [
 
 
 #: What a cell may hold: text as typed or a number; for servers and labels also lists and mappings.
-Typed: TypeAlias = Any
+CellValue: TypeAlias = Any
 
 #: The longest text of one cell, and how deep lists and mappings go: servers have three levels.
 LONGEST = 1_000
@@ -48,7 +48,7 @@ _SERVERS_RULE = "must be servers such as 'big', 'big or small/0' or 'zone=a|b', 
 _LABELS_RULE = "must be labels such as 'zone=a, disk=ssd'"
 
 
-def frozen(value: Any, field: str, depth: int = _DEEPEST) -> Typed:
+def frozen(value: Any, field: str, depth: int = _DEEPEST) -> CellValue:
     """Return a value of a cell as an immutable one.
 
     Examples
@@ -69,7 +69,7 @@ def frozen(value: Any, field: str, depth: int = _DEEPEST) -> Typed:
     raise InputError(field, "must be text, a number, a list or a mapping", value)
 
 
-def plain(value: Typed) -> Any:
+def plain(value: CellValue) -> Any:
     """Return a frozen value as JSON has it.
 
     Examples
@@ -92,7 +92,7 @@ def _sendable(value: Any, field: str) -> str:
     return value
 
 
-def read_name(value: Typed, field: str) -> str:
+def read_name(value: CellValue, field: str) -> str:
     """Read a name: spaces around it do not count.
 
     Examples
@@ -108,7 +108,7 @@ def read_name(value: Typed, field: str) -> str:
     return text
 
 
-def read_amount(value: Typed, field: str) -> float:
+def read_amount(value: CellValue, field: str) -> float:
     """Read an amount of a resource; an empty cell is 0.
 
     Examples
@@ -119,7 +119,7 @@ def read_amount(value: Typed, field: str) -> float:
     return parse_quantity(0 if _empty(value) else value, field)
 
 
-def read_amounts(value: Typed, field: str) -> dict[str, float]:
+def read_amounts(value: CellValue, field: str) -> dict[str, float]:
     """Read amounts by resource.
 
     Examples
@@ -132,7 +132,7 @@ def read_amounts(value: Typed, field: str) -> dict[str, float]:
     return {read_name(r, field): read_amount(amount, r) for r, amount in value.items()}
 
 
-def read_weight(value: Typed, field: str) -> float:
+def read_weight(value: CellValue, field: str) -> float:
     """Read a weight.
 
     Examples
@@ -147,7 +147,7 @@ def read_weight(value: Typed, field: str) -> float:
     return weight
 
 
-def read_count(value: Typed, field: str) -> int:
+def read_count(value: CellValue, field: str) -> int:
     """Read a number of servers.
 
     Examples
@@ -166,7 +166,7 @@ def read_count(value: Typed, field: str) -> int:
     return number
 
 
-def read_tasks(value: Typed, field: str) -> float | None:
+def read_tasks(value: CellValue, field: str) -> float | None:
     """Read a number of tasks; None for no end.
 
     Examples
@@ -179,7 +179,7 @@ def read_tasks(value: Typed, field: str) -> float | None:
     return parse_quantity(value, field, "must be a number ≥ 0, such as 100 (empty for no end)")
 
 
-def read_labels(value: Typed, field: str) -> dict[str, str]:
+def read_labels(value: CellValue, field: str) -> dict[str, str]:
     """Read labels of servers.
 
     Examples
@@ -203,7 +203,7 @@ def read_labels(value: Typed, field: str) -> dict[str, str]:
 
 
 def read_servers(
-    value: Typed, field: str, known: Callable[[str], bool] = lambda name: False
+    value: CellValue, field: str, known: Callable[[str], bool] = lambda name: False
 ) -> tuple[Term, ...] | None:
     """Read a restriction such as ``big or small/0`` or ``zone=a|b``.
 
@@ -240,7 +240,7 @@ def read_servers(
     return parse_restriction(terms)
 
 
-def _terms(text: str, field: str, value: Typed) -> list[Term]:
+def _terms(text: str, field: str, value: CellValue) -> list[Term]:
     """Read names, or labels that must all hold."""
     parts = [part.strip() for part in text.split(",")]
     if all(parts) and not any("=" in part for part in parts):
@@ -255,7 +255,7 @@ def _terms(text: str, field: str, value: Typed) -> list[Term]:
     return [labels]
 
 
-def _empty(value: Typed) -> bool:
+def _empty(value: CellValue) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
@@ -270,7 +270,7 @@ def shown_servers(restriction: Any) -> str:
     return "" if restriction is None else shown_restriction(restriction)
 
 
-def shown_value(value: Typed) -> str:
+def shown_value(value: CellValue) -> str:
     """Return a typed value as text.
 
     Examples
@@ -296,7 +296,7 @@ def amounts_text(amounts: Any) -> str:
     return ", ".join(f"{r} {shown_value(a) or '0'}" for r, a in amounts.items()) or "nothing"
 
 
-def tasks_text(value: Typed) -> str:
+def tasks_text(value: CellValue) -> str:
     """Return a number of tasks as text.
 
     Examples
@@ -311,7 +311,7 @@ def tasks_text(value: Typed) -> str:
     return "no end" if tasks is None else f"{shown_value(value)} {plural(tasks, 'task')}"
 
 
-def servers_text(value: Typed) -> str:
+def servers_text(value: CellValue) -> str:
     """Return a restriction as text.
 
     Examples
@@ -325,7 +325,7 @@ def servers_text(value: Typed) -> str:
         return shown_value(value)
 
 
-def labels_text(labels: Typed) -> str:
+def labels_text(labels: CellValue) -> str:
     """Return labels as text.
 
     Examples

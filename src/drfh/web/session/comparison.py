@@ -37,7 +37,7 @@ class CompareRow:
     mechanism : str
         Its name.
     summary : str
-        What it does, in a few words.
+        What it does, in a line.
     tasks, shares : dict
         User → tasks and dominant share; empty if it has no answer.
     promised : dict or None

@@ -15,7 +15,7 @@ from drfh.model import edits
 from drfh.model.cluster import Server
 from drfh.model.users import User, resolve_restriction
 from drfh.web.session.cell_input import (
-    Typed,
+    CellValue,
     amounts_text,
     frozen,
     labels_text,
@@ -235,7 +235,7 @@ class SetServer(Step):
 
     group: str
     field: str
-    value: Typed
+    value: CellValue
 
     kind = "server"
     _names = ("group", "field")
@@ -305,9 +305,9 @@ class AddServer(Step):
     """
 
     name: str | None
-    resources: Mapping[str, Typed]
-    count: Typed = 1
-    labels: Typed = field(default_factory=dict)
+    resources: Mapping[str, CellValue]
+    count: CellValue = 1
+    labels: CellValue = field(default_factory=dict)
 
     kind = "+server"
     _many_columns = True
@@ -399,7 +399,7 @@ class SetUser(Step):
 
     user: str
     field: str
-    value: Typed
+    value: CellValue
 
     kind = "user"
     _names = ("user", "field")
@@ -482,11 +482,11 @@ class AddUser(Step):
     """
 
     name: str
-    demand: Mapping[str, Typed]
-    weight: Typed = 1
-    tasks: Typed = None
-    servers: Typed = None
-    parent: Typed = None
+    demand: Mapping[str, CellValue]
+    weight: CellValue = 1
+    tasks: CellValue = None
+    servers: CellValue = None
+    parent: CellValue = None
 
     kind = "+user"
     _many_columns = True
@@ -576,9 +576,9 @@ class LieStep(Step):
     """
 
     user: str
-    demand: Mapping[str, Typed] | str = SAME
-    tasks: Typed = SAME
-    servers: Typed = SAME
+    demand: Mapping[str, CellValue] | str = SAME
+    tasks: CellValue = SAME
+    servers: CellValue = SAME
 
     kind = "lie"
     _many_columns = True
@@ -648,7 +648,7 @@ class TruthStep(Step):
         return edits.tell_truth(state, self.user)
 
 
-def _servers(value: Typed, state: WorkbookState) -> Any:
+def _servers(value: CellValue, state: WorkbookState) -> Any:
     find = state.scenario.cluster.find_server
     return read_servers(value, "servers", lambda name: find(name) is not None)
 

@@ -17,7 +17,7 @@ from drfh.formatting import (
 )
 from drfh.report.html import Cell, Content, Markup, bar, join, table, tag
 from drfh.web.components.bars import select_largest
-from drfh.web.components.controls import section
+from drfh.web.components.controls import container, markup, section
 from drfh.web.components.jobs import PanelJob, ReportProgress
 from drfh.web.components.panel import Page
 from drfh.web.session.answers import Answer
@@ -198,8 +198,8 @@ class ComparePanel:
                 "The same servers and users, shared by other rules. ▲ more and ▼ less than DRFH "
                 "gives, = the same; the bars are as long as the difference is large."
             )
-            ui.html(tag("p", text, "note"), sanitize=False)
-            with ui.element("div").classes("tools"):
+            markup(tag("p", text, "note"))
+            with container("tools"):
                 units = {"tasks": "Tasks", "shares": "Dominant shares"}
                 self._unit = ui.toggle(units, value="tasks", on_change=self._draw)
                 self._unit.props('no-caps dense data-testid=compare-unit aria-label="What to show"')
@@ -208,11 +208,8 @@ class ComparePanel:
                 self._start = ui.button("Compare", on_click=self._compare)
                 self._start.props("no-caps data-testid=compare-start")
             self._job = PanelJob(page, "compare", self._offer, self._draw_more)
-            self._note = ui.html("", sanitize=False).props(
-                "data-testid=compare-note aria-live=polite"
-            )
-            self._table = ui.html("", sanitize=False)
-            self._table.props("data-testid=compare-table")
+            self._note = markup(testid="compare-note").props("aria-live=polite")
+            self._table = markup(testid="compare-table")
         self._start.set_visibility(False)
         self._find.set_visibility(False)
 
@@ -278,9 +275,9 @@ class ComparePanel:
         find, shares = self._find.value or "", self._unit.value == "shares"
         rows = list(self._rows)  # another thread may add to it
         self._drawn = len(rows)
-        markup, listed, everybody = side_by_side(rows, find=find, shares=shares)
+        content, listed, everybody = side_by_side(rows, find=find, shares=shares)
         self._find.set_visibility(everybody > _MANY_USERS)
-        self._table.set_content(markup)
+        self._table.set_content(content)
         if self._rows_of is self._answer:
             self._table.classes(remove="stale")
         text = ""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from nicegui import ui
 
 from drfh.auditor import PROPERTIES, Finding, Report
@@ -9,7 +12,7 @@ from drfh.formatting import format_count, format_number, format_percent, format_
 from drfh.model.scenario import Scenario
 from drfh.report.html import Content, Markup, join, mark, table, tag
 from drfh.report.pages.audit import audit_headline, before_after, found_words, legend
-from drfh.web.components.controls import section
+from drfh.web.components.controls import container, markup, section
 from drfh.web.components.jobs import PanelJob, ReportProgress
 from drfh.web.components.panel import Page
 from drfh.web.session.answers import Answer, changes
@@ -21,6 +24,8 @@ __all__ = ["CardPanel", "CaseDialog", "applied_markup", "case_markup"]
 
 _MOST_ROWS = 20
 _MOST_STEPS = 8
+# Label, test id and handler of a button of the dialog; the first one is flat.
+_Button: TypeAlias = tuple[str, str, Callable[[], object]]
 
 
 class CaseDialog:
@@ -30,29 +35,32 @@ class CaseDialog:
         self._page = page
         # Applied and not answered yet: the finding, the answer before, how many steps.
         self._pending: tuple[Finding, Answer, int] | None = None
-        with ui.dialog() as self._dialog, ui.card().classes("drfh-case") as self._card:
-            self._card.props("data-testid=case role=document")
+        with ui.dialog() as self._dialog, ui.card().classes("drfh-case") as card:
+            card.props("data-testid=case role=document")
+            self._content(Markup(""), [])
         self._dialog.props('aria-label="A case that shows it"')
 
     def open(self, finding: Finding, answer: Answer) -> None:
         """Explain a finding of the report card of an answer."""
         steps = case_steps(finding, answer.scenario)
-        self._card.clear()
-        with self._card, ui.element("div").classes("drfh-panel"):
-            ui.html(case_markup(finding, answer.scenario, steps), sanitize=False)
-            with ui.element("div").classes("tools end"):
-                self._button("Close", "case-close", self._dialog.close, quiet=True)
-                if steps:
-                    lie = any(isinstance(step, LieStep) for step in steps)
-                    label = "Apply this lie and see" if lie else "Apply this and see"
-                    self._button(label, "case-apply", lambda: self._apply(finding, answer, steps))
-                elif not _same(finding, answer.scenario):
-                    self._button("Open this case", "case-open", lambda: self._load(finding, answer))
+        buttons: list[_Button] = [("Close", "case-close", self._dialog.close)]
+        if steps:
+            lie = any(isinstance(step, LieStep) for step in steps)
+            label = "Apply this lie and see" if lie else "Apply this and see"
+            buttons.append((label, "case-apply", lambda: self._apply(finding, answer, steps)))
+        elif not _same(finding, answer.scenario):
+            buttons.append(("Open this case", "case-open", lambda: self._load(finding, answer)))
+        self._content.refresh(case_markup(finding, answer.scenario, steps), buttons)
         self._dialog.open()
 
-    def _button(self, label: str, name: str, act: object, *, quiet: bool = False) -> None:
-        button = ui.button(label, on_click=act)  # type: ignore[arg-type]
-        button.props(f"no-caps data-testid={name}" + (" flat" if quiet else ""))
+    @ui.refreshable_method
+    def _content(self, text: Markup, buttons: list[_Button]) -> None:
+        with container("drfh-panel"):
+            markup(text)
+            with container("tools end"):
+                for place, (label, testid, on_click) in enumerate(buttons):
+                    button = ui.button(label, on_click=on_click)
+                    button.props(f"no-caps data-testid={testid}" + " flat" * (place == 0))
 
     def _apply(self, finding: Finding, answer: Answer, steps: list[Step]) -> None:
         if self._page.answer is not answer:
@@ -82,12 +90,11 @@ class CaseDialog:
             self._dialog.close()
             self._page.undo(steps)
 
-        self._card.clear()
-        with self._card, ui.element("div").classes("drfh-panel"):
-            ui.html(text, sanitize=False)
-            with ui.element("div").classes("tools end"):
-                self._button("Take it back", "case-undo", back, quiet=True)
-                self._button("Keep it", "case-keep", self._dialog.close)
+        buttons: list[_Button] = [
+            ("Take it back", "case-undo", back),
+            ("Keep it", "case-keep", self._dialog.close),
+        ]
+        self._content.refresh(text, buttons)
 
     def _load(self, finding: Finding, answer: Answer) -> None:
         book = case_book(finding)
@@ -241,16 +248,14 @@ class CardPanel:
     def build(self, page: Page) -> None:
         """Make its elements."""
         with section("Report card", "drfh-panel"):
-            self._headline = ui.html("", sanitize=False).props(
-                "data-testid=card-headline aria-live=polite"
-            )
+            self._headline = markup(testid="card-headline").props("aria-live=polite")
             self._start = ui.button("Audit", on_click=self._audit)
             self._start.props("no-caps data-testid=card-start")
             self._job = PanelJob(page, "card", self._offer)
-            self._list = ui.element("div").props("role=list data-testid=card-list")
+            self._list = container().props("role=list data-testid=card-list")
             with self._list:
                 self._findings()
-            ui.html(legend(), sanitize=False)
+            markup(legend())
         self._start.set_visibility(False)
         self._dialog = CaseDialog(page)
 
@@ -323,18 +328,16 @@ class CardPanel:
     def _row(self, finding: Finding, answer: Answer) -> None:
         sign = mark(finding)
         title = PROPERTIES[finding.name].title if finding.name in PROPERTIES else ""
-        row = ui.element("div").classes("finding")
+        row = container("finding")
         with row.props(f"role=listitem data-testid=finding-{finding.name}"):
-            ui.html(tag("span", sign.content, sign.kind), sanitize=False).classes("sign")
+            markup(tag("span", sign.content, sign.kind)).classes("sign")
             name = join([tag("b", finding.name), tag("span", title, "soft")])
-            ui.html(name, sanitize=False).classes("name")
+            markup(name).classes("name")
             measured = finding.verdict in ("fails", "measured")
-            amount = ui.html(
-                format_percent(finding.amount, trim=True) if measured else "", sanitize=False
-            )
+            amount = ui.label(format_percent(finding.amount, trim=True) if measured else "")
             if measured:
                 amount.classes("bar amount").style(f"--part: {100 * min(finding.amount, 1.0):.2f}%")
-            ui.html(found_words(finding), sanitize=False).classes("text")
+            markup(found_words(finding)).classes("text")
             if finding.counterexample is not None:
                 label = f"See a case for {finding.name}"
                 see = ui.button("See why", on_click=lambda: self._dialog.open(finding, answer))

@@ -22,7 +22,7 @@ from drfh.web.components.bars import (
     stack_options,
     stacked_bars,
 )
-from drfh.web.components.controls import section
+from drfh.web.components.controls import container, heading, markup, section
 from drfh.web.components.panel import Page
 from drfh.web.session.answers import Answer, UserRow, user_rows
 
@@ -46,20 +46,20 @@ class SharesPanel:
     def build(self, page: Page) -> None:
         """Make its elements."""
         with section("Who gets what", "drfh-panel"):
-            self._headline = _html("shares-headline")
-            with ui.element("div").classes("tools"):
+            self._headline = markup(testid="shares-headline")
+            with container("tools"):
                 self._find_users = self._search("Find users", "find-users")
                 self._find_groups = self._search("Find server groups", "find-groups")
-            ui.html("<h2>How full the servers are, and with whose tasks</h2>", sanitize=False)
-            self._keys = _html("shares-keys")
+            heading("How full the servers are, and with whose tasks")
+            self._keys = markup(testid="shares-keys")
             self._bars = _chart("shares-bars", "How full the servers are")
             with ui.element("details").props("data-testid=shares-servers"):
-                ui.html("The same as a table", sanitize=False, tag="summary")
-                self._server_table = _html("shares-server-table")
-            ui.html("<h2>What everybody has, and what limits it</h2>", sanitize=False)
-            ui.html(_SHARE_KEYS, sanitize=False)
+                ui.label("The same as a table").tag = "summary"
+                self._server_table = markup(testid="shares-server-table")
+            heading("What everybody has, and what limits it")
+            markup(_SHARE_KEYS)
             self._shares = _chart("shares-shares", "Dominant share of each user")
-            self._user_table = _html("shares-user-table")
+            self._user_table = markup(testid="shares-user-table")
 
     def _search(self, label: str, name: str) -> ui.input:
         field = ui.input(label, on_change=lambda: self._draw())
@@ -75,15 +75,15 @@ class SharesPanel:
             return
         answer = self._answer
         users, groups = self._find_users.value or "", self._find_groups.value or ""
-        seen = stacked_bars(answer, users, groups)
-        self._colours = colours_of(seen.users, self._colours)
+        stacked = stacked_bars(answer, users, groups)
+        self._colours = colours_of(stacked.users, self._colours)
         # Nothing to find where everything is there already.
-        self._find_users.set_visibility(bool(users or seen.others))
-        self._find_groups.set_visibility(bool(groups or seen.joined))
+        self._find_users.set_visibility(bool(users or stacked.others))
+        self._find_groups.set_visibility(bool(groups or stacked.joined))
         self._headline.set_content(_headline(answer))
-        self._keys.set_content(keys(seen, self._colours))
-        _redraw(self._bars, stack_options(seen, self._colours), bars_height(seen))
-        self._server_table.set_content(server_table(seen))
+        self._keys.set_content(keys(stacked, self._colours))
+        _redraw(self._bars, stack_options(stacked, self._colours), bars_height(stacked))
+        self._server_table.set_content(server_table(stacked))
         rows = self._rows(answer, users)
         _redraw(self._shares, share_options(rows, self._colours), shares_height(rows))
         self._user_table.set_content(user_table(rows, len(answer.allocation.problem.users)))
@@ -108,11 +108,6 @@ _SHARE_KEYS = tag(
 )
 
 
-def _html(name: str) -> ui.html:
-    # What it shows is made of escaped parts only: see drfh.report.html.
-    return ui.html("", sanitize=False).props(f"data-testid={name}")
-
-
 def _chart(name: str, label: str) -> ui.echart:
     chart = ui.echart({"series": []}, renderer="svg").classes("chart")
     return chart.props(f'data-testid={name} role=img aria-label="{label}"')
@@ -135,27 +130,27 @@ def _headline(answer: Answer) -> Markup:
     return tag("p", text, "headline")
 
 
-def keys(seen: StackedBars, colours: dict[str, str]) -> Markup:
+def keys(stacked: StackedBars, colours: dict[str, str]) -> Markup:
     """Return the key to the colours.
 
     Examples
     --------
     >>> import numpy as np
     >>> empty = np.zeros((0, 0, 1))
-    >>> seen = StackedBars((), (), (), ("<ann>",), 0, 0, np.zeros((0, 0)), empty)
-    >>> print(keys(seen, {"<ann>": "#2d7dc4"}))
+    >>> stacked = StackedBars((), (), (), ("<ann>",), 0, 0, np.zeros((0, 0)), empty)
+    >>> print(keys(stacked, {"<ann>": "#2d7dc4"}))
     <p class="keys"><span><i style="background: #2d7dc4"></i>&lt;ann&gt;</span>\
 <span><i class="free"></i>free</span></p>
     """
     parts = []
-    for name in seen.names:
-        colour = colours.get(name, OTHERS) if name in seen.users else OTHERS
+    for name in stacked.names:
+        colour = colours.get(name, OTHERS) if name in stacked.users else OTHERS
         parts.append(f'<span><i style="background: {colour}"></i>{escape(name)}</span>')
     parts.append('<span><i class="free"></i>free</span>')
     return tag("p", Markup("".join(parts)), "keys")
 
 
-def server_table(seen: StackedBars) -> Markup:
+def server_table(stacked: StackedBars) -> Markup:
     """Return the bars as a table: what each user holds, and what is free.
 
     Examples
@@ -163,24 +158,24 @@ def server_table(seen: StackedBars) -> Markup:
     >>> from drfh import load_scenario
     >>> from drfh.web.session.answers import answer_of
     >>> from drfh.web.session.workbook import Workbook
-    >>> seen = stacked_bars(answer_of(Workbook(load_scenario("paper-two-servers"))))
-    >>> "<td>high-memory, 1 server</td><td>cpu</td>" in server_table(seen)
+    >>> stacked = stacked_bars(answer_of(Workbook(load_scenario("paper-two-servers"))))
+    >>> "<td>high-memory, 1 server</td><td>cpu</td>" in server_table(stacked)
     True
     """
     rows: list[list[Content]] = []
-    for group, resource in seen.bars:
+    for group, resource in stacked.bars:
         line = (group, resource)
         rows.append(
             [
-                f"{seen.groups[group]}, {seen.notes[group]}",
-                seen.resources[resource],
+                f"{stacked.groups[group]}, {stacked.notes[group]}",
+                stacked.resources[resource],
                 *(
                     Cell(format_amount(amount), "number")
-                    for amount in (seen.capacity[line], *seen.used[line], seen.free[line])
+                    for amount in (stacked.capacity[line], *stacked.used[line], stacked.free[line])
                 ),
             ]
         )
-    return table(["server group", "resource", "there is", *seen.names, "free"], rows)
+    return table(["server group", "resource", "there is", *stacked.names, "free"], rows)
 
 
 def user_table(rows: list[UserRow], everybody: int) -> Markup:

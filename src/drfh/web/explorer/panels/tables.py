@@ -10,7 +10,14 @@ from nicegui import ui
 from drfh.errors import DrfhError
 from drfh.formatting import format_count, format_quantity
 from drfh.model.edits import fresh_name
-from drfh.web.components.controls import error_label, flat_button, heading, open_dialog, section
+from drfh.web.components.controls import (
+    container,
+    error_label,
+    flat_button,
+    heading,
+    open_dialog,
+    section,
+)
 from drfh.web.components.grid import Grid
 from drfh.web.components.panel import Page
 from drfh.web.session.answers import Answer
@@ -57,7 +64,7 @@ class TablesPanel:
         )
         with self.users.tools:
             ui.label("Click a cell and type: every edit is solved at once.").classes("soft")
-        ui.element("div").classes("table-gap")
+        container("table-gap")
         self.servers = _Table(
             page,
             "servers",
@@ -143,9 +150,9 @@ class _Table:
     ) -> None:
         self.page, self._edit, self._remove, self._add = page, edit, remove, add
         with section(what):
-            with ui.element("div").classes("table-head"):
+            with container("table-head"):
                 self._title = heading(testid=f"{what}-title")
-                with ui.element("div").classes("row-of") as self.tools:
+                with container("row-of") as self.tools:
                     flat_button(add_label, f"add-{what}", self._added, icon="add")
                     flat_button("Remove ticked", f"remove-{what}", self._removed, icon="remove")
             self.grid = Grid(what, f"{what}-table", self._edited)

@@ -11,7 +11,7 @@ from nicegui import ui
 from drfh.errors import DrfhError
 from drfh.formatting import format_count, format_quantity
 from drfh.model.cluster import Server
-from drfh.web.components.controls import error_label, flat_button, heading, section
+from drfh.web.components.controls import container, error_label, flat_button, heading, section
 from drfh.web.components.grid import Grid
 from drfh.web.components.panel import Page
 from drfh.web.session.answers import Answer, answer_of, change_text, changes, is_quick
@@ -67,16 +67,16 @@ class _Form:
         """Make its elements."""
         with section(self.heading, "card"):
             heading(self.heading)
-            with ui.element("div").classes("row-of"):
+            with container("row-of"):
                 self._choice = ui.select([], label=self.what, on_change=self._choose)
                 self._choice.props(f"dense outlined options-dense data-testid=form-{self.what}")
                 self._number = ui.input(self.number)
                 self._number.props(f"dense outlined data-testid=form-{self.number}")
             ui.label(self.amounts).classes("soft")
-            self._amounts = ui.element("div").classes("row-of")
+            self._amounts = container("row-of")
             self._remark = ui.label().classes("soft").props(f"data-testid=remark-{self.what}")
             self._error = error_label(f"refused-{self.what}")
-            with ui.element("div").classes("row-of"):
+            with container("row-of"):
                 for label, testid, step in self.actions():
                     flat_button(label, testid, lambda step=step: self._do(step()))
 
@@ -109,12 +109,12 @@ class _Form:
             field.set_value("" if amount is None else format_quantity(amount))
         self._remark.set_text(self.remark())
 
-    def typed(self) -> str:
-        """Return the number, as typed."""
+    def entered(self) -> str:
+        """Return the number as text."""
         return str(self._number.value or "")
 
-    def typed_amounts(self) -> dict[str, str]:
-        """Return the amounts, as typed, without those left empty."""
+    def entered_amounts(self) -> dict[str, str]:
+        """Return the amounts as text, without those left empty."""
         return {r: str(f.value) for r, f in self._fields.items() if str(f.value or "").strip()}
 
     def _do(self, step: Step) -> None:
@@ -144,14 +144,18 @@ class ServersForm(_Form):
     def actions(self) -> list[tuple[str, str, Any]]:
         """Return the buttons."""
         return [
-            ("Set the count", "set-count", lambda: SetServer(self.chosen, "count", self.typed())),
+            (
+                "Set the count",
+                "set-count",
+                lambda: SetServer(self.chosen, "count", self.entered()),
+            ),
             ("Add as new servers", "add-these", self._new),
             ("Remove them all", "remove-these", lambda: RemoveServer(self.chosen)),
         ]
 
     def _new(self) -> Step:
         # With the labels of those that they are like, or users bound to labels could not use them.
-        return AddServer(None, self.typed_amounts(), self.typed(), self._server().labels)
+        return AddServer(None, self.entered_amounts(), self.entered(), self._server().labels)
 
     def _server(self) -> Server:
         return self.page.book.scenario.cluster.servers[self.names().index(self.chosen)]
@@ -182,9 +186,13 @@ class UserForm(_Form):
     def actions(self) -> list[tuple[str, str, Any]]:
         """Return the buttons."""
         return [
-            ("Claim this", "claim", lambda: LieStep(self.chosen, self.typed_amounts())),
+            ("Claim this", "claim", lambda: LieStep(self.chosen, self.entered_amounts())),
             ("Tell the truth", "tell-truth", lambda: TruthStep(self.chosen)),
-            ("Set weight", "set-weight", lambda: SetUser(self.chosen, "weight", self.typed())),
+            (
+                "Set weight",
+                "set-weight",
+                lambda: SetUser(self.chosen, "weight", self.entered()),
+            ),
             ("Let it leave", "leave", lambda: RemoveUser(self.chosen)),
         ]
 
@@ -219,32 +227,32 @@ class WhatIfPanel:
         self._cancel: Callable[[], None] = lambda: None
         self._since: int = 0
         self._forms = (ServersForm(page), UserForm(page))
-        with ui.element("div").classes("two"):
+        with container("two"):
             with section("steps"):
-                with ui.element("div").classes("table-head"):
+                with container("table-head"):
                     self._title = heading(testid="steps-title")
                     reset = partial(page.attempt, page.reset)
                     label = "Back to the start"
                     self._reset = flat_button(label, "reset", reset, icon="restart_alt")
                 self._step_list()
                 self._build_saving()
-            with ui.element("div").classes("forms"):
+            with container("forms"):
                 for form in self._forms:
                     form.build()
         with section("before and after"):
-            with ui.element("div").classes("table-head after-head"):
+            with container("table-head after-head"):
                 heading("Before and after")
                 self._from = ui.select({0: "since the start"}, value=0, on_change=self._choose)
                 self._from.props('dense outlined options-dense aria-label="since when"')
                 self._from.props("data-testid=since")
             self._none = ui.label("Nothing has changed yet: add servers, or let somebody lie.")
             self._none.classes("soft").props("data-testid=no-change")
-            self._summary = ui.label().props("data-testid=change-words")
+            self._summary = ui.label().props("data-testid=change-summary")
             self.grid = Grid("before and after", "changes-table")
 
     def _build_saving(self) -> None:
         page = self.page
-        with ui.element("div").classes("row-of"):
+        with container("row-of"):
             for label, icon, testid, action in (
                 ("Copy a link", "link", "share-steps", page.share),
                 ("Save as a scenario file", "download", "save-scenario", page.files.save_scenario),
