@@ -154,8 +154,8 @@ class Placement:
             used = self._used_per_server(np.arange(len(problem.blocks)))
         else:
             # Too many to look at one by one: leave room for the rounding of every sum instead.
-            room = 1 - (8 + np.bincount(self.pool, minlength=pools.size)) * _EPSILON
-            per_pool = self._used(self.tasks / room[self.pool])
+            margin = 1 - (8 + np.bincount(self.pool, minlength=pools.size)) * _EPSILON
+            per_pool = self._used(self.tasks / margin[self.pool])
             used = per_pool[pools.of_block] * (pools.part / problem.blocks.count)[:, None]
         over = used > capacity
         if not over.any():

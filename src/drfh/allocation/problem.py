@@ -128,13 +128,13 @@ class Problem:
             rule = "must have at least one amount > 0 (with jobs alone it can only be simulated)"
             raise InputError(f"demand of {lacking.name}", rule, item="demand")
         if len(names) != len(everyone):
-            seen: set[str] = set()
+            earlier: set[str] = set()
             for position, user in enumerate(everyone):
-                if user.name in seen:
+                if user.name in earlier:
                     raise InputError(
                         f"users[{position}].name", "must be unique", user.name, item="name"
                     )
-                seen.add(user.name)
+                earlier.add(user.name)
         weight, limit, demand = _gather(cluster, everyone, shapes)
         order = np.arange(len(cluster), dtype=np.int64)
         blocks = Blocks(order, np.zeros_like(order), cluster.counts)

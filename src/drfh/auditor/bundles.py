@@ -76,10 +76,10 @@ class Bundles:
     @property
     def tasks(self) -> Floats:
         """Tasks that each user can run with its own, up to its number of tasks."""
-        return np.minimum(self.room, self.problem.limit)
+        return np.minimum(self.unlimited_tasks, self.problem.limit)
 
     @cached_property
-    def room(self) -> Floats:
+    def unlimited_tasks(self) -> Floats:
         """Tasks that there is room for in what each user holds, its number of tasks ignored."""
         problem = self.problem
         tasks = np.full(len(self.user), math.inf)

@@ -114,16 +114,16 @@ def _check(
             if machine not in slots:
                 raise UnknownNameError(f"costs.{task}", str(machine), slots)
             _check_number(f"costs.{task}.{machine}", cost)
-    seen: set[str] = set()
+    grouped: set[str] = set()
     for job, names in jobs.items():
         for task in names:
             if task not in costs:
                 raise UnknownNameError(f"jobs.{job}", str(task), costs)
-            if task in seen:
+            if task in grouped:
                 raise InputError(f"jobs.{job}", "must not have a task of another job", task)
-            seen.add(task)
+            grouped.add(task)
     for task in costs:
-        if task not in seen:
+        if task not in grouped:
             raise InputError("jobs", "must have every task", task)
     for job, number in floor.items():
         if job not in jobs:

@@ -207,10 +207,10 @@ def file_chart(plot: Plot) -> altair.TopLevelMixin:
     return together
 
 
-def _lines(words: str) -> list[str]:
+def _lines(text: str) -> list[str]:
     """Return a caption broken into lines."""
     lines = [""]
-    for word in words.split():
+    for word in text.split():
         if len(lines[-1]) + len(word) >= _LINE:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()

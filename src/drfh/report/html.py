@@ -427,9 +427,9 @@ def _escape_hints(spec: dict[str, Any]) -> None:
 
 def _drop_legends(spec: dict[str, Any]) -> None:
     for channel in _KEYED:
-        words = spec.get("encoding", {}).get(channel)
-        if isinstance(words, dict) and "field" in words:
-            words["legend"] = None
+        encoding = spec.get("encoding", {}).get(channel)
+        if isinstance(encoding, dict) and "field" in encoding:
+            encoding["legend"] = None
     for layer in spec.get("layer", ()):
         _drop_legends(layer)
 

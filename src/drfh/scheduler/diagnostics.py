@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 from drfh.formatting import format_count, format_quantity, join_names, plural
 from drfh.model.users import shown_restriction
 from drfh.scheduler.core import NEVER, QUEUED, RUNNING
-from drfh.scheduler.feasibility import Missing, Survey
+from drfh.scheduler.feasibility import Shortage, Survey
 from drfh.scheduler.plain import PlainCore
 
 if TYPE_CHECKING:
     from drfh.scheduler.state import SchedulerState
 
-__all__ = ["Ahead", "Why", "explain_task"]
+__all__ = ["UserAhead", "Why", "explain_task"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class UserAhead:
     """A user whose turn comes first: its level, that of the one who asks, and the reason."""
 
     user: str
@@ -43,7 +43,7 @@ def _earlier_tasks(state: SchedulerState, task: int) -> int:
     return count
 
 
-def _users_ahead(state: SchedulerState, user: int) -> tuple[Ahead, ...]:
+def _users_ahead(state: SchedulerState, user: int) -> tuple[UserAhead, ...]:
     """Return the users with queued tasks whose turn comes first, the next one in front."""
     core = state.core
     own = float(core.level(user))
@@ -54,12 +54,12 @@ def _users_ahead(state: SchedulerState, user: int) -> tuple[Ahead, ...]:
         while (first := core.next_user(waiting)) != user:
             waiting.remove(first)
             reason = "first down the tree of users"
-            ahead.append(Ahead(state.user_names[first], float(core.level(first)), own, reason))
+            ahead.append(UserAhead(state.user_names[first], float(core.level(first)), own, reason))
         return tuple(ahead)
     levels = {number: float(core.level(number)) for number in waiting}
     before = sorted((level, n) for n, level in levels.items() if (level, n) < (own, user))
     return tuple(
-        Ahead(state.user_names[n], level, own, _reason(state, n, level, user, own))
+        UserAhead(state.user_names[n], level, own, _reason(state, n, level, user, own))
         for level, n in before
     )
 
@@ -130,8 +130,8 @@ class Why:
     user: str | None
     state: str
     text: str
-    missing: tuple[Missing, ...] = ()
-    ahead: tuple[Ahead, ...] = ()
+    missing: tuple[Shortage, ...] = ()
+    ahead: tuple[UserAhead, ...] = ()
     earlier: int = 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -229,7 +229,7 @@ def _waiting(state: SchedulerState, survey: Survey) -> str:
     return f"waits: it needs {_listed(survey.needs)}; {'; '.join(parts)}"
 
 
-def _lacking(missing: Missing, may: str) -> str:
+def _lacking(missing: Shortage, may: str) -> str:
     free = _listed([(lack.resource, lack.free) for lack in missing.lacks])
     if missing.servers == 1:
         return f"{missing.group} has {free} free"
@@ -242,7 +242,7 @@ def _lacking(missing: Missing, may: str) -> str:
     return f"{servers}{may} have at most {free} free"
 
 
-def _order(owner: str, earlier: int, ahead: Sequence[Ahead], *, strict: bool) -> str:
+def _order(owner: str, earlier: int, ahead: Sequence[UserAhead], *, strict: bool) -> str:
     parts = []
     if earlier:
         goes = plural(earlier, "goes", "go")

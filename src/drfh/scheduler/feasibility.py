@@ -13,19 +13,19 @@ from drfh.scheduler.core import Ints
 if TYPE_CHECKING:
     from drfh.scheduler.state import SchedulerState
 
-__all__ = ["Lack", "Missing", "Survey", "different_rows", "too_large"]
+__all__ = ["Lack", "Shortage", "Survey", "different_rows", "too_large"]
 
 _MOST_PAIRS = 1_000_000  # shapes × kinds of server that are compared at once
 
 
 def too_large(
-    need: Ints, restriction: NDArray[np.integer[Any]], rooms: Ints, allowed: NDArray[np.uint8]
+    need: Ints, restriction: NDArray[np.integer[Any]], amounts: Ints, allowed: NDArray[np.uint8]
 ) -> NDArray[np.bool_]:
     """Return for each shape whether no server that it may use could hold it empty.
 
     Parameters
     ----------
-    need, rooms
+    need, amounts
         Shapes × columns and servers × columns.
     restriction
         Number of each shape's restriction; 0 is none.
@@ -34,11 +34,11 @@ def too_large(
 
     Examples
     --------
-    >>> rooms, allowed = np.array([[4, 8], [9, 1]]), np.array([[1, 1], [1, 0]], dtype=np.uint8)
-    >>> too_large(np.array([[5, 1], [5, 1]]), np.array([0, 1]), rooms, allowed)
+    >>> amounts, allowed = np.array([[4, 8], [9, 1]]), np.array([[1, 1], [1, 0]], dtype=np.uint8)
+    >>> too_large(np.array([[5, 1], [5, 1]]), np.array([0, 1]), amounts, allowed)
     array([False,  True])
     """
-    kinds, which = different_rows(rooms)
+    kinds, which = different_rows(amounts)
     answer = np.ones(len(need), dtype=bool)
     for number in np.unique(restriction).tolist():
         mine = np.flatnonzero(restriction == number)
@@ -80,7 +80,7 @@ class Lack:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class Shortage:
     """What servers of one size lack.
 
     `group` is the group of all of them, or the name of a single one; None where equal servers
@@ -116,7 +116,7 @@ class Survey:
         )
         need = np.array(base, dtype=np.int64)
         self.refused = rules.refuses(need, sizes)
-        self._room = rules.server_rows(sizes)[self.servers]
+        self._capacity = rules.server_rows(sizes)[self.servers]
         self._need = rules.shape_row(need, sizes)
         self._free = self._free_rows(sizes)
         self._columns = list(rules.fit)  # also where it needs 0: a server may be overfilled
@@ -125,7 +125,7 @@ class Survey:
             for c in self._columns
             if self._need[c] > 0
         ]
-        most = self._room.max(axis=0, initial=0)
+        most = self._capacity.max(axis=0, initial=0)
         self.too_large = [
             (self._name(c), self._amount(c, self._need[c]), self._amount(c, most[c]))
             for c in self._columns
@@ -141,7 +141,7 @@ class Survey:
         rows = rows.reshape(-1, len(rules.resources))
         if not rules.extra:
             return rows
-        slots = self._room[:, -1].copy()
+        slots = self._capacity[:, -1].copy()
         of_shape: dict[int, int] = {}
         for row, server in enumerate(self.servers):
             for task in core.running_on(server):
@@ -163,7 +163,7 @@ class Survey:
         row[column] = int(units)
         return self._state.units.amounts(row)[self._name(column)]
 
-    def _missing(self) -> tuple[Missing, ...]:
+    def _missing(self) -> tuple[Shortage, ...]:
         kinds: dict[tuple[int, ...], list[int]] = {}
         for row, server in enumerate(self.servers):
             kinds.setdefault(tuple(self._state.core.capacity(server)), []).append(row)
@@ -178,17 +178,17 @@ class Survey:
         groups = {entry.group for entry in entries}
         return groups.pop() if len(groups) == 1 else None
 
-    def _of_kind(self, rows: list[int], size: tuple[int, ...]) -> tuple[float, Missing]:
+    def _of_kind(self, rows: list[int], size: tuple[int, ...]) -> tuple[float, Shortage]:
         """Return the largest part of its need that is missing, and what is missing."""
         columns, need = self._columns, self._need
         needed = np.maximum(need[columns], 1).astype(float)
-        small = bool((self._room[rows[0]][columns] < need[columns]).any())
-        rooms = (self._room if small else self._free)[rows][:, columns]
-        short = np.maximum((need[columns] - rooms) / needed, 0.0).max(axis=1, initial=0.0)
+        small = bool((self._capacity[rows[0]][columns] < need[columns]).any())
+        amounts = (self._capacity if small else self._free)[rows][:, columns]
+        short = np.maximum((need[columns] - amounts) / needed, 0.0).max(axis=1, initial=0.0)
         best = int(short.argmin())
-        most = rooms.max(axis=0)
+        most = amounts.max(axis=0)
         apart = not (most < need[columns]).any()
-        free = rooms[best] if apart else most
+        free = amounts[best] if apart else most
         lacks = tuple(
             Lack(self._name(c), self._amount(c, need[c]), self._amount(c, amount))
             for c, amount in zip(columns, free.tolist(), strict=True)
@@ -196,5 +196,5 @@ class Survey:
         )
         nearest = self._state.server_names[self.servers[rows[best]]] if apart else None
         capacity = self._state.units.amounts(size)
-        missing = Missing(self._group(rows), len(rows), capacity, lacks, small, nearest)
+        missing = Shortage(self._group(rows), len(rows), capacity, lacks, small, nearest)
         return float(short[best]), missing

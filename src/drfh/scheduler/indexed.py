@@ -29,7 +29,7 @@ __all__ = ["IndexedCore", "fill_indexed"]
 
 Floats = st.Floats
 
-_ROOM_FOR_RESULTS = 4096
+_MOST_RESULTS = 4096
 _FILL_ROOM = 1 << 16  # tasks between two reports of progress
 _LINE = 64  # bytes of the processor's cache that come together
 
@@ -113,7 +113,7 @@ class IndexedCore:
             "block_free": (m,), "block_most": (m,), "block_low": (m,), "block_high": (m,),
             "standing": (2,), "stairs_rest": (max(0, len(rules.fit) - 2),),
         }  # fmt: skip
-        self._room: dict[str, int] = {}
+        self._allocated: dict[str, int] = {}
         self._size = np.zeros((0, m), dtype=np.int64)
         self._base = np.zeros((0, m), dtype=np.int64)
         arrays: dict[str, Any] = {
@@ -125,7 +125,7 @@ class IndexedCore:
             "stairs": np.zeros((0, 1), dtype=np.int16),
         }  # fmt: skip
         for name, (kind, number, start) in _ROWS.items():
-            self._room[kind] = 0
+            self._allocated[kind] = 0
             arrays[name] = np.full((0, *self._widths.get(name, ())), start, dtype=number)
         self.data = st.CoreArrays()
         self.data.head[: st.RULES] = self._rule()
@@ -133,7 +133,7 @@ class IndexedCore:
             self.data.set(name, array)
         self._stepped = 0  # shapes that the staircases know
         self._scaled = False  # columns and totals are those of the servers
-        self._results = np.zeros((2, _ROOM_FOR_RESULTS), dtype=np.int64)
+        self._results = np.zeros((2, _MOST_RESULTS), dtype=np.int64)
         self._grow_users(1)  # so that there is a tree of turns before the first user comes
 
     def _rule(self) -> Ints:
@@ -160,15 +160,15 @@ class IndexedCore:
 
     def _grow(self, kind: str, rows: int) -> None:
         """Make room for so many rows of a kind."""
-        have = self._room[kind]
+        have = self._allocated[kind]
         if rows <= have:
             return
-        room = max(rows, have * 3 // 2, 16)
-        self._room[kind] = room
+        size = max(rows, have * 3 // 2, 16)
+        self._allocated[kind] = size
         for name, (of, number, start) in _ROWS.items():
             if of == kind:
                 old = getattr(self.data, name)
-                new = _lined_up((room, *old.shape[1:]), number)
+                new = _lined_up((size, *old.shape[1:]), number)
                 new[: len(old)], new[len(old) :] = old, start
                 if name == "server":
                     new[len(old) :, st.FIRST_ON] = new[len(old) :, st.LAST_ON] = -1
@@ -352,7 +352,7 @@ class IndexedCore:
         if b.head[st.INDEX] == st.BY_BLOCKS:
             blocks = k // 4 + 16
             self._grow("block", blocks)
-            self._grow("entry", self._room["block"] * st.BLOCK)
+            self._grow("entry", self._allocated["block"] * st.BLOCK)
             b = self.data
             keys = server_keys(b.head)
             blocks_build(b.head, np.argsort(keys, kind="stable"), keys)
@@ -414,11 +414,11 @@ class IndexedCore:
         found: list[Ints] = []
         left = limit if limit >= 0 else 2**62
         while left > 0:
-            room = min(left, _ROOM_FOR_RESULTS)
-            number = int(steps.place(self.data.head, self._results[0], self._results[1], room))
+            most = min(left, _MOST_RESULTS)
+            number = int(steps.place(self.data.head, self._results[0], self._results[1], most))
             found.append(self._results[:, :number].copy())
             left -= number
-            if number < room:
+            if number < most:
                 break
         tasks, servers = np.concatenate(found, axis=1) if found else np.zeros((2, 0), np.int64)
         return tasks, servers
@@ -510,15 +510,15 @@ class IndexedCore:
         return bool((self.data.free[server, self.rules.fit.start : self.rules.fit.stop] < 0).any())
 
     def could_hold(self, shape: int, server: int) -> bool:
-        return self._has_room(shape, server, self.data.room)
+        return self._holds(shape, server, self.data.room)
 
     def takes(self, task: int, server: int) -> bool:
-        return self._has_room(self.shape_of(task), server, self.data.free)
+        return self._holds(self.shape_of(task), server, self.data.free)
 
-    def _has_room(self, shape: int, server: int, room: Ints) -> bool:
+    def _holds(self, shape: int, server: int, amounts: Ints) -> bool:
         self._scale()
         b, fit = self.data, slice(self.rules.fit.start, self.rules.fit.stop)
-        holds = bool((room[server, fit] >= b.need[shape, fit]).all())
+        holds = bool((amounts[server, fit] >= b.need[shape, fit]).all())
         return holds and bool(b.allowed[b.restriction[shape], server])
 
     def forget_places(self) -> None:
@@ -598,7 +598,7 @@ class IndexedCore:
 
 def fill_indexed(
     need: Ints,
-    room: Ints,
+    capacity: Ints,
     allowed: NDArray[np.bool_],
     restriction: Ints,
     weight: Sequence[float],
@@ -613,7 +613,7 @@ def fill_indexed(
     ----------
     need
         Units that one task needs, users × resources.
-    room
+    capacity
         Units of each server, servers × resources.
     allowed
         Sets of servers, one a row.
@@ -640,7 +640,7 @@ def fill_indexed(
     core.reserve(users=len(need), shapes=len(need), queues=len(need))
     for entitled in weight:
         core.add_user(float(entitled))
-    core.add_servers(room)
+    core.add_servers(capacity)
     number = [0 if row.all() else core.add_restriction(row.tolist()) for row in allowed]
     core.add_shapes(need, np.array(number, dtype=np.int64)[restriction])
     head = core.ready()

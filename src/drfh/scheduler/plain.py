@@ -50,7 +50,7 @@ class PlainCore:
         self._running: list[int] = []
         self._queue: list[list[tuple[int, int]]] = []  # (order, task), sorted
         self._size: list[list[int]] = []  # by resource
-        self._room: list[list[int]] = []  # by column
+        self._capacity: list[list[int]] = []  # by column
         self._free: list[list[int]] = []  # by column
         self._free_array = np.zeros((0, rules.columns), dtype=np.int64)  # of `_free`
         self._on: list[dict[int, int]] = []  # task → stamp
@@ -125,9 +125,9 @@ class PlainCore:
         sizes = self._sizes()
         self._totals = [float(total) for total in sizes.sum(axis=0).tolist()]
         self._full = self.rules.denominators(sizes.sum(axis=0).tolist())
-        self._room = self.rules.server_rows(sizes).tolist()
+        self._capacity = self.rules.server_rows(sizes).tolist()
         self._need = [self._row(base, sizes) for base in self._base]
-        self._free = [list(room) for room in self._room]
+        self._free = [list(row) for row in self._capacity]
         self._usage = [[0] * self.rules.columns for _ in self._usage]
         for tasks, free in zip(self._on, self._free, strict=True):
             for task in tasks:
@@ -391,7 +391,7 @@ class PlainCore:
         shape, view = self._task_shape[task], self._task_view(task)
         may = self._allowed[self._restriction[shape]]
         servers = (server for server, yes in enumerate(may) if yes)
-        taken = any(self._holds(shape, server, self._room[server], view) for server in servers)
+        taken = any(self._holds(shape, server, self._capacity[server], view) for server in servers)
         (self._refused.discard if taken else self._refused.add)(task)
 
     def _stops(self, user: int) -> bool:
@@ -443,7 +443,7 @@ class PlainCore:
         if not self._allowed[self._restriction[shape]][server]:
             return False
         view = self._shape_view(shape) if self._own_fits else None
-        return self._holds(shape, server, self._room[server], view)
+        return self._holds(shape, server, self._capacity[server], view)
 
     # A policy's own functions, and what they see
 

@@ -51,7 +51,7 @@ class CompiledDriver:
         self.user_done = np.zeros(users, dtype=np.int64)
         self.user_started = np.zeros(users, dtype=np.int64)
         self.user_wait, self.user_share = np.zeros(users), np.zeros(users)
-        self.used, self.room = np.zeros(resources), np.zeros(resources)
+        self.used, self.capacity = np.zeros(resources), np.zeros(resources)
         self.active = np.zeros(len(plan.pair_user), dtype=np.int64)
         kept = TaskLog(tasks if log else 0)
         self.log = kept if log else None
@@ -64,7 +64,7 @@ class CompiledDriver:
             "job_finish": self.job_finish, "job_done": self.job_done,
             "user_done": self.user_done, "user_started": self.user_started,
             "user_wait": self.user_wait, "user_share": self.user_share, "used": self.used,
-            "room": self.room, "active": self.active, "since": np.zeros(users),
+            "room": self.capacity, "active": self.active, "since": np.zeros(users),
             "share": np.zeros(users), "pool_used": np.zeros(resources, dtype=np.int64),
             "need": plan.need, "task_start": kept.start, "task_end": kept.end,
             "task_server": kept.server, "task_first": kept.first,

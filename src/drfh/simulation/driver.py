@@ -80,7 +80,7 @@ class Driver(Protocol):
         Sum over started tasks of first start − arrival.
     user_share : float array, users
         Integral over time of the dominant share.
-    used, room : float array, resources
+    used, capacity : float array, resources
         Integrals over time of units in use, and of units that are there.
     active : int array, pairs
         Tasks that have arrived and not ended.
@@ -96,7 +96,7 @@ class Driver(Protocol):
     user_wait: Floats
     user_share: Floats
     used: Floats
-    room: Floats
+    capacity: Floats
     active: Ints
     log: TaskLog | None
 
@@ -162,7 +162,7 @@ class PlainDriver:
         self.user_done = np.zeros(users, dtype=np.int64)
         self.user_started = np.zeros(users, dtype=np.int64)
         self.user_wait, self.user_share = np.zeros(users), np.zeros(users)
-        self.used, self.room = np.zeros(resources), np.zeros(resources)
+        self.used, self.capacity = np.zeros(resources), np.zeros(resources)
         self.active = np.zeros(len(plan.pair_user), dtype=np.int64)
         self.log = TaskLog(tasks) if log else None
         self._arrival: list[float] = plan.arrival.tolist()
@@ -281,7 +281,7 @@ class PlainDriver:
         if passed > 0:
             for r, total in enumerate(self._total):
                 self.used[r] += passed * self._pool_used[r]
-                self.room[r] += passed * total
+                self.capacity[r] += passed * total
             self._pool_since = time
 
     def _count_user(self, user: int, time: float) -> None:

@@ -112,9 +112,9 @@ def read_usage(core: Core, plan: Plan) -> CoreUsage:
     """
     arrays = getattr(core, "usage_table", None)
     if arrays is not None:
-        seen = arrays()
-        total = seen.capacity.sum(axis=0)
-        return CoreUsage(seen.usage, seen.running, seen.queued, seen.never, total)
+        found = arrays()
+        total = found.capacity.sum(axis=0)
+        return CoreUsage(found.usage, found.running, found.queued, found.never, total)
     users, servers = range(len(plan.weight)), range(len(plan.capacity))
     resources = plan.need.shape[1]
     usage = np.array([core.usage(u) for u in users], dtype=np.int64).reshape(-1, resources)
@@ -206,13 +206,13 @@ class Samples:
         """Time of the next sample."""
         return self.number * self.interval
 
-    def take(self, seen: Sample, fair: Floats | None) -> None:
+    def take(self, sample: Sample, fair: Floats | None) -> None:
         """Keep a sample."""
         self.time.append(self.next_time)
-        self.utilisation.append(seen.utilisation)
-        self.running.append(seen.running)
-        self.queued.append(seen.queued)
-        self.share.append(seen.share)
+        self.utilisation.append(sample.utilisation)
+        self.running.append(sample.running)
+        self.queued.append(sample.queued)
+        self.share.append(sample.share)
         if fair is not None:
             self.fair.append(fair)
         self.number += 1
@@ -398,11 +398,11 @@ def _offset_in_job(plan: Plan) -> Ints:
     offset = np.zeros(len(plan.count), dtype=np.int64)
     back = np.empty(len(plan.count), dtype=np.int64)
     back[plan.source] = np.arange(len(plan.count))
-    seen: dict[int, int] = {}
+    counted: dict[int, int] = {}
     for batch in back.tolist():
         job = int(plan.job[batch])
-        offset[batch] = seen.get(job, 0)
-        seen[job] = int(offset[batch]) + int(plan.count[batch])
+        offset[batch] = counted.get(job, 0)
+        counted[job] = int(offset[batch]) + int(plan.count[batch])
     return offset
 
 
@@ -422,10 +422,12 @@ def summary(
     run: Finished, jobs: pl.DataFrame, users: pl.DataFrame, samples: pl.DataFrame
 ) -> dict[str, Any]:
     """Return the numbers of a run; times in seconds."""
-    driver, seen = run.driver, run.usage
+    driver, usage = run.driver, run.usage
     submitted, completed = len(run.plan.duration), int(driver.user_done.sum())
     started = int(driver.user_started.sum())
-    used = [float(u / r) if r > 0 else 0.0 for u, r in zip(driver.used, driver.room, strict=True)]
+    used = [
+        float(u / r) if r > 0 else 0.0 for u, r in zip(driver.used, driver.capacity, strict=True)
+    ]
     there = users.filter(pl.col("submitted") > 0)
     level = (there["mean_share"] / there["weight"]).to_numpy()
     fair = None
@@ -444,9 +446,9 @@ def summary(
             "submitted": submitted,
             "started": started,
             "completed": completed,
-            "running": int(seen.running.sum()),
-            "queued": int(seen.queued.sum()),
-            "never": int(seen.never.sum()),
+            "running": int(usage.running.sum()),
+            "queued": int(usage.queued.sum()),
+            "never": int(usage.never.sum()),
             "evictions": int(run.evicted.sum()),
         },
         "jobs": {"submitted": len(jobs), "completed": int(jobs["finish"].is_not_null().sum())},

@@ -271,7 +271,7 @@ def _restricted(
 ) -> list[TaskRecord]:
     """Return the tasks with restrictions to servers that count; None if that is all of them."""
     noun, things = nouns
-    seen: dict[frozenset[str], frozenset[str] | None] = {}
+    known: dict[frozenset[str], frozenset[str] | None] = {}
     kept: list[TaskRecord] = []
     nowhere = 0
     for task in tasks:
@@ -279,10 +279,10 @@ def _restricted(
         if allowed is not None:
             if task.on is not None and task.on not in allowed:
                 allowed |= {task.on}  # it runs there, so it may
-            if allowed not in seen:
+            if allowed not in known:
                 inside = allowed & up
-                seen[allowed] = None if len(inside) == len(up) else inside
-            allowed = seen[allowed]
+                known[allowed] = None if len(inside) == len(up) else inside
+            allowed = known[allowed]
             if allowed is not None and not allowed:
                 nowhere += task.count
                 continue

@@ -175,7 +175,7 @@ class TablePrices:
 
 # Prices found by a solver stop a user only if they leave it, all others held, no more room than
 # this, and if it pays enough to be told from one that pays nothing.
-_MOST_ROOM = 1e-4
+_MOST_SLACK = 1e-4
 _FAINTEST_PAYMENT = 1e-12
 _PAST = 1e-7  # relative rise that is no round-off
 
@@ -420,8 +420,8 @@ def _measure(
             if len(payers) and not r.prices.sharp:
                 paid = unit * np.minimum(share, np.where(active, rising * bound, math.inf))
                 unspent = max(0.0, value - float(paid.sum()))
-                room = unspent / value if late else _room(paid, unspent, payers)
-                gap = gap if room <= _MOST_ROOM else max(gap, room)
+                slack = unspent / value if late else _slack(paid, unspent, payers)
+                gap = gap if slack <= _MOST_SLACK else max(gap, slack)
             later = turn.copy()
             later[r.users] = False
             if isinstance(r.prices, TablePrices) and later.any():
@@ -471,7 +471,7 @@ def _escape(
     return float((prices.of_users(problem)[past] > 0).any())
 
 
-def _room(paid: Floats, unspent: float, users: Ints) -> float:
+def _slack(paid: Floats, unspent: float, users: Ints) -> float:
     """Return by what part a user could rise, all others held, for what the prices leave unspent."""
     smallest = float(paid[users].min())
     if smallest < _FAINTEST_PAYMENT * float(paid.sum()):

@@ -48,12 +48,12 @@ def feasible(case: Case) -> Finding:
             "feasible", 1.0, f"tasks run where they may not or cannot: {where}",
             hurt=tuple(names[:10]), counterexample=_same(case, "runs where it may not"),
         )  # fmt: skip
-    beyond = lost(problem.limit, bundles.room * (1 - _RELATIVE))
+    beyond = lost(problem.limit, bundles.unlimited_tasks * (1 - _RELATIVE))
     if beyond.max() > max(amount, case.tolerance):
         i = int(np.argmax(beyond))
         amount, hurt = float(beyond[i]), case.hurt(beyond)
         text = (
-            f"{case.name(i)} holds room for {format_count(bundles.room[i], 'task', 4)} and "
+            f"{case.name(i)} holds room for {format_count(bundles.unlimited_tasks[i], 'task', 4)} and "
             "has only "
         )
         text += format_number(problem.limit[i])

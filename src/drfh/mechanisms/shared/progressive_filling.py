@@ -52,9 +52,9 @@ def _in_units(problem: Problem) -> tuple[Ints, Ints, Floats]:
             "must be at least about 1e-13 of the pool when tasks are whole",
             float(problem.demand[user, resource]),
         )
-    room = np.rint(capacity / unit).astype(np.int64)
-    total = (room * problem.blocks.count[:, None]).sum(axis=0).astype(np.float64)
-    return need, room, total
+    free = np.rint(capacity / unit).astype(np.int64)
+    total = (free * problem.blocks.count[:, None]).sum(axis=0).astype(np.float64)
+    return need, free, total
 
 
 def _allowed(problem: Problem) -> Bools:
@@ -66,11 +66,11 @@ def _allowed(problem: Problem) -> Bools:
 
 def fits_some_server(problem: Problem) -> Bools:
     """Return whether one whole task of each user fits on some empty server it may use."""
-    need, room, _ = _in_units(problem)
+    need, free, _ = _in_units(problem)
     allowed = _allowed(problem)
     fits = np.zeros(len(need), dtype=bool)
     for user in range(len(need)):
-        fits[user] = ((room >= need[user]).all(axis=1) & allowed[user]).any()
+        fits[user] = ((free >= need[user]).all(axis=1) & allowed[user]).any()
     return fits
 
 
@@ -124,7 +124,7 @@ def filling_order(
     if reference is not None and reference not in names:
         raise InputError("reference", f"must be one of {', '.join(names)}", reference)
     chosen = names.index(reference or ("cpu" if "cpu" in names else names[0]))
-    need, room, total = _in_units(problem)
+    need, free, total = _in_units(problem)
     m = need.shape[1]
     share = need / np.where(total > 0, total, 1.0)
     left = np.where(np.isinf(problem.limit), _ENDLESS, np.floor(problem.limit + 1e-9))
@@ -134,13 +134,13 @@ def filling_order(
     tasks = min(1 / float(share.max(axis=1).min()), float(left.astype(np.float64).sum()))
     steps = tasks * m * (len(need) + len(problem.blocks))
     if steps > _WORTH_AN_INDEX:
-        yield from _with_index(problem, need, room, left, chosen, ahead=ahead)
+        yield from _with_index(problem, need, free, left, chosen, ahead=ahead)
     else:
-        yield from _by_scan(problem, need, room, total, left, chosen, ahead=ahead, steps=steps)
+        yield from _by_scan(problem, need, free, total, left, chosen, ahead=ahead, steps=steps)
 
 
 def _with_index(
-    problem: Problem, need: Ints, room: Ints, left: Ints, reference: int, *, ahead: bool
+    problem: Problem, need: Ints, free: Ints, left: Ints, reference: int, *, ahead: bool
 ) -> Iterator[tuple[Ints, Ints]]:
     from drfh.scheduler.indexed import fill_indexed  # loads numba
 
@@ -151,7 +151,7 @@ def _with_index(
         rows, which = np.unique(usable, axis=0, return_inverse=True)
     yield from fill_indexed(
         need,
-        np.repeat(room, count, axis=0),
+        np.repeat(free, count, axis=0),
         np.repeat(rows, count, axis=1),
         which.reshape(-1),
         problem.weight.tolist(),
@@ -164,7 +164,7 @@ def _with_index(
 def _by_scan(
     problem: Problem,
     need: Ints,
-    room: Ints,
+    free: Ints,
     total: Floats,
     left: Ints,
     reference: int,
@@ -184,7 +184,7 @@ def _by_scan(
     level = running * share.max(axis=1) / problem.weight
     state = [
         need, ratio, ref, problem.weight, left, level, running, _allowed(problem), total,
-        np.repeat(room, blocks.count, axis=0), first, blocks.count,
+        np.repeat(free, blocks.count, axis=0), first, blocks.count,
         np.zeros(len(first), dtype=np.int64), np.empty(size + 1, dtype=np.int64),
         np.empty(size + 1, dtype=np.int64), np.zeros(1, dtype=np.int64), user, server,
     ]  # fmt: skip

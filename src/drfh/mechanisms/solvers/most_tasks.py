@@ -40,10 +40,10 @@ def most_tasks(classes: Classes, unit: Floats) -> tuple[Floats, Floats, Floats, 
         return np.where(problem.share_limit > 0, problem.share_limit, 0.0), spread, prices, worth
     if n * k > _TOGETHER and np.isinf(problem.limit).all():
         return _server_by_server(classes, unit)
-    room, usable = classes.capacity.copy(), classes.usable
+    available, usable = classes.capacity.copy(), classes.usable
     for layer in range(_LAYERS):
         left = problem.share_limit[who] - share[who]
-        found = _Layer.of(classes, room, usable, unit, who, left)
+        found = _Layer.of(classes, available, usable, unit, who, left)
         if len(found.who) == 0:
             break
         share[found.who] += found.share
@@ -54,23 +54,23 @@ def most_tasks(classes: Classes, unit: Floats) -> tuple[Floats, Floats, Floats, 
         if len(who) == 0:
             break
         used = np.einsum("cr,cl->lr", classes.direction, amount)
-        room = np.where(used < classes.capacity * (1 - _FULL), classes.capacity - used, 0.0)
-        usable = classes.usable & _fits(classes.direction, room)
+        available = np.where(used < classes.capacity * (1 - _FULL), classes.capacity - used, 0.0)
+        usable = classes.usable & _fits(classes.direction, available)
     return share, amount, prices, worth
 
 
-def _fits(direction: Floats, room: Floats) -> Bools:
+def _fits(direction: Floats, available: Floats) -> Bools:
     """Return classes × servers: whether there is some of all that a class needs."""
-    fits: Bools = np.ones((len(direction), len(room)), dtype=bool)
-    for needed, free in zip(direction.T, room.T, strict=True):
+    fits: Bools = np.ones((len(direction), len(available)), dtype=bool)
+    for needed, free in zip(direction.T, available.T, strict=True):
         fits &= (needed <= 0)[:, None] | (free > 0)
     return fits
 
 
-def _alone(direction: Floats, room: Floats) -> Floats:
+def _alone(direction: Floats, available: Floats) -> Floats:
     """Return what a class could have of a server alone, row by row."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        alone: Floats = np.where(direction > 0, room / direction, math.inf).min(axis=-1)
+        alone: Floats = np.where(direction > 0, available / direction, math.inf).min(axis=-1)
     return alone
 
 
@@ -116,7 +116,13 @@ class _Layer:
 
     @classmethod
     def of(
-        cls, classes: Classes, room: Floats, usable: Bools, unit: Floats, who: Ints, limit: Floats
+        cls,
+        classes: Classes,
+        available: Floats,
+        usable: Bools,
+        unit: Floats,
+        who: Ints,
+        limit: Floats,
     ) -> _Layer:
         """Solve one linear program.
 
@@ -125,11 +131,11 @@ class _Layer:
         counts 1: then HiGHS's absolute tolerances are relative ones, however small a task is.
         """
         n, k = usable.shape
-        m = room.shape[1]
+        m = available.shape[1]
         present = np.zeros(n, dtype=bool)
         present[classes.user_class[who]] = True
         user, server = np.nonzero(usable & present[:, None])
-        d, c = classes.direction[user], room[server]
+        d, c = classes.direction[user], available[server]
         alone = _alone(d, c)
         total = np.bincount(user, alone, n)
         own = classes.user_class[who]
@@ -170,19 +176,21 @@ class _Layer:
         amount[user, server] = column[: len(user)] * piece
         given = column[len(user) :]
         with np.errstate(divide="ignore", invalid="ignore"):
-            prices = np.where(room > 0, dual[: k * m].reshape(k, m) / room, 0.0)
+            prices = np.where(available > 0, dual[: k * m].reshape(k, m) / available, 0.0)
         worth[:] = dual[k * m :] / size
         faint = (value < _FAINT * value.max()) & (given < 1 - _FULL)
-        _complete(classes.direction, room, amount, np.bincount(own, given * most, n).astype(float))
+        _complete(
+            classes.direction, available, amount, np.bincount(own, given * most, n).astype(float)
+        )
         return cls(who, given * most, faint, amount, prices, worth)
 
 
-def _complete(direction: Floats, room: Floats, amount: Floats, required: Floats) -> None:
+def _complete(direction: Floats, available: Floats, amount: Floats, required: Floats) -> None:
     """Add what a class lacks of its share, where it is a speck: a solver does not see specks."""
     given = amount.sum(axis=1)
     for c in np.flatnonzero((given > 0) & (given < required * (1 - _SPECK))).tolist():
         more = amount[c] * (required[c] / given[c] - 1)
-        if (more[:, None] * direction[c] <= _SPECK * room).all():
+        if (more[:, None] * direction[c] <= _SPECK * available).all():
             amount[c] += more
 
 
@@ -205,14 +213,17 @@ def _server_by_server(classes: Classes, unit: Floats) -> tuple[Floats, Floats, F
             continue
         basis: highspy.HighsBasis | None = None
         for server in np.flatnonzero(pattern.ravel() == number).tolist():
-            room, left = classes.capacity[server].copy(), users
+            available, left = classes.capacity[server].copy(), users
             for layer in range(_LAYERS):
                 d = classes.direction[left]
-                left = left[~((d > 0) & (room <= 0)).any(axis=1)]
+                left = left[~((d > 0) & (available <= 0)).any(axis=1)]
                 if len(left) == 0:
                     break
                 given, price, faint, end = _one_server(
-                    classes.direction[left], room, unit[best[left]], basis if layer == 0 else None
+                    classes.direction[left],
+                    available,
+                    unit[best[left]],
+                    basis if layer == 0 else None,
                 )
                 amount[left, server] += given
                 if layer == 0:
@@ -221,7 +232,7 @@ def _server_by_server(classes: Classes, unit: Floats) -> tuple[Floats, Floats, F
                     break
                 used = amount[users, server] @ classes.direction[users]
                 free = classes.capacity[server] - used
-                room = np.where(free > _FULL * classes.capacity[server], free, 0.0)
+                available = np.where(free > _FULL * classes.capacity[server], free, 0.0)
                 left = left[faint]
     share[best] = amount.sum(axis=1)
     cost = np.where(classes.usable, classes.direction @ prices.T, math.inf)
@@ -230,17 +241,17 @@ def _server_by_server(classes: Classes, unit: Floats) -> tuple[Floats, Floats, F
 
 
 def _one_server(
-    direction: Floats, room: Floats, worth: Floats, basis: highspy.HighsBasis | None
+    direction: Floats, available: Floats, worth: Floats, basis: highspy.HighsBasis | None
 ) -> tuple[Floats, Floats, Bools, highspy.HighsBasis]:
     """Return amounts, prices, whom HiGHS may have overlooked, and the basis, for one server.
 
     A column of 1 means the whole server, and the best user counts 1.
     """
     n, m = direction.shape
-    alone = _alone(direction, room)
+    alone = _alone(direction, available)
     value = worth * alone
     with np.errstate(divide="ignore", invalid="ignore"):
-        load = np.where(room > 0, np.minimum(direction * alone[:, None] / room, 1.0), 0.0)
+        load = np.where(available > 0, np.minimum(direction * alone[:, None] / available, 1.0), 0.0)
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = n, m
     lp.col_cost_ = -value / value.max()
@@ -256,7 +267,7 @@ def _one_server(
     column = np.maximum(np.array(solution.col_value), 0.0)
     dual = np.maximum(-np.array(solution.row_dual), 0.0) * value.max()
     with np.errstate(divide="ignore", invalid="ignore"):
-        prices = np.where(room > 0, dual / room, 0.0)
+        prices = np.where(available > 0, dual / available, 0.0)
     faint = (value < _FAINT * value.max()) & (column <= 0)
     return column * alone, prices, faint, model.getBasis()
 

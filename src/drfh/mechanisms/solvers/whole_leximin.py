@@ -65,7 +65,9 @@ def whole_leximin(problem: Problem) -> Ints:
     return model.tasks()
 
 
-def _fillings(demand: Floats, room: Floats, may: Bools) -> Iterator[tuple[tuple[int, ...], bool]]:
+def _fillings(
+    demand: Floats, available: Floats, may: Bools
+) -> Iterator[tuple[tuple[int, ...], bool]]:
     """Give out every pattern of one server, and whether no task can be added to it."""
 
     def fill(
@@ -82,7 +84,7 @@ def _fillings(demand: Floats, room: Floats, may: Bools) -> Iterator[tuple[tuple[
             free = free - demand[user]
             number += 1
 
-    yield from fill(0, room, ())
+    yield from fill(0, available, ())
 
 
 class _IntegerModel:
@@ -105,18 +107,18 @@ class _IntegerModel:
         most = sum(
             table.max(axis=0) * number for table, number in zip(patterns, count, strict=True)
         )
-        # At most what the patterns have room for: a user may have fewer tasks than that.
+        # At most what the patterns allow: a user may have fewer tasks than that.
         self._tasks = [
             model.addIntegral(0, float(min(most[user], limit[user]))) for user in range(users)
         ]
         for user in range(users):
-            room = model.qsum(
+            available = model.qsum(
                 int(table[p, user]) * columns[p]
                 for table, columns in zip(patterns, use, strict=True)
                 for p in range(len(table))
                 if table[p, user]
             )
-            model.addConstr(self._tasks[user] <= room)
+            model.addConstr(self._tasks[user] <= available)
         self._most = float((np.asarray(most) * step).max(initial=0.0)) or 1.0
 
     def raise_level(self, rank: int) -> None:

@@ -104,7 +104,7 @@ def read_users(users: Any) -> tuple[User, ...]:
     if isinstance(users, (User, str)) or not isinstance(users, Iterable):
         raise InputError("users", "must be a list of drfh.User or of names", users)
     everyone: list[User] = []
-    seen: set[str] = set()
+    names: set[str] = set()
     for position, entry in enumerate(users):
         if not isinstance(entry, (User, str)):
             raise InputError(f"users[{position}]", "must be a drfh.User or a name", entry)
@@ -112,9 +112,9 @@ def read_users(users: Any) -> tuple[User, ...]:
             user = User(entry) if isinstance(entry, str) else entry
         except InputError as error:
             raise error.within(f"users[{position}]") from None
-        if user.name in seen:
+        if user.name in names:
             raise InputError(f"users[{position}].name", "must be unique", user.name)
-        seen.add(user.name)
+        names.add(user.name)
         everyone.append(user)
     if not everyone:
         raise InputError("users", "must have at least one user")

@@ -107,7 +107,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Kind: TypeAlias = Literal["plain", "count", "bytes", "seconds"]
 
 _MOST_TICKS = 8
-_ZERO_ROOM = 0.07  # of the axis, between 0 and the least amount
+_ZERO_MARGIN = 0.07  # of the axis, between 0 and the least amount
 _MANY_POWERS = 2.5
 _BYTES = 2**20
 _TIMES = (
@@ -179,8 +179,8 @@ class LogAxis:
         # Something to see left and right of a single amount.
         if high - low < 0.5:
             low, high = low - 0.25, high + 0.25
-        room = max(_ZERO_ROOM * (high - low), 0.15)
-        return cls(low, high, low - 2 * room if (numbers == 0).any() else None, kind)
+        margin = max(_ZERO_MARGIN * (high - low), 0.15)
+        return cls(low, high, low - 2 * margin if (numbers == 0).any() else None, kind)
 
     def place(self, values: ArrayLike) -> Floats:
         """Return the positions of amounts; below the least: the least."""
@@ -229,9 +229,9 @@ class LogAxis:
 
     def scale(self) -> altair.Scale:
         """Return the scale of the positions."""
-        room = 0.04 * (self.high - self.low)
-        start = (self.low if self.zero is None else self.zero) - room
-        return altair.Scale(domain=[start, self.high + room], nice=False, zero=False)
+        margin = 0.04 * (self.high - self.low)
+        start = (self.low if self.zero is None else self.zero) - margin
+        return altair.Scale(domain=[start, self.high + margin], nice=False, zero=False)
 
     def axis(self, *, grid: bool = True) -> altair.Axis:
         """Return the axis with its ticks."""

@@ -135,7 +135,7 @@ def sharing_plots(tables: Tables) -> list[Plot]:
     first = frame["seed"][0]
     panels: list[tuple[str, Chart]] = []
     sizes: list[tuple[str, Chart]] = []
-    words = []
+    notes = []
     for blocked in frame["blocked"].unique(maintain_order=True):
         own = frame.filter(pl.col("blocked") == blocked)
         shown = _compared(own.filter(pl.col("seed") == first), "shared", "dedicated", keys)
@@ -153,14 +153,14 @@ def sharing_plots(tables: Tables) -> list[Plot]:
             middle: Any = lost.median()
             most: Any = lost.max()
             amount = f", by {format_points(middle)} in the median and {format_points(most)} at most"
-        words.append(f"{blocked}: {mean_and_spread(falls)} of the users get less done{amount}")
+        notes.append(f"{blocked}: {mean_and_spread(falls)} of the users get less done{amount}")
     starved = "; ".join(_starved(frame, b) for b in frame["blocked"].unique(maintain_order=True))
     return [
         Plot(
             "fig-8",
             "Part of its tasks that each user gets done, shared cloud against one of its own "
             "(Fig. 8)",
-            f"Below the line a user would be better off alone. {'; '.join(words)} (the paper: 2 %, "
+            f"Below the line a user would be better off alone. {'; '.join(notes)} (the paper: 2 %, "
             f"“only slightly”).{_seeds(frame, first)}",
             panels,
             frame,
@@ -296,11 +296,11 @@ def _dots(frame: pl.DataFrame, order: Sequence[str], kind: str) -> altair.LayerC
         x=x, tooltip=[altair.Tooltip("policy:N"), altair.Tooltip("label:N", title="mean")]
     )
     spread = base.mark_rule(strokeWidth=2).encode(x=altair.X("low:Q", title=None), x2="high:Q")
-    words = base.mark_text(align="left", dx=5, fontSize=11).encode(
+    labels = base.mark_text(align="left", dx=5, fontSize=11).encode(
         x=altair.X("high:Q"), text="label:N"
     )
     return altair.LayerChart(
-        layer=[bars, spread, words], data=drawn, width=WIDTH, height=20 * len(drawn)
+        layer=[bars, spread, labels], data=drawn, width=WIDTH, height=20 * len(drawn)
     )
 
 

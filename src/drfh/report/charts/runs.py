@@ -55,7 +55,7 @@ def names_of_runs(runs: Sequence[NamedRun]) -> list[str]:
     return [run.name for run in runs]
 
 
-def each_run(words: Sequence[str]) -> str:
+def each_run(texts: Sequence[str]) -> str:
     """Return the texts of runs joined, of the first few if there are many.
 
     Examples
@@ -63,7 +63,7 @@ def each_run(words: Sequence[str]) -> str:
     >>> each_run(["a 1", "b 2"])
     'a 1; b 2'
     """
-    return "; ".join(words[:_FEW]) + ("; …" if len(words) > _FEW else "")
+    return "; ".join(texts[:_FEW]) + ("; …" if len(texts) > _FEW else "")
 
 
 def _jobs_spread(runs: Sequence[NamedRun], column: str) -> pl.DataFrame:

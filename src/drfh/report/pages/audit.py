@@ -28,7 +28,7 @@ from drfh.report.html import (
 if TYPE_CHECKING:
     from drfh.auditor import Counterexample, Finding, Report
 
-__all__ = ["audit_headline", "before_after", "found_words", "legend", "save_audit"]
+__all__ = ["audit_headline", "before_after", "finding_text", "legend", "save_audit"]
 
 
 _MOST_HURT = 5
@@ -62,29 +62,29 @@ def audit_headline(report: Report) -> str:
     >>> audit_headline(audit(scenario, properties=some))
     'Fair: nobody is below its DRFH level. None of 2 properties fails.'
     """
-    words = []
+    parts = []
     fair = {finding.name: finding for finding in report}.get("fair")
     if fair is not None and fair.verdict == "fails":
-        words.append(f"{format_percent(fair.amount, trim=True)} from fair.")
+        parts.append(f"{format_percent(fair.amount, trim=True)} from fair.")
     elif fair is not None and fair.verdict == "holds":
-        words.append("Fair: nobody is below its DRFH level.")
+        parts.append("Fair: nobody is below its DRFH level.")
     failed = len(report.failed)
     asked = sum(finding.verdict != "not applicable" for finding in report)
     if asked == 0:
         return "No property applies here."
     properties = plural(asked, "property", "properties")
     fail = "fails" if failed <= 1 else "fail"
-    words.append(f"{failed or 'None'} of {asked} {properties} {fail}.")
-    return " ".join(words)
+    parts.append(f"{failed or 'None'} of {asked} {properties} {fail}.")
+    return " ".join(parts)
 
 
-def found_words(finding: Finding) -> Markup:
+def finding_text(finding: Finding) -> Markup:
     """Return the text of a finding: result, users hurt, proof.
 
     Examples
     --------
     >>> from drfh.auditor import Finding
-    >>> print(found_words(Finding("fair", "fails", 0.25, "ann has 3 tasks of 4", ("ann",))))
+    >>> print(finding_text(Finding("fair", "fails", 0.25, "ann has 3 tasks of 4", ("ann",))))
     ann has 3 tasks of 4<span class="soft">Hurt, worst first: ann</span>
     """
     lines = [finding.text]
@@ -99,20 +99,20 @@ def found_words(finding: Finding) -> Markup:
     if finding.known:
         lines.append(tag("span", f"Fails in other cases: {finding.known}", "soft"))
     if finding.outside:
-        words = f"No proof here; it would need: {', '.join(finding.outside)}"
-        lines.append(tag("span", words, "soft"))
+        text = f"No proof here; it would need: {', '.join(finding.outside)}"
+        lines.append(tag("span", text, "soft"))
     return join(lines)
 
 
 def legend() -> Markup:
     """Return the legend of the marks."""
-    words = (
+    text = (
         "✔ holds: measured. ✘ fails: measured, by the part that the one hurt most misses of what "
         "it should have. ? not found: searched, and no counterexample turned up, which is no "
         "proof. · a measure without a line between good and bad. – not applicable: nothing to "
         "measure here."
     )
-    return tag("p", words, "note")
+    return tag("p", text, "note")
 
 
 def before_after(name: str, example: Counterexample) -> Markup:
@@ -223,7 +223,7 @@ def _summary(report: Report, *, named: bool) -> str:
         (count["not found"], "searched without finding a counterexample"),
         (count["not applicable"], "not applicable here"),
     )
-    others = ", ".join(f"{number} {words}" for number, words in rest if number)
+    others = ", ".join(f"{number} {label}" for number, label in rest if number)
     servers = format_count(cluster.size, "server")
     return (
         f"{where}{format_count(users, 'user')} on {servers}. "
@@ -245,7 +245,7 @@ def _card(report: Report) -> Markup:
                 mark(finding),
                 Cell(join([tag("b", shown), tag("span", title, "soft")]), "name"),
                 bar(amount),
-                Cell(found_words(finding)),
+                Cell(finding_text(finding)),
             ]
         )
     return table(["", "property", "by how much", "what was found"], rows, "cards")
@@ -275,8 +275,8 @@ def _again(name: str, example: Counterexample, again: str) -> list[Markup]:
     except InputError as error:  # such as a restriction that is a function
         return [tag("p", f"The case cannot be written to a file: {error}.", "note")]
     if len(scenario) > _LONGEST_CASE:
-        words = f'Too long for a page; write it with report["{name}"].counterexample.save(path).'
-        return [tag("p", words, "note")]
+        text = f'Too long for a page; write it with report["{name}"].counterexample.save(path).'
+        return [tag("p", text, "note")]
     return [
         Markup(
             '<p>Save this as <code>{0}.yaml</code> <button class="copy" type="button" '

@@ -125,7 +125,7 @@ def _page(comparison: Comparison, title: str) -> str:
         few = len(scenario.users) <= FEW_USERS
         parts += [
             tag("h2", "Who has how much"),
-            tag("p", _users_words(comparison), "note"),
+            tag("p", _users_note(comparison), "note"),
             Figure(
                 users_chart(comparison), True, least=150 + 66 * len(scenario.users) if few else 0
             ),
@@ -159,18 +159,18 @@ def _promised(comparison: Comparison) -> list[str | Figure]:
         return []
     hit = promises.filter(polars.col("gap") > _ROUND_OFF)
     name = promises["mechanism"][0]
-    words = (
+    text = (
         f"Fair shares as they are computed today ({name}) add up all servers and share the sum, as "
         "if it were one big server. But a task needs all its resources on one server, so part of "
         "what is promised may have no place. "
     )
     if hit.is_empty():
-        words += "Here all of it has."
+        text += "Here all of it has."
     else:
         get = plural(len(hit), "gets less than its", "get less than their")
-        words += f"Here {len(hit):,} of {len(promises):,} users {get} promise"
+        text += f"Here {len(hit):,} of {len(promises):,} users {get} promise"
         half = _median(promises)
-        words += (
+        text += (
             f"; half of all miss {format_percent(half, trim=True)} or more."
             if half > _ROUND_OFF
             else "."
@@ -184,7 +184,7 @@ def _promised(comparison: Comparison) -> list[str | Figure]:
         users = join([users, tag("p", format_rest(len(promises) - _MOST_USERS), "note")])
     parts: list[str | Figure] = [
         tag("h2", "What is promised, and what can be placed"),
-        tag("p", words, "text"),
+        tag("p", text, "text"),
     ]
     if not hit.is_empty():
         parts.append(Figure(promise_chart(promises), True))
@@ -215,7 +215,7 @@ def _other_promises(comparison: Comparison) -> Markup | None:
     return table(["promises of", "users who miss something", "worst hit", "missing"], rows)
 
 
-def _users_words(comparison: Comparison) -> str:
+def _users_note(comparison: Comparison) -> str:
     if len(comparison.scenario.users) <= FEW_USERS:
         if any(row.name == "drfh" for row in comparison.answered):
             return "Tasks of each user. Blue: more than with DRFH; red: less."
@@ -290,8 +290,8 @@ def _properties(comparison: Comparison) -> Markup:
             for finding in found
             if finding is not None and finding.verdict == "fails"
         ]
-    words = "; ".join(f"{name}: {PROPERTIES[name].title}" for name in comparison.properties)
-    note = f"✔ holds, ✘ fails, ? searched and not found, · a measure, – not applicable. {words}."
+    titles = "; ".join(f"{name}: {PROPERTIES[name].title}" for name in comparison.properties)
+    note = f"✔ holds, ✘ fails, ? searched and not found, · a measure, – not applicable. {titles}."
     parts = [table(["", *comparison.properties], rows), tag("p", note, "note")]
     if reasons:
         heading = f"Why: {format_count(len(reasons), 'failure')} in words"

@@ -277,15 +277,15 @@ def _verdict(verdict: str, condition: str) -> Markup:
 
 def _tally(counts: Mapping[str, int]) -> Markup:
     """Return the tally of claims by verdict as a bar."""
-    spans, words = [], []
+    spans, labels = [], []
     for verdict, count in counts.items():
         sign, word, kind = _VERDICTS.get(verdict, ("?", verdict, "untested"))
         if count:
             span = Markup('<span class="{}" style="--n: {}" title="{}">{} {}</span>')
             spans.append(span.format(kind, count, word, sign, count))
-            words.append(f"{sign} {count} {word}")
+            labels.append(f"{sign} {count} {word}")
     total = sum(counts.values())
-    line = tag("p", f"{total} claims of the paper's evaluation: {', '.join(words)}.", "summary")
+    line = tag("p", f"{total} claims of the paper's evaluation: {', '.join(labels)}.", "summary")
     return tag("div", join(spans), "tally") + line
 
 
@@ -295,18 +295,18 @@ def _value(value: Any) -> str:
     return format_number(value, 5) if isinstance(value, (int, float)) else str(value)
 
 
-def _unbroken(words: str) -> str:
-    return words.replace(" %", "\u00a0%")
+def _unbroken(text: str) -> str:
+    return text.replace(" %", "\u00a0%")
 
 
 def _ours(claim: Mapping[str, Any]) -> str:
     if claim.get("ours_text"):
         return str(claim["ours_text"])
-    words = _value(claim["ours"])
+    value = _value(claim["ours"])
     low, high = claim.get("low"), claim.get("high")
     if low is None or high is None or low == high:
-        return words
-    return f"{words} ({_value(low)} to {_value(high)})"
+        return value
+    return f"{value} ({_value(low)} to {_value(high)})"
 
 
 _SETUP = "setup"
@@ -520,7 +520,7 @@ def source_line(reproduction: Reproduced) -> str:
 
 def _summary(reproduction: Reproduced) -> list[str]:
     setup, numbers = reproduction.setup, reproduction.numbers
-    words = [
+    parts = [
         form.format(known[name])
         for known, name, form in (
             (numbers, "users", "{:,} users"),
@@ -531,15 +531,15 @@ def _summary(reproduction: Reproduced) -> list[str]:
         if known.get(name) is not None
     ]
     if numbers.get("window") is not None:
-        words.append(f"over {format_duration(numbers['window'])}")
+        parts.append(f"over {format_duration(numbers['window'])}")
     draws = setup.get("draws") or []
     if draws:
-        words.append(f"{format_count(len(draws), 'draw')} of the servers")
+        parts.append(f"{format_count(len(draws), 'draw')} of the servers")
     if setup.get("preset"):
         # A generated workload is not read from events: of a preset it has the load.
         generated = numbers.get("source", {}).get("generated")
         made = generated and setup.get("offered_load")
-        words.append(f"a load of {made:g}" if made else f"preset {setup['preset']}")
+        parts.append(f"a load of {made:g}" if made else f"preset {setup['preset']}")
     if setup.get("quick"):
-        words.append("quick: a first look, not the evaluation")
-    return [tag("p", ", ".join(words) + ".", "summary")] if words else []
+        parts.append("quick: a first look, not the evaluation")
+    return [tag("p", ", ".join(parts) + ".", "summary")] if parts else []

@@ -74,7 +74,7 @@ def name_runs(results: Sequence[Result], places: Sequence[str] = ()) -> list[Nam
         list(places),
         [f"{result.policy} ({i})" for i, result in enumerate(results, start=1)],
     ]
-    names = next(words for words in candidates if len(words) == len(results) == len(set(words)))
+    names = next(found for found in candidates if len(found) == len(results) == len(set(found)))
     return [NamedRun(name, result) for name, result in zip(names, results, strict=True)]
 
 
@@ -176,20 +176,20 @@ def headline(runs: Sequence[NamedRun]) -> str:
     'best-fit-drfh: 432 of 432 tasks completed, a task waits 71 min on average'
     """
 
-    def words(run: NamedRun) -> str:
+    def completed(run: NamedRun) -> str:
         tasks, waits = run.result.numbers["tasks"], run.result.numbers["mean_waiting"]
         end = "" if waits is None else f", a task waits {format_duration(waits)} on average"
         return f"{run.name}: {tasks['completed']:,} of {tasks['submitted']:,} tasks completed{end}"
 
     if len(runs) == 1:
-        return words(runs[0])
+        return completed(runs[0])
 
     def rank(run: NamedRun) -> tuple[float, float]:
         numbers = run.result.numbers
         return numbers["completion_ratio"] or 0.0, -(numbers["mean_waiting"] or 0.0)
 
     best, worst = max(runs, key=rank), min(runs, key=rank)
-    return f"Most is done under {words(best)}; least under {words(worst)}"
+    return f"Most is done under {completed(best)}; least under {completed(worst)}"
 
 
 def _notes(runs: Sequence[NamedRun], sources: Sequence[str]) -> list[str]:

@@ -116,8 +116,8 @@ def _figures(trace: Trace, load: pl.DataFrame, *, titles: bool = False) -> Drawn
     found = distributions(trace)
     drawn: Drawn = []
 
-    def add(heading: str, make: Any, *words: Any, **more: Any) -> None:
-        drawn.append((heading, make(*words, title=heading if titles else "", **more)))
+    def add(heading: str, make: Any, *arguments: Any, **more: Any) -> None:
+        drawn.append((heading, make(*arguments, title=heading if titles else "", **more)))
 
     pairs = _pairs(_asked(trace))
     for x, y in pairs[: 1 if titles else None]:
@@ -154,8 +154,8 @@ def _both_figures(
     a, b = comparison.a, comparison.b
     drawn: Drawn = []
 
-    def add(heading: str, make: Any, *words: Any, **more: Any) -> None:
-        drawn.append((heading, make(*words, title=heading if titles else "", **more)))
+    def add(heading: str, make: Any, *arguments: Any, **more: Any) -> None:
+        drawn.append((heading, make(*arguments, title=heading if titles else "", **more)))
 
     both = [r for r in a.workload.resources if r in b.workload.resources]
     traces = list(zip(names, (a, b), strict=True))

@@ -103,13 +103,13 @@ def first_choice(problem: RadialProblem, mu: Floats) -> tuple[Ints, Floats]:
     for some, keys in problem.chunks():
         # Large problems have many equally good answers. Each server sees the users through its
         # own small distortion, so that the choice spreads over all users.
-        seen = mu * (1.0 + DISTORTION * noise.random((keys.size, n)))
+        distorted = mu * (1.0 + DISTORTION * noise.random((keys.size, n)))
         if problem.usable is not None:
-            seen[~problem.usable[some]] = -1.0
-        kernel(problem.d, np.ascontiguousarray(problem.c[:, some].T), seen, 60, prices[some])
-        cost = prices[some] @ problem.d.T - seen
+            distorted[~problem.usable[some]] = -1.0
+        kernel(problem.d, np.ascontiguousarray(problem.c[:, some].T), distorted, 60, prices[some])
+        cost = prices[some] @ problem.d.T - distorted
         best = np.argpartition(cost, min(BY_PRICE, n) - 1, axis=1)[:, :BY_PRICE]
-        chosen.append((keys + best)[np.take_along_axis(seen, best, axis=1) > 0])
+        chosen.append((keys + best)[np.take_along_axis(distorted, best, axis=1) > 0])
     # Some of every kind of server for everybody keeps the first prices sane.
     turn = np.arange(k * min(IN_TURN, n))
     turn = turn // min(IN_TURN, n) * n + turn % n

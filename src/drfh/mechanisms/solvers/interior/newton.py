@@ -197,18 +197,18 @@ class ServersLast(Newton):
         self.each = fixed / self.total
         self.joint = self.slope / (1.0 + self.slope * float(fixed @ self.each))
         if self.slope > 0:
-            shared = self._seen(self.each)
+            shared = self._server_load(self.each)
             schur += (self.joint * shared)[:, None] * shared
         of_a = self._users(a)
         self.ease = float(a @ of_a)
-        self._factorise(schur, np.diagonal(schur).copy(), self._seen(of_a))
+        self._factorise(schur, np.diagonal(schur).copy(), self._server_load(of_a))
 
     def _users(self, right: Floats) -> Floats:
         """Solve the users' block for a right-hand side."""
         alone: Floats = right / self.total
         return alone - self.each * (self.joint * float(self.fixed @ alone))
 
-    def _seen(self, mu: Floats) -> Floats:
+    def _server_load(self, mu: Floats) -> Floats:
         """Return what prices of the users mean to the servers' rows."""
         load = self.columns.load(self.ratio * mu[self.columns.user])
         return np.where(self.live, load, 0.0).T.ravel()
@@ -216,7 +216,7 @@ class ServersLast(Newton):
     def _once(self, capacity: Floats, user: Floats, unit: float) -> tuple[Floats, float, Floats]:
         columns = self.columns
         alone = self._users(user)
-        right = self._seen(alone) - np.where(self.live, capacity, 0.0).T.ravel()
+        right = self._server_load(alone) - np.where(self.live, capacity, 0.0).T.ravel()
         unit = (unit - float(self.a @ alone)) / self.length
         particular = self._dense(right * self.scale + self.border * unit)
         # Unlike the users' prices, the servers' are not held by theta's row alone: raising theta

@@ -11,7 +11,7 @@ from drfh.auditor import PROPERTIES, Finding, Report
 from drfh.formatting import format_count, format_number, format_percent, format_rest
 from drfh.model.scenario import Scenario
 from drfh.report.html import Content, Markup, join, mark, table, tag
-from drfh.report.pages.audit import audit_headline, before_after, found_words, legend
+from drfh.report.pages.audit import audit_headline, before_after, finding_text, legend
 from drfh.web.components.controls import container, markup, section
 from drfh.web.components.jobs import PanelJob, ReportProgress
 from drfh.web.components.panel import Page
@@ -337,7 +337,7 @@ class CardPanel:
             amount = ui.label(format_percent(finding.amount, trim=True) if measured else "")
             if measured:
                 amount.classes("bar amount").style(f"--part: {100 * min(finding.amount, 1.0):.2f}%")
-            markup(found_words(finding)).classes("text")
+            markup(finding_text(finding)).classes("text")
             if finding.counterexample is not None:
                 label = f"See a case for {finding.name}"
                 see = ui.button("See why", on_click=lambda: self._dialog.open(finding, answer))
