@@ -1,4 +1,4 @@
-"""Formats of numbers, quantities, percentages, times, counts and lists, for text and pages."""
+"""Formats of numbers, quantities, percentages, times, counts and lists."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def format_number(value: float | None, digits: int = 4, *, zero_below: float = 5e-10) -> str:
-    """Return a number with some significant digits, or with all before the point.
+    """Return a number with some significant digits.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def format_percent(
     signed: bool = False,
     unit: str = " %",
 ) -> str:
-    """Return a part of 1 as percent; below the last decimal with one significant digit.
+    """Return a part of 1 as percent.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def format_points(difference: float | None, *, trim: bool = False, signed: bool 
 
 
 def format_quantity(amount: float) -> str:
-    """Return an amount as a scenario file writes it: binary suffixes for bytes.
+    """Return an amount as scenario files write it, bytes with binary suffixes.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def _is_bytes(amount: float) -> bool:
 
 
 def format_amount(amount: float, *, like: float | None = None) -> str:
-    """Return an amount of a resource with four digits, bytes with a binary suffix.
+    """Return an amount with four digits, bytes with a binary suffix.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def short_resource(resource: str) -> str:
 
 
 def format_axis_value(value: float) -> str:
-    """Return a value at an axis: bytes with a suffix, large and small ones as powers of ten.
+    """Return the label of a value at an axis.
 
     Examples
     --------
@@ -305,7 +305,7 @@ def format_elapsed(seconds: float, *, in_milliseconds: bool = False) -> str:
 
 
 def format_time(timestamp: float, *, date: bool = False, seconds: bool = True) -> str:
-    """Return the local time of day of a Unix time, and its date.
+    """Return the local time of a Unix time, with or without date.
 
     Examples
     --------
@@ -354,7 +354,7 @@ def plural(number: float, thing: str, things: str = "") -> str:
 
 
 def format_rest(number: int, thing: str = "", end: str = "more") -> str:
-    """Return the line below the first few of a list: how many are left out.
+    """Return the line that counts what a list leaves out.
 
     Parameters
     ----------

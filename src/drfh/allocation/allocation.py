@@ -448,7 +448,7 @@ def user_table(allocation: Allocation) -> polars.DataFrame:
 
 
 def group_table(allocation: Allocation) -> polars.DataFrame:
-    """Return a row for each server group: how many servers, and the used part of each resource.
+    """Return a row for each server group: servers, utilisation of each resource.
 
     Examples
     --------
@@ -471,7 +471,7 @@ def group_table(allocation: Allocation) -> polars.DataFrame:
 
 
 def placement_table(allocation: Allocation, *, expand: bool = False) -> polars.DataFrame:
-    """Return who runs where, by group or (`expand`) by single server, user by user.
+    """Return who runs where, by group or (`expand`) by server.
 
     Examples
     --------
@@ -527,7 +527,7 @@ def placement_table(allocation: Allocation, *, expand: bool = False) -> polars.D
 
 
 def price_table(allocation: Allocation) -> polars.DataFrame:
-    """Return the prices of the certificate: a row for each round, servers and resource.
+    """Return the certificate's prices by round, servers and resource.
 
     Prices are per share of the pool: what all of a resource would cost. Servers are a group,
     or a part of one that a restriction tells apart: ``big/0``, ``big/1-5``.

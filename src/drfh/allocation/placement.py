@@ -59,7 +59,7 @@ class Pools:
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Tasks of users on pools of servers, sorted by pool and then by user.
+    """Tasks of users on pools of servers, sorted by pool, then user.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Placement:
     def fitted(
         cls, problem: Problem, user: Ints, pool: Ints, tasks: Floats, pools: Pools
     ) -> Placement:
-        """Sort the entries, join doubles, and scale down what is over a limit or over capacity.
+        """Sort and join entries; scale down what exceeds a limit or capacity.
 
         Solvers work with relative amounts and leave errors in the last digits. Here each server's
         column is scaled down until the sum of its tasks in float64, in user order, is within its
@@ -221,7 +221,7 @@ class Placement:
         return usage
 
     def entries_of(self, blocks: Ints) -> tuple[Ints, Ints, Floats]:
-        """Return (block, user, tasks in the whole block) for the blocks asked for, in order."""
+        """Return (block, user, tasks in the block) of some blocks, in order."""
         starts = np.searchsorted(self.pool, np.arange(self.pools.size + 1))
         pool = self.pools.of_block[blocks]
         length = starts[pool + 1] - starts[pool]
@@ -245,7 +245,7 @@ class Placement:
             return float((used[over] / limit[over]).max()) - 1
 
     def lost(self) -> float:
-        """Return the largest part of a pool's tasks that its blocks do not add up to."""
+        """Return the largest part of a pool's tasks missing from its blocks."""
         total = np.bincount(self.pools.of_block, self.pools.part, self.pools.size)[self.pool]
         if len(total) == 0:
             return 0.0

@@ -1,4 +1,4 @@
-"""Problem: a cluster and its users as arrays, and the levels that mechanisms equalise.
+"""Problem: cluster and users as arrays, and the levels that mechanisms equalise.
 
 Every leximin mechanism is one scale of levels: the share of each user that counts as 1, and its
 limit. DRFH measures the dominant share per weight, TSF the tasks against those a user could run
@@ -145,7 +145,7 @@ class Problem:
         return problem
 
     def restricted(self) -> Problem:
-        """Return the problem in which users may use only the servers that they say."""
+        """Return the problem with the restrictions of its users applied."""
         if all(servers is None for servers in map(_servers, self.users)):
             return self
         blocks, eligible, restriction = _restrictions(self.cluster, self.users)
@@ -181,7 +181,7 @@ class Problem:
 
     @cached_property
     def task_share(self) -> Floats:
-        """Dominant share of one task: its largest part of any resource of the whole pool."""
+        """Dominant share of one task of each user."""
         # Column by column: a reduction over short rows takes several times as long.
         share: Floats = reduce(np.maximum, self._share_of_pool.T)
         return share
@@ -203,7 +203,7 @@ class Problem:
 
     @cached_property
     def share_limit(self) -> Floats:
-        """Share of each user when it has all its tasks; 0 if no server can run any."""
+        """Share of all tasks of each user; 0 if none can run."""
         limit: Floats = self.task_share * self.limit
         if not self.reachable.all():
             limit[~self.reachable] = 0.0
@@ -211,13 +211,13 @@ class Problem:
 
     @cached_property
     def lacks(self) -> Bools | None:
-        """Blocks × resources: the block has none of it; None if every block has everything."""
+        """Blocks × resources: the block has none; None if all have everything."""
         lacking = self.cluster.capacity <= 0
         return lacking[self.blocks.group] if lacking.any() else None
 
     @cached_property
     def reachable(self) -> Bools:
-        """Whether a user has at least one server that has all it needs."""
+        """Whether some server has all that a user needs."""
         if self.eligible is None:
             if self.lacks is None:
                 return np.ones(len(self.users), dtype=bool)
@@ -347,7 +347,7 @@ Rule: TypeAlias = Callable[[Problem], Entitlement]
 
 
 def by_weight(problem: Problem) -> Entitlement:
-    """Return the scale of DRFH: a share of the size of the weight is level 1.
+    """Return the scale of DRFH: the weight is level 1.
 
     Examples
     --------
@@ -361,7 +361,7 @@ def by_weight(problem: Problem) -> Entitlement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Promise:
-    """The part of promised tasks that is kept, at most 1; who can use no server gets nothing."""
+    """The part of promised tasks that is placed, at most 1."""
 
     tasks: Floats
 

@@ -1,4 +1,4 @@
-"""What each user holds where, whatever it does with it, and what that is worth to the others."""
+"""Bundles: what each user holds where, and its worth to others."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Bundles:
         return cls(problem, user, block, tasks[:, None] * problem.demand[user], whole)
 
     def worth(self, user: int) -> Floats:
-        """Return the tasks that `user` could run with what each user holds, its limit ignored."""
+        """Return the tasks `user` could run with each bundle, its limit ignored."""
         total: Floats = np.bincount(
             self.user, self.entry_worth(user), len(self.problem.users)
         ).astype(float)
@@ -75,12 +75,12 @@ class Bundles:
 
     @property
     def tasks(self) -> Floats:
-        """Tasks that each user can run with its own, up to its number of tasks."""
+        """Tasks that each user can run with its bundle, within its limit."""
         return np.minimum(self.unlimited_tasks, self.problem.limit)
 
     @cached_property
     def unlimited_tasks(self) -> Floats:
-        """Tasks that there is room for in what each user holds, its number of tasks ignored."""
+        """Tasks that each user could run with its bundle, without its limit."""
         problem = self.problem
         tasks = np.full(len(self.user), math.inf)
         for r in range(problem.demand.shape[1]):

@@ -1,4 +1,4 @@
-"""The case under audit: a problem, what everybody holds, and how to ask the mechanism again."""
+"""The case under audit: a problem, the bundles, and the mechanism."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LAST_DIGITS = 1e-10
 
 
 def lost(has: Floats | float, should: Floats | float) -> Floats:
-    """Return what part is missing of what somebody should have, from 0 to 1.
+    """Return the missing part of what somebody should have, 0 to 1.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class Case:
         return worst
 
     def fall(self, answer: Solution, before: Floats, after: Floats) -> Floats:
-        """Return what each user misses after a change, noise of the two answers left out."""
+        """Return what each user misses after a change, beyond solver noise."""
         part = lost(after, before)
         return np.where(part > self.noise(answer), part, 0.0)
 
@@ -217,7 +217,7 @@ class Case:
         return Finding(name, "not applicable", 0.0, why)
 
     def timed(self, steps: Sequence[Step]) -> Iterator[Step]:
-        """Yield steps and report progress, until they or the time are used up."""
+        """Yield steps and report progress, until the time is up."""
         started = time.perf_counter()
         for done, step in enumerate(steps):
             if time.perf_counter() - started > self.seconds:
@@ -226,7 +226,7 @@ class Case:
             yield step
 
     def shuffled(self, count: int, most: int) -> list[int]:
-        """Return all positions if they are few, else a seeded sample of them, in order."""
+        """Return all positions if few, else a seeded sample, in order."""
         if count <= most:
             return list(range(count))
         chosen = np.random.default_rng(self.seed).choice(count, most, replace=False)

@@ -87,7 +87,7 @@ class Row:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the row as plain data, ready for JSON: what is not finite is None."""
+        """Return the row as JSON data; None for what is not finite."""
         data: dict[str, Any] = {"mechanism": self.name, "seconds": self.seconds}
         if self.allocation is None:
             return {**data, "why_not": self.why_not}

@@ -1,4 +1,4 @@
-"""What the auditor finds: a verdict with a number, who is hurt, and a case to run again."""
+"""Findings: a verdict with a number, users hurt, and a counterexample."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class Report:
         return self.subject == OBSERVED
 
     def again(self, name: str, path: str | os.PathLike[str]) -> str:
-        """Return the command that shows a counterexample again, once it is saved to a file."""
+        """Return the command that shows a saved counterexample again."""
         example = self[name].counterexample
         if example is None:
             return ""

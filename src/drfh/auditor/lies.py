@@ -1,4 +1,4 @@
-"""Lies: what a user may claim instead of the truth, and what that is worth to it."""
+"""Lies: false claims of users, and what they gain by them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_GROUPS = 3
 
 @dataclass(frozen=True, eq=False)
 class Lie:
-    """What a user claims: another demand, or another record (restriction, number of tasks).
+    """A false claim of a user: a demand, or a whole record.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ def claimed_problem(case: Case, lies: list[Lie]) -> Problem:
 
 
 def utility(case: Case, solution: Solution, user: int) -> float:
-    """Return the true tasks of a user with what it was given after a lie."""
+    """Return the true tasks of a user with a lie's bundle."""
     placement = solution.placement
     mine = placement.user == user
     need, claim = case.problem.demand[user], placement.problem.demand[user]
@@ -222,7 +222,7 @@ _MOST_MOVES = 60
 
 
 class Search:
-    """Directed candidates for every user, then a pattern search from the best of them."""
+    """Search for lies: directed candidates, then a pattern search."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -231,7 +231,7 @@ class Search:
         self._best: list[tuple[float, float, Lie]] = []  # (gain, utility, lie)
 
     def run(self) -> tuple[Lie, float, float, str] | None:
-        """Return the best lie that stands, what the truth and the lie give, and the proof."""
+        """Return the best lie, tasks with truth and lie, and proof."""
         case = self._case
         n = len(case.problem.users)
         prepare(case.problem, case.tries)
@@ -309,7 +309,7 @@ def _described(case: Case, user: int, claim: Floats) -> str:
 
 
 def asked(case: Case, lies: list[Lie]) -> Solution | None:
-    """Return the mechanism's answer when users lie; None if such a claim is refused."""
+    """Return the mechanism's answer to lies; None if they are refused."""
     try:
         return case.ask(claimed_problem(case, lies))
     except (InputError, SolverError):

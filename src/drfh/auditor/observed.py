@@ -22,7 +22,7 @@ __all__ = ["observed_bundles", "read_observed"]
 
 
 def read_observed(path: str | Path) -> list[dict[str, Any]]:
-    """Read a CSV file with the columns user, server, and tasks or one column a resource.
+    """Read a CSV file of users, servers, and tasks or amounts.
 
     Parameters
     ----------

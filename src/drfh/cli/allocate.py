@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.cli.input import (
+    OUTPUT_PANEL,
     FileArgument,
+    JsonOutputOption,
     SetOption,
     SplitOption,
     StrictOption,
@@ -29,7 +31,6 @@ __all__ = ["allocate"]
 _SUFFIXES = (".json", ".csv", ".parquet")
 _MOST_WARNINGS = 10
 _WHAT_IF = "What if"
-_OUTPUT = "Output"
 
 
 def allocate(
@@ -81,50 +82,56 @@ def allocate(
     explain: Annotated[
         str | None,
         typer.Option(
-            metavar="USER", rich_help_panel=_OUTPUT, help="Say in a sentence what limits a user."
+            metavar="USER",
+            rich_help_panel=OUTPUT_PANEL,
+            help="Say in a sentence what limits a user.",
         ),
     ] = None,
     verify: Annotated[
         bool,
         typer.Option(
-            "--verify", rich_help_panel=_OUTPUT, help="Check placement and prices from scratch."
+            "--verify",
+            rich_help_panel=OUTPUT_PANEL,
+            help="Check placement and prices from scratch.",
         ),
     ] = False,
     placement: Annotated[
         bool,
         typer.Option(
-            "--placement", rich_help_panel=_OUTPUT, help="Print who runs where, by server group."
+            "--placement",
+            rich_help_panel=OUTPUT_PANEL,
+            help="Print who runs where, by server group.",
         ),
     ] = False,
     expand: Annotated[
         bool,
         typer.Option(
-            "--expand", rich_help_panel=_OUTPUT, help="Print who runs where, server by server."
+            "--expand", rich_help_panel=OUTPUT_PANEL, help="Print who runs where, server by server."
         ),
     ] = False,
     everyone: Annotated[
         bool,
         typer.Option(
-            "--all", rich_help_panel=_OUTPUT, help="Print all users and groups, however many."
+            "--all", rich_help_panel=OUTPUT_PANEL, help="Print all users and groups, however many."
         ),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print JSON.")
-    ] = False,
+    as_json: JsonOutputOption = False,
     as_csv: Annotated[
-        bool, typer.Option("--csv", rich_help_panel=_OUTPUT, help="Print CSV.")
+        bool, typer.Option("--csv", rich_help_panel=OUTPUT_PANEL, help="Print CSV.")
     ] = False,
     save: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", rich_help_panel=_OUTPUT, help="Write to a .json, .csv or .parquet file."
+            metavar="FILE",
+            rich_help_panel=OUTPUT_PANEL,
+            help="Write to a .json, .csv or .parquet file.",
         ),
     ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            rich_help_panel=_OUTPUT,
+            rich_help_panel=OUTPUT_PANEL,
             help="Draw to an .html, .svg, .png or .pdf file.",
         ),
     ] = None,

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.cli.input import (
+    OUTPUT_PANEL,
     FileArgument,
     Input,
+    JsonOutputOption,
+    PageOption,
     SetOption,
     SplitOption,
     StrictOption,
@@ -30,7 +33,6 @@ __all__ = ["Request", "audit", "audit_subject", "check_page", "property_names", 
 
 REQUIRED_FAILS = 3
 
-_OUTPUT = "Output"
 _SEARCH = "Search"
 
 
@@ -75,29 +77,22 @@ def audit(
     show: Annotated[
         str | None,
         typer.Option(
-            metavar="PROPERTY", rich_help_panel=_OUTPUT, help="Show the counterexample to one."
+            metavar="PROPERTY", rich_help_panel=OUTPUT_PANEL, help="Show the counterexample to one."
         ),
     ] = None,
     save: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            rich_help_panel=_OUTPUT,
+            rich_help_panel=OUTPUT_PANEL,
             help="With --show: write the counterexample as a scenario file.",
         ),
     ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", rich_help_panel=_OUTPUT, help="Write one offline page with charts."
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print JSON.")
-    ] = False,
+    html: PageOption = None,
+    as_json: JsonOutputOption = False,
     listed: Annotated[
         bool,
-        typer.Option("--list", rich_help_panel=_OUTPUT, help="Name the properties and stop."),
+        typer.Option("--list", rich_help_panel=OUTPUT_PANEL, help="Name the properties and stop."),
     ] = False,
 ) -> None:
     """Measure every fairness property on your cluster: a report card, worst first.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from drfh.cli.input import (
+    OUTPUT_PANEL,
+    AllUsersOption,
     FileArgument,
+    JsonOutputOption,
+    PageOption,
     SetOption,
     SplitOption,
     StrictOption,
@@ -22,8 +25,6 @@ if TYPE_CHECKING:
     from drfh.auditor.comparison import Comparison
 
 __all__ = ["compare"]
-
-_OUTPUT = "Output"
 
 
 def compare(
@@ -40,28 +41,18 @@ def compare(
         str | None,
         typer.Option(metavar="A,B", help="Mark these properties (drfh audit --list names them)."),
     ] = None,
-    everyone: Annotated[
-        bool,
-        typer.Option("--all", rich_help_panel=_OUTPUT, help="Show every user, however many."),
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print JSON.")
-    ] = False,
+    everyone: AllUsersOption = False,
+    as_json: JsonOutputOption = False,
     as_csv: Annotated[
         bool,
         typer.Option(
-            "--csv", rich_help_panel=_OUTPUT, help="Print a CSV row a mechanism and user."
+            "--csv", rich_help_panel=OUTPUT_PANEL, help="Print a CSV row a mechanism and user."
         ),
     ] = False,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", rich_help_panel=_OUTPUT, help="Write one offline page with charts."
-        ),
-    ] = None,
+    html: PageOption = None,
     listed: Annotated[
         bool,
-        typer.Option("--list", rich_help_panel=_OUTPUT, help="Name the mechanisms and stop."),
+        typer.Option("--list", rich_help_panel=OUTPUT_PANEL, help="Name the mechanisms and stop."),
     ] = False,
 ) -> None:
     """Compare mechanisms on one cluster: who gets what, how full it is, how fair.

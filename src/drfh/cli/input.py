@@ -1,10 +1,11 @@
-"""Inputs of the verbs: a scenario file, a trace, or a snapshot of a live cluster."""
+"""Inputs of the verbs (scenario file, trace, snapshot), and options of several verbs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,8 +23,13 @@ if TYPE_CHECKING:
     from drfh.traces.scenario import Reduced
 
 __all__ = [
+    "OUTPUT_PANEL",
+    "AllUsersOption",
     "FileArgument",
+    "ForceOption",
     "Input",
+    "JsonOutputOption",
+    "PageOption",
     "SetOption",
     "SplitOption",
     "StrictOption",
@@ -67,6 +73,28 @@ SplitOption = Annotated[
         rich_help_panel=_PANEL,
         help="Each kind of task by itself, or the mean task of its user; by default, in a "
         "snapshot, by itself where tasks of a user differ in more than size.",
+    ),
+]
+
+#: Heading of the options of what is printed and written, in the help.
+OUTPUT_PANEL = "Output"
+AllUsersOption = Annotated[
+    bool,
+    typer.Option("--all", rich_help_panel=OUTPUT_PANEL, help="Show every user, however many."),
+]
+ForceOption = Annotated[
+    bool,
+    typer.Option(
+        "--force", rich_help_panel=OUTPUT_PANEL, help="Replace run directories that are there."
+    ),
+]
+JsonOutputOption = Annotated[
+    bool, typer.Option("--json", rich_help_panel=OUTPUT_PANEL, help="Print JSON.")
+]
+PageOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", rich_help_panel=OUTPUT_PANEL, help="Write one offline page with charts."
     ),
 ]
 
@@ -314,8 +342,6 @@ def _read_file(file: str, complete: bool) -> Scenario:
 
 def _snapshot_format(file: str) -> str | None:
     """Return the snapshot format that a file has, or None."""
-    from pathlib import Path
-
     from drfh.traces import FORMATS
 
     try:

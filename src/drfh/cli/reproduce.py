@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.cli.errors import named_as_options
+from drfh.cli.input import OUTPUT_PANEL, JsonOutputOption
 from drfh.cli.render.console import console, print_json, progress_bar, table
 from drfh.errors import InputError, UnknownNameError
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["reproduce"]
 
-_OUTPUT = "Output"
 PRESETS = {"A": "backlog_cut", "B": "each_drop"}
 PAGE = "index.html"
 _OPTIONS = ("data", "servers", "seeds", "hours", "jobs")
@@ -67,17 +67,15 @@ def reproduce(
             "--output",
             "-o",
             metavar="DIR",
-            rich_help_panel=_OUTPUT,
+            rich_help_panel=OUTPUT_PANEL,
             help="Write the page, its figures and tables, and all runs there.",
         ),
     ] = Path("reproduction"),
     force: Annotated[
         bool,
-        typer.Option("--force", rich_help_panel=_OUTPUT, help="Replace one that is there."),
+        typer.Option("--force", rich_help_panel=OUTPUT_PANEL, help="Replace one that is there."),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print JSON.")
-    ] = False,
+    as_json: JsonOutputOption = False,
 ) -> None:
     """Reproduce the evaluation of the DRFH paper, and write a page about it.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.cli.errors import named_as_options
-from drfh.cli.input import read_input
+from drfh.cli.input import OUTPUT_PANEL, AllUsersOption, ForceOption, JsonOutputOption, read_input
 from drfh.cli.render.console import console, print_json, print_line
 from drfh.errors import InputError
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_runs", "run_directories", "simulate", "simulate_runs"]
 
-_OUTPUT = "Output"
 _OPTIONS = ("until", "interval", "cut")
 _TRACE = "Trace"
 _MOST_SEEDS = 1_000
@@ -106,36 +105,30 @@ def simulate(
             "--output",
             "-o",
             metavar="DIR",
-            rich_help_panel=_OUTPUT,
+            rich_help_panel=OUTPUT_PANEL,
             help="Write a run directory; with several runs, one in DIR for each.",
         ),
     ] = None,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force", rich_help_panel=_OUTPUT, help="Replace run directories that are there."
-        ),
-    ] = False,
+    force: ForceOption = False,
     log: Annotated[
         bool,
-        typer.Option("--log", rich_help_panel=_OUTPUT, help="Write all tasks to tasks.parquet."),
+        typer.Option(
+            "--log", rich_help_panel=OUTPUT_PANEL, help="Write all tasks to tasks.parquet."
+        ),
     ] = False,
     report: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", rich_help_panel=_OUTPUT, help="Write one offline page with figures."
+            metavar="FILE",
+            rich_help_panel=OUTPUT_PANEL,
+            help="Write one offline page with figures.",
         ),
     ] = None,
-    everyone: Annotated[
-        bool,
-        typer.Option("--all", rich_help_panel=_OUTPUT, help="Show every user, however many."),
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print JSON.")
-    ] = False,
+    everyone: AllUsersOption = False,
+    as_json: JsonOutputOption = False,
     listed: Annotated[
         bool,
-        typer.Option("--list", rich_help_panel=_OUTPUT, help="Name the policies and stop."),
+        typer.Option("--list", rich_help_panel=OUTPUT_PANEL, help="Name the policies and stop."),
     ] = False,
 ) -> None:
     """Simulate the jobs of a scenario or a trace, and see who waits and how full it is.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.cli.errors import named_as_options
-from drfh.cli.input import open_trace, parse_settings
+from drfh.cli.input import OUTPUT_PANEL, JsonOutputOption, open_trace, parse_settings
 from drfh.cli.render.console import print_json, progress_bar
 from drfh.errors import InputError
 
@@ -22,7 +22,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-_READING, _OUTPUT = "Reading", "Output"
+_READING = "Reading"
 _CHART_SUFFIXES = (".html", ".svg", ".png", ".pdf")
 _FLAGS = ("hours", "start", "users", "sample", "seed", "servers", "load")
 
@@ -67,21 +67,22 @@ _Plot = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        rich_help_panel=_OUTPUT,
+        rich_help_panel=OUTPUT_PANEL,
         help="Draw to .html (one offline page), .svg, .png or .pdf.",
     ),
 ]
 _All = Annotated[
-    bool, typer.Option("--all", rich_help_panel=_OUTPUT, help="Show every user and shape.")
+    bool, typer.Option("--all", rich_help_panel=OUTPUT_PANEL, help="Show every user and shape.")
 ]
-_Json = Annotated[bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print JSON.")]
 _Parquet = Annotated[
     bool,
-    typer.Option("--parquet", rich_help_panel=_OUTPUT, help="Parquet files (zstd) instead of CSV."),
+    typer.Option(
+        "--parquet", rich_help_panel=OUTPUT_PANEL, help="Parquet files (zstd) instead of CSV."
+    ),
 ]
 _Force = Annotated[
     bool,
-    typer.Option("--force", rich_help_panel=_OUTPUT, help="Replace tables that are there."),
+    typer.Option("--force", rich_help_panel=OUTPUT_PANEL, help="Replace tables that are there."),
 ]
 
 
@@ -97,7 +98,7 @@ def info(
     strict: _Strict = False,
     plot: _Plot = None,
     everyone: _All = False,
-    as_json: _Json = False,
+    as_json: JsonOutputOption = False,
 ) -> None:
     """Show what is in a trace: counts, servers, load over time, users, quirks.
 
@@ -133,7 +134,7 @@ def convert(
     parquet: _Parquet = False,
     force: _Force = False,
     plot: _Plot = None,
-    as_json: _Json = False,
+    as_json: JsonOutputOption = False,
 ) -> None:
     """Write a trace as our own tables: servers, users, jobs and events.
 
@@ -167,7 +168,7 @@ def compare(
     settings: _Settings = None,
     strict: _Strict = False,
     plot: _Plot = None,
-    as_json: _Json = False,
+    as_json: JsonOutputOption = False,
 ) -> None:
     """Compare two traces: how far apart requests, durations, arrivals and loads are.
 
@@ -223,7 +224,7 @@ def generate(
     parquet: _Parquet = False,
     force: _Force = False,
     plot: _Plot = None,
-    as_json: _Json = False,
+    as_json: JsonOutputOption = False,
 ) -> None:
     """Make up a trace, the same for the same options.
 
@@ -255,7 +256,7 @@ def formats(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Only this format or generator.")
     ] = None,
-    as_json: _Json = False,
+    as_json: JsonOutputOption = False,
 ) -> None:
     """List the formats that can be read and the generators, with their options.
 

@@ -1,1 +1,1 @@
-"""Files: scenarios (YAML or JSON), their schema and checks; reading and atomic writing."""
+"""Files: scenarios (YAML or JSON), their checks; bounded reading, atomic writing."""

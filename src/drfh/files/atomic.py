@@ -1,4 +1,4 @@
-"""Read a bounded text file, and write a file or a directory whole or not at all."""
+"""Bounded reading of text files; atomic writing of files and directories."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def shown_path(path: str) -> str:
 
 
 def read_text(path: str, instead: Iterable[str] = ()) -> str:
-    """Return the text of a regular UTF-8 file of at most :data:`LARGEST_FILE` bytes.
+    """Return the text of a UTF-8 file of at most :data:`LARGEST_FILE` bytes.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def check_writable(path: str | os.PathLike[str], option: str) -> None:
-    """Raise unless a file could be written: to be asked before long work, not after it.
+    """Raise unless a file could be written; to call before long work.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ class DirectoryError(InputError):
 def check_directory(
     path: str | os.PathLike[str], marker: str, *, force: bool, field: str = "directory"
 ) -> str:
-    """Raise unless a directory could be written whole; return where it really is.
+    """Raise unless a directory could be written; return its real path.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def _existing(folder: str) -> str:
 def whole_directory(
     path: str | os.PathLike[str], marker: str, *, force: bool = False
 ) -> Iterator[Path]:
-    """Give out an empty draft, and put it in the place of `path` when all went well.
+    """Yield an empty draft that replaces `path` at the end.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Shape and rules of a scenario file: its JSON Schema, its errors and warnings.
+"""Validation of scenario files: JSON Schema, errors and warnings.
 
 The pydantic models check shape only (keys, lists, mappings, text); the records check numbers, and
 :func:`problems` what cluster, users and jobs must be together.

@@ -1,4 +1,4 @@
-"""Read YAML (and so JSON) into plain values that remember the line they stood on.
+"""Reader of YAML (and so JSON) into plain values with line numbers.
 
 Not `yaml.safe_load`, for three reasons: an error must name the line; YAML 1.1 turns ``no`` into
 False, ``1:30`` into 90 and ``1e3`` into text; and aliases or nesting must not blow up. This
@@ -38,7 +38,7 @@ _LONGEST_INTEGER = 400
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number or truth value, with the text as written (a name may be ``007``)."""
+    """A number or boolean, with the text as written."""
 
     value: Any
     text: str
@@ -150,7 +150,7 @@ Lines: TypeAlias = dict[str | int, int]
 
 @dataclass(slots=True)
 class Document:
-    """The values of a file: dicts, lists, strings, None and :class:`Scalar`, and their lines."""
+    """The values of a file, and their lines."""
 
     root: Any
     place: str
@@ -159,7 +159,7 @@ class Document:
     lines: dict[int, Lines]
 
     def line(self, path: str) -> int:
-        r"""Return the line of a field such as ``users[2].demand.cpu``, or of what is nearest it.
+        r"""Return the line of a field such as ``users[2].demand.cpu``, or the nearest.
 
         Examples
         --------

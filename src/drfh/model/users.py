@@ -158,7 +158,7 @@ def parse_weight(weight: Any, field: str = "weight") -> float:
 
 
 def parse_restriction(restriction: Any) -> tuple[Term, ...]:
-    """Read a restriction: the terms of which one must hold, in a form that can be compared.
+    """Read a restriction as comparable terms, of which one must hold.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def resolve_restriction(
 
 
 def unknown_server(owner: str, name: str, counts: Mapping[str, int]) -> InputError:
-    """Return the error for a name in a restriction that no server and no group has.
+    """Return the error for an unknown name in a restriction.
 
     Parameters
     ----------

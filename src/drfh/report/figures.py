@@ -1,4 +1,4 @@
-"""Figures with a title, a caption and their data: on a page, and as files."""
+"""Figures with title, caption and data, for pages and files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PATHS = {
 
 
 class FigureKey(NamedTuple):
-    """Entry of a legend: a line or a filled shape, and a name."""
+    """Legend entry: a line or filled shape, and a name."""
 
     name: str
     colour: str
@@ -162,7 +162,7 @@ def plot_parts(plot: Plot) -> list[str | Figure]:
 
 
 def contents(links: Sequence[tuple[str, str]]) -> Markup:
-    """Return links to the sections of a page, given anchor and text of each.
+    """Return links to the sections of a page.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def contents(links: Sequence[tuple[str, str]]) -> Markup:
 
 
 def file_chart(plot: Plot) -> altair.TopLevelMixin:
-    """Return a figure as one chart with title and caption, for a file.
+    """Return a figure as one chart with title and caption.
 
     Examples
     --------

@@ -71,7 +71,7 @@ DARK = """--ink: #e6e9ef; --soft: #9aa4b5; --paper: #14181f; --line: #2c3440; --
 
 @cache
 def stylesheet(package: str, name: str) -> str:
-    """Return a file of a package's ``assets`` with ``$light``, ``$dark`` and ``$font`` filled in.
+    """Return a stylesheet of a package's ``assets``, with colours and font.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def _attribute(name: str, value: str) -> str:
 
 
 def bar(part: float | None, title: str = "") -> Cell:
-    """Return a cell with a part as percent and as a bar; empty for None.
+    """Return a cell with a part as percent and bar.
 
     Examples
     --------

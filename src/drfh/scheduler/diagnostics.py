@@ -1,4 +1,4 @@
-"""Diagnostics: why a task waits or never runs, and who is ahead of it."""
+"""Diagnostics: why a task waits or never runs, and who is ahead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["UserAhead", "Why", "explain_task"]
 
 @dataclass(frozen=True, slots=True)
 class UserAhead:
-    """A user whose turn comes first: its level, that of the one who asks, and the reason."""
+    """A user whose turn comes first, with both levels and the reason."""
 
     user: str
     level: float

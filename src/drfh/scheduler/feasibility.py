@@ -1,4 +1,4 @@
-"""Feasibility: which servers can hold a task, now or ever, and what the others lack."""
+"""Feasibility: which servers can hold a task, and what others lack."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_PAIRS = 1_000_000  # shapes × kinds of server that are compared at once
 def too_large(
     need: Ints, restriction: NDArray[np.integer[Any]], amounts: Ints, allowed: NDArray[np.uint8]
 ) -> NDArray[np.bool_]:
-    """Return for each shape whether no server that it may use could hold it empty.
+    """Return for each shape whether no allowed server is large enough.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def too_large(
 
 
 def different_rows(rows: Ints) -> tuple[Ints, Ints]:
-    """Return the different rows, in some order, and which of them each row is.
+    """Return the unique rows, and the index of each row's own.
 
     Sorting one number a row is many times as fast as sorting rows; two rows with the same number
     are so unlikely that it is enough to notice.
@@ -72,7 +72,7 @@ def different_rows(rows: Ints) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """A resource of which there is not enough: what is needed, and the most that is free."""
+    """A resource that is short: what is needed, and the most free."""
 
     resource: str
     needed: float
@@ -99,7 +99,7 @@ class Shortage:
 
 
 class Survey:
-    """Which servers a task may use, how many fit it now, and what the others lack."""
+    """The servers of a task: allowed, fitting now, and short of something."""
 
     def __init__(self, state: SchedulerState, task: int) -> None:
         core, rules = state.core, state.rules

@@ -1,4 +1,4 @@
-"""Indexed core: the decisions of the plain core from arrays and compiled loops.
+"""Indexed core: decisions of the plain core, from arrays and compiled loops.
 
 All of its state is one tuple of arrays, :class:`~drfh.kernels.online.state.CoreArrays`; this class
 makes room, keeps totals and columns up to date, and hands over to ``kernels/online``.
@@ -522,7 +522,7 @@ class IndexedCore:
         return holds and bool(b.allowed[b.restriction[shape], server])
 
     def forget_places(self) -> None:
-        """Keep no list of the tasks on each server: for a simulation in which no server changes."""
+        """Keep no list of tasks by server: for runs without server events."""
         self.data.head[st.LISTS] = 0
 
     def ready(self) -> Ints:
@@ -531,7 +531,7 @@ class IndexedCore:
         return self.data.head
 
     def usage_table(self) -> UsageTable:
-        """Return usage and task counts of all users, and the servers, at once."""
+        """Return usage and task counts of users, and capacity of servers."""
         self._scale()
         b, m = self.data, len(self.rules.resources)
         users = int(b.head[st.USERS])
@@ -540,7 +540,7 @@ class IndexedCore:
         return UsageTable(held, running, queued, never, self._size)
 
     def sample(self) -> tuple[Floats, Floats, int, int]:
-        """Return dominant shares, what part of each resource is in use, tasks that run and wait."""
+        """Return dominant shares, utilisation, and tasks that run and wait."""
         self._scale()
         share = np.empty(int(self.data.head[st.USERS]))
         utilisation = np.empty(len(self.rules.resources))
@@ -607,7 +607,7 @@ def fill_indexed(
     reference: int,
     ahead: bool = False,
 ) -> Iterator[tuple[Ints, Ints]]:
-    """Yield users and servers of tasks in the order of progressive filling, in pieces.
+    """Yield users and servers of progressive filling, in pieces.
 
     Parameters
     ----------

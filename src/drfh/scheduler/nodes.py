@@ -20,7 +20,7 @@ __all__ = ["NodeEntry", "NodeTable", "Remembered", "Restrictions", "Terms", "fro
 
 @dataclass(frozen=True, slots=True)
 class NodeEntry:
-    """One server: its name, its group, and the record with size and labels."""
+    """One server: name, group, and the record with size and labels."""
 
     name: str
     group: str
@@ -28,7 +28,7 @@ class NodeEntry:
 
 
 class NodeTable:
-    """Servers by position and by name. A server that comes back takes its old position.
+    """Servers by position and name; one that returns keeps its position.
 
     Without a cluster the table is empty.
 
@@ -62,12 +62,15 @@ class NodeTable:
         return position
 
     def add(self, name: str, record: Server, group: str | None = None) -> int:
-        """Put a server in its place and return it. The group is its name up to the last ``/``."""
+        """Add a server and return its position.
+
+        The group is its name up to the last ``/``.
+        """
         check_name(name, "server")
         return self._put(NodeEntry(name, group or name.rpartition("/")[0] or name, record))
 
     def named(self, name: str, field: str = "server") -> list[int]:
-        """Return the positions of a server, or of all servers of a group."""
+        """Return the positions of a server, or of a group."""
         if name in self.position:
             return [self.position[name]]
         found = [p for p, entry in enumerate(self.entries) if entry.group == name]
@@ -175,7 +178,7 @@ class Restrictions:
         return number
 
     def read(self, restriction: Restriction | None, field: str = "servers") -> Terms | None:
-        """Check a restriction and return its terms. Nothing is kept of a wrong one."""
+        """Check a restriction and return its terms."""
         if restriction is None:
             return None
         only_names = isinstance(restriction, tuple) and all(type(t) is str for t in restriction)
@@ -220,7 +223,7 @@ class Restrictions:
         return self._pair_numbers.get(pair)
 
     def add(self, pair: tuple[Terms | None, Terms | None], row: list[bool]) -> int:
-        """Keep a new pair, of which `row` are the servers, and return its number."""
+        """Add a pair with its servers (`row`) and return its number."""
         self.pairs.append(pair)
         self.rows.append(row)
         number = self._pair_numbers[pair] = len(self.pairs)
@@ -242,7 +245,7 @@ class Restrictions:
         del self.pairs[pairs:], self.rows[pairs:]
 
     def pair(self, number: int) -> tuple[Terms | None, Terms | None]:
-        """Return the restrictions of a user and of a task that make up `number`."""
+        """Return the restrictions of user and task of pair `number`."""
         return self.pairs[number - 1] if number else (None, None)
 
     def allows(self, number: int, server: int) -> bool:
@@ -250,11 +253,11 @@ class Restrictions:
         return number == 0 or self.rows[number - 1][server]
 
     def expect(self, name: str, accepting: Iterable[int]) -> None:
-        """Set what :meth:`ask` returns for a server: a log knows which predicates accepted it."""
+        """Set what :meth:`ask` returns for a server, as a log has it."""
         self._expected[name] = list(accepting)
 
     def ask(self, name: str, record: Server) -> list[int]:
-        """Return the numbers of the predicates that accept a server which is about to come."""
+        """Return the numbers of the predicates that accept a new server."""
         if name in self._expected:
             return self._expected.pop(name)
         accepting = []
@@ -271,7 +274,7 @@ class Restrictions:
         return accepting
 
     def column(self, position: int, accepting: Iterable[int]) -> list[bool]:
-        """Return for each pair whether it allows a server that has come to `position`."""
+        """Return for each pair whether it allows the server at `position`."""
         accepted = set(accepting)
 
         def holds(terms: Terms | None) -> bool:
@@ -283,7 +286,7 @@ class Restrictions:
         return [holds(first) and holds(second) for first, second in self.pairs]
 
     def rows_with(self, position: int, column: list[bool]) -> list[list[bool]] | None:
-        """Return the rows once a known server has this column; None if nothing changes."""
+        """Return the rows with this column for a server; None if unchanged."""
         if all(row[position] == may for row, may in zip(self.rows, column, strict=True)):
             return None
         pairs = zip(self.rows, column, strict=True)

@@ -116,12 +116,12 @@ class Rules:
         return range(m, m + 1) if self.extra else range(m)
 
     def denominators(self, totals: Sequence[int]) -> list[float]:
-        """Return what a full use of each column is; 0 where it does not count."""
+        """Return the total of each column; 0 where it does not count."""
         own = {"slots": [1.0], "tsf": [float(ALONE)]}.get(self.turn, [])
         return [float(total) for total in totals] + own
 
     def server_rows(self, capacity: Ints) -> Ints:
-        """Return servers × columns for servers × resources; servers that are down are all 0."""
+        """Return servers × columns for servers × resources; 0 for servers down."""
         if self.turn == "tsf":
             return np.column_stack((capacity, np.zeros(len(capacity), dtype=np.int64)))
         slots = self.policy.slots

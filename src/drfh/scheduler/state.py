@@ -1,4 +1,4 @@
-"""State of a scheduler: tables of names and numbers, the core, and the steps of its calls."""
+"""State of a scheduler: tables of names and numbers, and the core."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Placed(NamedTuple):
 
 
 class SchedulerState:
-    """Users, servers and tasks of a scheduler by name and number, and its core.
+    """Users, servers and tasks by name and number, and the core.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class SchedulerState:
 
     @classmethod
     def of_cluster(cls, cluster: Cluster, policy: Policy, seed: int, engine: str) -> SchedulerState:
-        """Return the state of a scheduler with the servers of a cluster and nothing else."""
+        """Return the state with the servers of a cluster alone."""
         state = cls(NodeTable(cluster), Units.of(cluster), policy, seed, engine)
         sizes = np.repeat(state.units.rows(cluster.capacity), cluster.counts, axis=0)
         state.totals = sizes.sum(axis=0).tolist()
@@ -166,7 +166,7 @@ class SchedulerState:
         return self.server_names[server]
 
     def load_core(self, state: CoreState) -> None:
-        """Replace the core by a new one with this state, which numbers its tasks from 0."""
+        """Replace the core by a new one of this state, tasks renumbered."""
         names, owners = self.task_names, self.owners
         core = self._new_core()
         core.load(state)
@@ -195,7 +195,7 @@ class SchedulerState:
         return position
 
     def task(self, name: str, required: str) -> int:
-        """Return the number of a task that is queued or running. `required` is for the error."""
+        """Return the number of a queued or running task."""
         number = self.tasks.get(name) if isinstance(name, str) else None
         if number is not None:
             return number
@@ -223,7 +223,7 @@ class SchedulerState:
     # Views
 
     def task_states(self, user: str | None) -> dict[str, str]:
-        """Return the tasks that have not ended with their states, those that run first."""
+        """Return open tasks with their states, running ones first."""
         core = self.core
         users = self.users.values() if user is None else [self.user(user)]
         of_them = set(users)
@@ -238,7 +238,7 @@ class SchedulerState:
         }
 
     def dominant(self, user: int) -> tuple[str | None, float]:
-        """Return the resource of which a user holds the largest part, and that part."""
+        """Return the dominant resource of a user, and its part of it."""
         name, most = None, 0.0
         rows = zip(self.units.resources, self.core.usage(user), self.totals, strict=True)
         for resource, amount, total in rows:
@@ -358,7 +358,7 @@ class SchedulerState:
     def shape(
         self, user: int, demand: Amounts, servers: Restriction | None
     ) -> tuple[int, Terms | None]:
-        """Return the shape of a task of this user, and the terms of its own restriction."""
+        """Return the shape of a task, and the terms of its restriction."""
         key = None
         if servers is None and type(demand) is dict:
             values = demand.values()
@@ -380,7 +380,7 @@ class SchedulerState:
         return shape, terms
 
     def shape_number(self, need: tuple[int, ...], pair: tuple[Terms | None, Terms | None]) -> int:
-        """Return the number of a shape, a new one if it is new."""
+        """Return the number of a shape, which is added if new."""
         restriction = self.restrictions.find(pair)
         if restriction is None:
             row = self.restrictions.both(*pair)
@@ -393,7 +393,7 @@ class SchedulerState:
         return shape
 
     def enter_shape(self, need: tuple[int, ...], restriction: int) -> None:
-        """Enter the shape that has, or will have, the next number in the core."""
+        """Enter the shape with the next number of the core."""
         self._shapes[need, restriction] = len(self.needs)
         self.needs.append((need, restriction))
         self.demands.append(self.amounts(need))
@@ -429,7 +429,7 @@ class SchedulerState:
         resources: Amounts,
         labels: Mapping[str, str] | None,
     ) -> tuple[NodeEntry, list[int]]:
-        """Add a server and return its entry, and the predicates that accept it."""
+        """Add a server; return its entry and the predicates that accept it."""
         check_name(name, "server")
         old = self.nodes.position.get(name)
         if old is not None and self.up[old]:
@@ -487,7 +487,7 @@ class SchedulerState:
         return names
 
     def resize_server(self, name: str, resources: Amounts) -> tuple[dict[str, float], list[str]]:
-        """Resize a server; return its size, and the names of tasks that were put back."""
+        """Resize a server; return its size and the tasks put back."""
         position = self.server(name)
         size = self.size(resources)
         totals = self.new_totals(size, position)

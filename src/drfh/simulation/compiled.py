@@ -1,4 +1,4 @@
-"""Compiled driver: the numbers of the plain driver from the indexed core and machine code."""
+"""Compiled driver: the indexed core and the clock in machine code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay of a run GPU by GPU: which devices of a server its tasks would be on.
+"""Replay of a run by device: which GPUs its tasks would hold.
 
 The scheduler sees the GPUs of a server as one pool: two halves that are left on two devices look
 like one whole. This tells how much that matters.

@@ -64,7 +64,9 @@ class TaskLog:
 
 
 class Driver(Protocol):
-    """Plays a plan on a core. An *instant* is releases, then arrivals, then placing.
+    """Plays a plan on a core.
+
+    An *instant* is releases, then arrivals, then placing.
 
     A task that ends at the time it starts is released at once, and placing starts again.
 

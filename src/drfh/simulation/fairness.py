@@ -24,7 +24,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 
 class FairLevels:
-    """The level that each user would have in the exact DRFH allocation of an instant.
+    """Levels of users in the exact DRFH allocation of an instant.
 
     A user is *active* if it has tasks that run or wait for a server. It enters with the mean
     demand of these tasks and with their number. If all of them have the same restriction, the
@@ -90,7 +90,7 @@ class FairLevels:
         )
 
     def at(self, active: Ints) -> Floats:
-        """Return the fair level of each user, NaN for those who are not active.
+        """Return the fair level of each user; NaN for inactive ones.
 
         Parameters
         ----------
@@ -147,7 +147,7 @@ class FairLevels:
 
 
 def distances(share: Floats, weight: Floats, fair: Floats) -> tuple[Floats, Ints]:
-    """Return how far each sample is from fair, and who is worst (-1: nobody is active).
+    """Return each sample's distance from fair, and the worst user (-1: none).
 
     Parameters
     ----------

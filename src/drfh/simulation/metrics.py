@@ -1,4 +1,4 @@
-"""Measurements of a run: samples while it goes on, and the tables of its result."""
+"""Metrics of a run: samples over time, and tables of its result."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class CoreUsage:
 
     @property
     def utilisation(self) -> Floats:
-        """Part of each resource that is in use; 0 where there is none."""
+        """Used part of each resource; 0 where there is none."""
         used = self.usage.sum(axis=0)
         return np.where(self.total > 0, used / np.where(self.total > 0, self.total, 1), 0.0)
 
@@ -99,13 +99,13 @@ class Sample(NamedTuple):
 
 
 def read_sample(core: Core, plan: Plan) -> Sample:
-    """Read a sample; a core that has ``sample()`` knows it in one go."""
+    """Read a sample, with ``core.sample()`` where there is one."""
     own = getattr(core, "sample", None)
     return read_usage(core, plan).sample if own is None else Sample(*own())
 
 
 def read_usage(core: Core, plan: Plan) -> CoreUsage:
-    """Read what users hold; a core that has ``usage_table()`` is asked for all at once.
+    """Read what users hold, with ``core.usage_table()`` where there is one.
 
     ``core.usage_table()`` has the first four attributes of :class:`CoreUsage` and ``capacity``,
     servers × resources.
@@ -144,7 +144,9 @@ def default_interval(plan: Plan, until: float | None) -> float:
 
 
 def time_span(plan: Plan) -> float:
-    """Return roughly how long a plan takes: until the last arrival, or until all work is done.
+    """Return roughly how long a plan takes.
+
+    Until the last arrival, or until all work is done.
 
     Tasks that no server can ever hold are no work.
     """
@@ -270,7 +272,7 @@ def make_result(run: Finished) -> Result:
 
 
 def job_table(run: Finished) -> pl.DataFrame:
-    """Return a row for each job: when it came, started and ended, in seconds."""
+    """Return a row for each job, with arrival, start and finish."""
     plan, driver, jobs = run.plan, run.driver, run.workload.job_count
     submission = np.full(jobs, math.inf)
     np.minimum.at(submission, plan.job, plan.arrival)
@@ -324,7 +326,7 @@ def user_table(run: Finished, below: Floats | None) -> pl.DataFrame:
 
 
 def sample_table(run: Finished) -> tuple[pl.DataFrame, Floats | None]:
-    """Return a row for each sample, and how long each user was below its fair level."""
+    """Return a row for each sample, and each user's time below fair."""
     samples, names = run.samples, [user.name for user in run.workload.users]
     resources = run.units.resources
     used = np.array(samples.utilisation).reshape(-1, len(resources))
@@ -378,7 +380,7 @@ def task_table(run: Finished, log: TaskLog) -> pl.DataFrame:
 
 
 def cut_table(run: Finished, log: TaskLog) -> pl.DataFrame:
-    """Return a row for each run that was cut short; `row` is that of its task."""
+    """Return a row for each evicted run; `row` is its task's."""
     names = np.array([entry.name for entry in run.nodes.entries], dtype=object)
     tasks = [run.plan.task_source[which] for which, *_ in log.cut]
     ends = [np.full(len(which), time) for which, _, _, time in log.cut]
@@ -407,7 +409,7 @@ def _offset_in_job(plan: Plan) -> Ints:
 
 
 def jain(values: Floats) -> float | None:
-    """Return Jain's index: 1 if all are equal, 1/n if one has everything; None if all are 0.
+    """Return Jain's index, 1/n to 1; None if all are 0.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Plan of a simulation: a workload in numbers, and the core for it."""
+"""Plan of a simulation: a workload as arrays, and its core."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ServerChange:
-    """At `time` the servers at `positions` have `capacity` (in units; all zeros: they are down)."""
+    """At `time` the servers at `positions` have `capacity` (units; 0: down)."""
 
     time: float
     kind: Literal["add", "remove", "resize"]
@@ -50,7 +50,7 @@ class ServerChange:
 
 
 def units_of(cluster: Cluster, events: Sequence[ServerEvent]) -> Units:
-    """Return the units of a cluster, with those of resources that only come later.
+    """Return the units of a cluster and of resources that come later.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def units_of(cluster: Cluster, events: Sequence[ServerEvent]) -> Units:
 def resolve_changes(
     nodes: NodeTable, events: Sequence[ServerEvent], units: Units, *, by_size: bool
 ) -> list[ServerChange]:
-    """Give every server that comes a place in the nodes, and return the events in numbers.
+    """Add the servers of events to the nodes; return server changes.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def _names_up(name: str, up: dict[str, int], groups: dict[int, str]) -> list[str
 def resolve_allowed(
     nodes: NodeTable, restriction: Restriction, owner: str, *, changes: bool = False
 ) -> Bools:
-    """Return for each server that is ever up whether a restriction allows it."""
+    """Return for each server whether a restriction allows it."""
     field = f"servers of {owner}"
     terms = restriction if isinstance(restriction, tuple) else (restriction,)
     known = tuple(_as_here(term, nodes) if isinstance(term, str) else term for term in terms)
@@ -163,7 +163,7 @@ def _as_here(name: str, nodes: NodeTable) -> str:
 
 
 def apply_change(core: Core, change: ServerChange) -> list[int]:
-    """Change the servers of a core, and return the tasks that were put back."""
+    """Change the servers of a core; return the tasks put back."""
     evicted: list[int] = []
     for server in change.positions:
         shrinks = any(
@@ -280,7 +280,7 @@ def _places(first: Ints, count: Ints, start: Ints) -> Ints:
 def build(
     cluster: Cluster, workload: Workload, policy: Policy, seed: int = 0, engine: Engine = "auto"
 ) -> tuple[Core, Plan, NodeTable, Units]:
-    """Return an empty core on the servers, and what to submit to it.
+    """Return an empty core with the servers, and the plan.
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ class Result:
         return copy.deepcopy(dict(self.numbers))
 
     def shares(self) -> polars.DataFrame:
-        """Return the dominant shares at the samples, a row for each sample and user.
+        """Return dominant shares, a row for each sample and user.
 
         Examples
         --------
@@ -147,7 +147,7 @@ class Result:
             self.write(draft)
 
     def write(self, folder: Path) -> None:
-        """Write the files of a run directory into a folder that is there."""
+        """Write the files of a run directory into an existing folder."""
         config = yaml.safe_dump(dict(self.config), sort_keys=False, allow_unicode=True)
         texts = {"config.yaml": config}
         for name, data in (("summary.json", self.numbers), (RUN_FILE, self.info)):

@@ -215,7 +215,7 @@ def check_simulation(
 
 
 def check_length(plan: Plan, interval: float) -> None:
-    """Raise if a run without a horizon looks too long for samples so close to each other."""
+    """Raise if a run would have too many samples."""
     span = time_span(plan)
     _check_interval(interval, span, f"of a run that takes about {span:g} s")
 

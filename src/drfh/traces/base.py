@@ -1,4 +1,4 @@
-"""Formats of traces: reader, options and signature; and the trace that is read."""
+"""Trace formats (reader, options, signature), and the trace that is read."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Option:
     choices: tuple[str, ...] = ()
 
     def read(self, value: Any) -> Any:
-        """Return a value of the right type; text stands for what it spells."""
+        """Return a value of the right type, parsed if it is text."""
         if value is None and self.default is None:
             return None
         if self.kind == "choice":

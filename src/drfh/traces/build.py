@@ -22,7 +22,7 @@ CORE = ("user", "job", "arrival", "duration", "tasks", "restriction")
 
 
 def codes(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[NDArray[np.int64], pl.DataFrame]:
-    """Return a number for each row: the values of `keys` in order of first appearance.
+    """Return group numbers of rows by `keys`, in order of appearance.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def _restrictions(
 
 
 def keep_window(batches: pl.DataFrame, options: Mapping[str, Any]) -> pl.DataFrame:
-    """Return the batches that arrive in the window of `start` and `hours`; it begins at 0.
+    """Return the batches that arrive in the window, which begins at 0.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def keep_window(batches: pl.DataFrame, options: Mapping[str, Any]) -> pl.DataFra
 
 
 def keep_sample(batches: pl.DataFrame, options: Mapping[str, Any]) -> pl.DataFrame:
-    """Return the batches of the users and of the part of the jobs that are asked for.
+    """Return the batches of the chosen users and sample of jobs.
 
     Draws are made over users and jobs in order of first appearance, so they are the same every
     time.

@@ -74,7 +74,7 @@ class TraceComparison:
         return next(found for found in self.differences if found.name == name)
 
     def table(self) -> pl.DataFrame:
-        """Return a row for each measure: distance, sizes, means, and quantiles side by side.
+        """Return a row for each measure: distance, sizes, means and quantiles.
 
         Columns of a quantile are called ``median.a``, ``median.b`` and so on.
         """

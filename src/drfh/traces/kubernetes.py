@@ -1,4 +1,4 @@
-"""Format ``kubernetes``: what ``kubectl get nodes,pods -A -o json`` says of a live cluster."""
+"""Format ``kubernetes``: the output of ``kubectl get nodes,pods -A -o json``."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def server_shapes(cluster: Cluster) -> pl.DataFrame:
 
 
 def pool_resources(cluster: Cluster, events: Iterable[ServerEvent]) -> tuple[str, ...]:
-    """Return the resources of all servers that are ever up, in order of first mention.
+    """Return the resources of all servers, in order of first mention.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class _ServerGroup:
 def capacity_changes(
     cluster: Cluster, events: Sequence[ServerEvent], resources: Sequence[str]
 ) -> tuple[Floats, Floats]:
-    """Return when servers come, go or change size, and by how much the pool changes.
+    """Return times of server events, and changes of the pool.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def per_task(workload: Workload, values: NDArray[Any]) -> NDArray[Any]:
 
 
 def round_step(span: float, about: int = 200) -> float:
-    """Return a round number of seconds that divides a span into about so many steps.
+    """Return a round step in seconds, about `about` in a span.
 
     Examples
     --------
@@ -284,7 +284,7 @@ def load_resources(trace: Trace) -> tuple[str, ...]:
 
 
 def offered_load(trace: Trace, step: float | None = None) -> pl.DataFrame:
-    """Return demand against capacity over time, as if every task started when it arrives.
+    """Return demand and capacity over time, as if nothing ever waited.
 
     Demand and capacity are integrated exactly over each step, server events included.
 

@@ -116,7 +116,7 @@ class Distribution:
         return float((self.values * (self.counts / self.size)).sum())
 
     def quantile(self, part: float) -> float | None:
-        """Return the least value that at least this part of the sample does not exceed.
+        """Return a quantile: the least value that `part` do not exceed.
 
         Examples
         --------
@@ -130,7 +130,7 @@ class Distribution:
         return float(self.values[min(place, len(self.values) - 1)])
 
     def curve(self, most: int = 300) -> tuple[Floats, Floats]:
-        """Return values, and the part of the sample that does not exceed each.
+        """Return the values and cumulative parts of the sample.
 
         Between the values that are left out, the part changes by less than 1/`most`.
 
@@ -153,7 +153,7 @@ class Distribution:
 
 
 def ks_distance(a: Distribution, b: Distribution) -> float | None:
-    """Return the Kolmogorov–Smirnov distance of two samples, or None if one is empty.
+    """Return the Kolmogorov–Smirnov distance of two samples; None if one is empty.
 
     It is the largest difference between the two parts that do not exceed some value: 0 for equal
     distributions, 1 if all of one is below all of the other. Exact: counts are whole numbers.
@@ -185,7 +185,7 @@ def _upto(sample: Distribution, at: Floats) -> Ints:
 
 
 def plain_ks_distance(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Return the same by the definition: one value after the other, in fractions.
+    """Return the same by definition, value by value, in fractions.
 
     Examples
     --------
@@ -357,7 +357,7 @@ def _hourly(arrival: Floats, count: NDArray[Any], span: float) -> Distribution:
 
 
 def describe(trace: Trace, load: pl.DataFrame | None = None) -> dict[str, Any]:
-    """Return the numbers of a trace: what it has, how long, how full, how spread.
+    """Return the facts of a trace: sizes, durations, load, spread.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ def parse_rows(
     header: bool = False,
     required: Collection[str] = (),
 ) -> pl.DataFrame:
-    """Return the rows of a file as a table with a column of line numbers.
+    """Return the rows of a file as a table with line numbers.
 
     The whole is parsed at once if it is in order; else row by row.
 
@@ -111,7 +111,7 @@ def refuse(
 
 
 def header_of(data: bytes) -> list[str]:
-    """Return the names of the columns, from the first line of a file.
+    """Return the column names of the first line of a file.
 
     Examples
     --------

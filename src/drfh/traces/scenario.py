@@ -1,4 +1,4 @@
-"""The scenario of a trace: one demand and one number of tasks for each user."""
+"""Scenario of a trace: one demand and task count for each user."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Reduced:
 
 
 def scenario_of(trace: Trace, *, split: bool | None = False) -> Scenario:
-    """Return the users of a trace with one demand each: the mean over their tasks.
+    """Return the users of a trace with their mean demand.
 
     Running and queued tasks count the same; of a trace with time all tasks count, whenever they
     arrive. Tasks that fit no server are left out.
@@ -87,7 +87,7 @@ def observed_of(trace: Trace) -> list[dict[str, Any]] | None:
 
 
 def reduced(trace: Trace, *, split: bool | None = False) -> Reduced:
-    """Return the scenario of a trace, what was observed, and what got lost on the way.
+    """Return the scenario of a trace, with what it loses.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def reduced(trace: Trace, *, split: bool | None = False) -> Reduced:
 
 
 def uneven_users(trace: Trace) -> tuple[str, ...]:
-    """Return the users of whose tasks a mean says little: they differ in more than size.
+    """Return the users whose tasks differ in more than size.
 
     Examples
     --------

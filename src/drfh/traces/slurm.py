@@ -1,4 +1,4 @@
-"""Format ``slurm``: what ``sinfo --json`` and ``squeue --json`` say of a live cluster."""
+"""Format ``slurm``: the output of ``sinfo --json`` and ``squeue --json``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes and tasks of a live cluster at one instant, as what a reader returns."""
+"""Snapshot of a live cluster: its nodes and tasks."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def snapshot(
     reserved: Mapping[str, Mapping[str, float]] | None = None,
     weights: Mapping[str, float] | None = None,
 ) -> TraceReading:
-    """Build a cluster, a workload and the table of who holds what where.
+    """Build a cluster, a workload and the table of holdings.
 
     Parameters
     ----------

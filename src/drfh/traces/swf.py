@@ -71,7 +71,7 @@ def read_machine(path: str) -> Cluster:
 
 
 def machine_of_header(header: Mapping[str, str], ledger: Ledger, place: str | Path) -> Cluster:
-    """Return the machine that the header of a log speaks of: equal nodes, as far as it goes.
+    """Return the machine of a log's header, as equal nodes.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ _FIRM = 1e-9
 
 
 class Prices(Protocol):
-    """Prices ≥ 0 of every resource on every block of servers, in shares of the pool."""
+    """Prices ≥ 0 of resources on blocks of servers, per share."""
 
     #: Whether 0 means 0: a closed form has no small number that stands for it, a solver has.
     sharp: ClassVar[bool]
@@ -132,7 +132,7 @@ class TablePrices:
         return float(np.einsum("br,br->", problem.capacity, self.table[self.class_of_block]))
 
     def of_users(self, problem: Problem) -> Floats:
-        """Return the least price of one unit of share over the servers a user can use."""
+        """Return the least price of one unit of share, for each user."""
         rows, blocks = self._distinct(problem)
         n = len(problem.users)
         cheapest = np.empty(n)
@@ -149,7 +149,7 @@ class TablePrices:
         return cheapest
 
     def firm(self, paid: float) -> TablePrices:
-        """Return the prices without those that a solver cannot tell from 0 where `paid` is paid."""
+        """Return the prices without those below a solver's precision at `paid`."""
         return TablePrices(self.table * (self.table >= _FIRM * paid), self.class_of_block)
 
     def _distinct(self, problem: Problem) -> tuple[Floats, Ints]:
@@ -207,7 +207,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was checked: what, how bad, how bad it may be."""
+    """One check: what, its error, and the limit of it."""
 
     name: str
     worst: float
@@ -221,7 +221,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What `verify` found. It is true if every check is within its limit."""
+    """What `verify` found; true if every check is within its limit."""
 
     checks: tuple[Check, ...]
 

@@ -47,12 +47,12 @@ class Welfare(Protocol):
     def of_each(self) -> bool: ...  # noqa: D102
 
     def strays(self, problem: Problem, share: Floats, gradient: Floats) -> float:
-        """Return how far, relatively, a vector is from being a supergradient at the shares."""
+        """Return the relative distance from a supergradient at the shares."""
 
 
 @dataclass(frozen=True, slots=True)
 class PowerWelfare:
-    """The family of Joe-Wong et al.: what a user has counts to the power 1 − beta, and the total.
+    """The fairness family of Joe-Wong et al., with beta and lambda.
 
     With y_i a user's tasks or its share and q_i = y_i/weight_i, the marginal welfare of y_i is
     q_i^(-beta) + extra·(mean of q^(-beta), each user counting y_i), up to a factor for all. The
@@ -82,7 +82,7 @@ class PowerWelfare:
         return 1 / problem.task_share if self.of_tasks else np.ones(len(problem.users))
 
     def gradient(self, problem: Problem, share: Floats) -> Floats:
-        """Return the marginal welfare of each user's share; 0 for users that can have none.
+        """Return the marginal welfare of each user's share, or 0.
 
         Examples
         --------
@@ -108,7 +108,7 @@ class PowerWelfare:
         return gradient if np.isfinite(gradient).all() else np.full(len(share), math.nan)
 
     def strays(self, problem: Problem, share: Floats, gradient: Floats) -> float:
-        """Return the largest relative difference to the gradient, both brought to one length."""
+        """Return the largest relative difference to the gradient, both normalised."""
         right = self.gradient(problem, share)
         if not (np.isfinite(right).all() and np.isfinite(gradient).all()):
             return math.inf
@@ -140,7 +140,7 @@ class LowestLevel:
 
 @dataclass(frozen=True, eq=False)
 class WelfareProof:
-    """Prices that bound the welfare of every allocation, and the gap that they leave.
+    """Prices that bound the welfare of every allocation, and their gap.
 
     Attributes
     ----------

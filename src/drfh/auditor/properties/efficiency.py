@@ -53,8 +53,8 @@ def feasible(case: Case) -> Finding:
         i = int(np.argmax(beyond))
         amount, hurt = float(beyond[i]), case.hurt(beyond)
         text = (
-            f"{case.name(i)} holds room for {format_count(bundles.unlimited_tasks[i], 'task', 4)} and "
-            "has only "
+            f"{case.name(i)} holds room for "
+            f"{format_count(bundles.unlimited_tasks[i], 'task', 4)} and has only "
         )
         text += format_number(problem.limit[i])
     return case.found("feasible", amount, text, hurt=hurt, counterexample=_same(case, text))

@@ -68,7 +68,7 @@ def _sentence(finding: Finding) -> str:
 
 
 def print_finding(finding: Finding, *, again: str = "") -> None:
-    """Print one finding with its counterexample; `again` is the command to run it again."""
+    """Print a finding with its counterexample; `again` is the command for it."""
     out = console()
     out.print(f"{MARKS[finding.verdict]} {finding.name}: {finding.verdict}", style="bold")
     out.print(_sentence(finding))

@@ -27,7 +27,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def console(*, stderr: bool = False) -> Any:
-    """Return a console that prints names as they are and never cuts a line in a pipe."""
+    """Return a console without markup; it cuts no line in pipes."""
     from rich.console import Console
 
     result = Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
@@ -77,7 +77,7 @@ def print_json(data: Any) -> None:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, float, int], None] | None]:
-    """Show a bar on a terminal: call with what is next, how much is done, and of how much.
+    """Show a progress bar: call with what is next, done, total.
 
     In a pipe there is nothing to call.
     """
@@ -146,7 +146,7 @@ class Column:
 
 
 def print_columns(out: Any, names: Column, sections: Sequence[Sequence[Column]]) -> None:
-    """Print columns beside the names of the lines, in parts if they are too wide together.
+    """Print columns beside row names, in several tables if too wide.
 
     Names and numbers are never broken. Parts hold columns of one section, unless fewer parts would
     do otherwise.

@@ -30,7 +30,7 @@ _MOST_USERS = 12
 
 
 def spark(values: Any, width: int = _WIDTH, top: float = 1.0) -> str:
-    """Return a line of blocks for numbers from 0 to `top`, means of equal parts of them.
+    """Return a sparkline of numbers from 0 to `top`.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def print_runs(
     *,
     everyone: bool = False,
 ) -> None:
-    """Print a row for each run; for a single one also its users."""
+    """Print a row for each run; for one, also its users."""
     out = console()
     if title:
         out.print(title, style="bold")
@@ -100,7 +100,7 @@ def print_runs(
 
 
 def print_devices(names: Sequence[str], found: Sequence[Mapping[str, Any]]) -> None:
-    """Print, where tasks ask for parts of GPUs, how many were placed where no device had room."""
+    """Print how many tasks with parts of GPUs fit no device."""
     rows = [(name, each["devices"]) for name, each in zip(names, found, strict=True) if each]
     for name, facts in rows:
         who = f"{name}: " if len(rows) > 1 else ""

@@ -10,6 +10,7 @@ import typer
 from drfh.cli.cluster.replay import replay_journal
 from drfh.cli.cluster.status import audit_cluster, print_job_explanation, show_status
 from drfh.cli.cluster.web import view_at
+from drfh.cli.input import OUTPUT_PANEL, AllUsersOption, ForceOption, JsonOutputOption
 from drfh.cli.slurm.options import (
     JsonOption,
     PartitionOption,
@@ -23,8 +24,6 @@ from drfh.cli.slurm.options import (
 )
 
 __all__ = ["audit", "replay", "status", "why"]
-
-_OUTPUT = "Output"
 
 
 def status(
@@ -176,23 +175,13 @@ def replay(
             "--output",
             "-o",
             metavar="DIR",
-            rich_help_panel=_OUTPUT,
+            rich_help_panel=OUTPUT_PANEL,
             help="Write a run directory; with several policies, one in DIR for each.",
         ),
     ] = None,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force", rich_help_panel=_OUTPUT, help="Replace run directories that are there."
-        ),
-    ] = False,
-    everyone: Annotated[
-        bool,
-        typer.Option("--all", rich_help_panel=_OUTPUT, help="Show every user, however many."),
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", rich_help_panel=_OUTPUT, help="Print JSON.")
-    ] = False,
+    force: ForceOption = False,
+    everyone: AllUsersOption = False,
+    as_json: JsonOutputOption = False,
 ) -> None:
     """Replay a journal: the same scheduler must decide the same; other policies are simulated.
 

@@ -114,7 +114,7 @@ def lexicographic(
     method: str = "auto",
     progress: Callable[[float], None] | None = None,
 ) -> Solution:
-    """Return the leximin allocation of the levels that a rule defines, with its proof.
+    """Return the leximin allocation of a rule's levels, with its proof.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def lexicographic(
 
 
 def placed(problem: Problem, promise: Solution | Floats, *, method: str = "auto") -> Solution:
-    """Return what can be placed of a promise: leximin of placed / promised, at most 1.
+    """Return what can be placed of a promise: leximin of placed/promised.
 
     Parameters
     ----------

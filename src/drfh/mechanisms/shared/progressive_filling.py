@@ -65,7 +65,7 @@ def _allowed(problem: Problem) -> Bools:
 
 
 def fits_some_server(problem: Problem) -> Bools:
-    """Return whether one whole task of each user fits on some empty server it may use."""
+    """Return whether a task of each user fits on some empty server."""
     need, free, _ = _in_units(problem)
     allowed = _allowed(problem)
     fits = np.zeros(len(need), dtype=bool)
@@ -116,7 +116,7 @@ def fill_whole_tasks(
 def filling_order(
     problem: Problem, *, reference: str | None = None, ahead: bool = False
 ) -> Iterator[tuple[Ints, Ints]]:
-    """Yield users and servers of the tasks in the order in which they are placed, in pieces.
+    """Yield users and servers of tasks in order of placement, in pieces.
 
     The parameters are those of :func:`fill_whole_tasks`; a piece is good until the next one.
     """

@@ -1,4 +1,4 @@
-"""Allocation of the largest welfare with its proof, for nash, fds and gfj."""
+"""Allocations of the largest welfare, with proof: nash, fds and gfj."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _GOOD = 1e-12  # a gap that is not worth mending
 
 
 def most_welfare(problem: Problem, welfare: PowerWelfare) -> Solution:
-    """Return the allocation of the largest welfare, beta > 0, and its proof.
+    """Return the allocation of the largest welfare, and its proof.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def _solve(classes: Classes, welfare: PowerWelfare, lightest: float) -> WelfareP
 
 @contextmanager
 def within_floats() -> Iterator[None]:
-    """Turn errors of arithmetic into one that says what is wrong; infinities are no error.
+    """Turn arithmetic errors into a :class:`SolverError`; infinities are no error.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def within_floats() -> Iterator[None]:
 
 
 def placed_classes(classes: Classes, share: Floats, amount: Floats) -> Placement:
-    """Return the placement of amounts by class, of which none may be infinite or no number."""
+    """Return the placement of finite amounts by class."""
     if not (np.isfinite(share).all() and np.isfinite(amount).all()):
         raise SolverError(f"{_TOO_FAR} (amounts that are no numbers)")
     user, server = np.nonzero(amount)
@@ -103,7 +103,7 @@ def placed_classes(classes: Classes, share: Floats, amount: Floats) -> Placement
 def best_proof(
     classes: Classes, placement: Placement, welfare: PowerWelfare, prices: Floats, worth: Floats
 ) -> WelfareProof:
-    """Return the proof of the smallest gap that a solver's prices give, as they are or mended.
+    """Return the proof of the smallest gap from a solver's prices.
 
     Parameters
     ----------

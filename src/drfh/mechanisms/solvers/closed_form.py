@@ -17,7 +17,7 @@ __all__ = ["ProportionalServers", "Slopes", "TwoResources"]
 
 
 class Slopes:
-    """Users and servers with two resources, sorted by slope (second resource over first).
+    """Users and servers with two resources, sorted by slope.
 
     Price functions are numbered: the slopes of the users in order, then x1, then x2.
 
@@ -71,7 +71,7 @@ class Slopes:
         return worth
 
     def cost(self, amount: Floats) -> Floats:
-        """Return what the amounts of all users (in their own order) cost under every function."""
+        """Return the cost of all users' amounts under every price function."""
         amount = amount[self.order]
         n = len(amount)
         result = np.empty(n + 2)
@@ -132,7 +132,7 @@ _MARGIN = 1e-12
 
 
 class ProportionalServers:
-    """All servers have the same direction: the pool is one big server, whatever it is made of.
+    """Solver for servers of one direction: the pool is one server.
 
     Then the prices of single resources are enough, for any number of them.
     """
@@ -167,7 +167,7 @@ class ProportionalServers:
 
 
 class TwoResources:
-    """Levels by the closed form, placement by one sweep over users and servers by slope.
+    """Solver for two resources: closed form, and placement in one sweep.
 
     Parameters
     ----------

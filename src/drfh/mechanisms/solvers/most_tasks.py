@@ -25,7 +25,7 @@ _LAYERS = 40  # 10⁻⁸ each: more than floats span
 
 
 def most_tasks(classes: Classes, unit: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return shares, amounts by class, prices and what a share is worth to each class.
+    """Return shares, amounts by class, prices, and worths of a share.
 
     Who has few tasks counts so little beside millions that HiGHS overlooks it: such users get what
     they can of what the others leave, layer by layer.
@@ -273,7 +273,9 @@ def _one_server(
 
 
 def small_program(cost: Floats, rows: Floats, low: Floats, high: Floats) -> Floats | None:
-    """Return a vertex x ≥ 0 with the least cost·x and low ≤ rows·x ≤ high; None if there is none.
+    """Return the vertex x ≥ 0 of least cost·x; None if infeasible.
+
+    The constraints are low ≤ rows·x ≤ high.
 
     Examples
     --------

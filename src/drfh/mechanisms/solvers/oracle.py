@@ -1,4 +1,4 @@
-"""Protocol of the solvers of a leximin round, and the repair of their prices."""
+"""Protocol of solvers of a leximin round; repair of their prices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Cut", "Oracle", "raised_prices"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """How far a level can rise, and the prices that stop it (None: nothing does)."""
+    """How far a level can rise, and the prices that stop it."""
 
     level: float
     prices: Prices | None
@@ -55,7 +55,7 @@ _PRICE_ERROR = 1e-11  # what is less short than this is round-off and must not r
 
 
 def raised_prices(classes: Classes, prices: Floats, worth: Floats) -> Floats:
-    """Raise prices where a user could run for less than its share is worth.
+    """Raise prices where a user pays less than its share is worth.
 
     That is so on servers that are too small for the solver's tolerances to see. Pricing them
     costs as little as they have, and without it the user's least price would be 0 there.

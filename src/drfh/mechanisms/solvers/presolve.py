@@ -142,7 +142,7 @@ _CHUNK = 4_000_000  # numbers in one temporary array
 
 
 def tasks_alone(problem: Problem) -> Floats:
-    """Return the tasks of each user with all the servers it may use; its own number is ignored.
+    """Return the tasks of each user alone, without its limit.
 
     Examples
     --------

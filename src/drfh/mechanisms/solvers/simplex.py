@@ -38,7 +38,7 @@ _FAINTEST = 1e-13
 
 
 def run_highs(lp: highspy.HighsLp, basis: highspy.HighsBasis | None = None) -> highspy.Highs:
-    """Solve a model that is feasible and bounded, more patiently where HiGHS gives up.
+    """Solve a feasible, bounded model; again with other settings on failure.
 
     What it returns need not be optimal to the last digit: the certificate measures that.
     """

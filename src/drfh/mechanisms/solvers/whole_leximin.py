@@ -22,7 +22,7 @@ _SAME = 1e-9  # levels closer than this are equal
 
 
 def whole_leximin(problem: Problem) -> Ints:
-    """Return the tasks of each user in the allocation of whole tasks whose levels are leximin.
+    """Return the tasks of each user in the leximin of whole tasks.
 
     Parameters
     ----------

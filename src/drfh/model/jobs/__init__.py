@@ -1,4 +1,4 @@
-"""What happens over time: jobs that arrive, servers that come and go, and both as arrays."""
+"""Workloads: jobs that arrive, servers that come and go."""
 
 from drfh.model.jobs.records import AddServers, Job, RemoveServers, ResizeServer, ServerEvent
 from drfh.model.jobs.validation import check_events, everything_up

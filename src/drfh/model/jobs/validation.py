@@ -1,4 +1,4 @@
-"""Check the arrays of a large workload, column by column; an error names the first bad position."""
+"""Validation of the arrays of a workload, column by column."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Ints: TypeAlias = NDArray[np.int64]
 
 
 def names(given: Any, field: str, *, loose: bool = False) -> tuple[str, ...]:
-    """Return a list of different names; those of resources may have spaces around them.
+    """Return a list of unique names; spaces around resource names are allowed.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def seconds(given: Any, field: str, sizes: Sequence[int], *, endless: bool) -> F
 def shapes(
     columns: Sequence[str], demand: Any, restrictions: Any, restriction: Any
 ) -> tuple[tuple[Restriction | None, ...], Floats, Ints, Ints]:
-    """Return restrictions, demand and restriction of each different shape, and the new numbers.
+    """Return restrictions, unique shapes, and the shape of each row.
 
     Examples
     --------
@@ -307,7 +307,7 @@ def _single(name: str) -> tuple[str, int] | None:
 
 
 def check_events(cluster: Cluster, events: Sequence[ServerEvent]) -> None:
-    """Raise unless every event finds, at its time, the server it is about.
+    """Raise unless the server of every event is there at its time.
 
     A name may be added again once no server that is up has it: so a server comes back.
 
@@ -359,7 +359,7 @@ def _near(field: str, rule: str, name: str, up: _Up) -> InputError:
 
 
 def check_names(names: Mapping[str, str], cluster: Cluster, events: Sequence[ServerEvent]) -> None:
-    """Raise if a name in a restriction is that of no server, neither at the start nor added.
+    """Raise if a restriction names a server that never exists.
 
     Parameters
     ----------
@@ -391,7 +391,7 @@ def check_names(names: Mapping[str, str], cluster: Cluster, events: Sequence[Ser
 
 
 def everything_up(cluster: Cluster, events: Sequence[ServerEvent]) -> Cluster:
-    """Return a cluster with every server that is ever up, each group at its largest.
+    """Return a cluster with every server that is ever up.
 
     It is not a pool that ever exists: it tells whether a task could run at some time.
 

@@ -173,7 +173,7 @@ def allocation_chart(allocation: Allocation, title: str = "") -> altair.FacetCha
 
 
 def save_chart(allocation: Allocation, path: str | os.PathLike[str], *, title: str = "") -> None:
-    """Draw the allocation to an .html, .svg, .png or .pdf file, whole or not at all."""
+    """Write the chart to an .html, .svg, .png or .pdf file, atomically."""
     save_page(path, lambda: allocation_chart(allocation, title), lambda: _page(allocation, title))
 
 

@@ -1,4 +1,4 @@
-"""Axes, colour scales, legends and bar labels of charts; logarithmic axes with zero."""
+"""Axes, colour scales, legends and bar labels of charts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LETTER, _SYMBOL = 7, 46  # pixels in a legend
 
 
 def legend_above(names: Sequence[str], symbol: str = "stroke") -> altair.Legend:
-    """Return a legend for a chart in a file, in as many columns as fit.
+    """Return a legend above a chart, in as many columns as fit.
 
     On a page one legend stands above all panels of a figure (see :mod:`drfh.report.figures`).
     """
@@ -127,7 +127,7 @@ _SHORT_TIMES = tuple(
 
 
 def kind_of(values: ArrayLike) -> Kind:
-    """Return ``bytes`` if amounts look like bytes: large, and nearly all whole KiB.
+    """Return ``bytes`` if amounts are large and nearly all whole KiB.
 
     Examples
     --------

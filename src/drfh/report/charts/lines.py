@@ -72,7 +72,7 @@ def time_lines(
     height: int = _HEIGHT,
     widths: Sequence[float] | None = None,
 ) -> altair.LayerChart:
-    """Return a line for each name; pointing at a time shows all values there.
+    """Return a line for each name, with all values at the pointer.
 
     Parameters
     ----------

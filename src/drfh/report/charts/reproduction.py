@@ -1,4 +1,4 @@
-"""Figures 1 to 5 and Table II of the paper, from the tables of a reproduction."""
+"""Figures 1 to 5 and Table II of the paper, reproduced."""
 
 from __future__ import annotations
 

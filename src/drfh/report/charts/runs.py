@@ -56,7 +56,7 @@ def names_of_runs(runs: Sequence[NamedRun]) -> list[str]:
 
 
 def each_run(texts: Sequence[str]) -> str:
-    """Return the texts of runs joined, of the first few if there are many.
+    """Return the texts of runs joined; of many, the first few.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def waiting_plot(runs: Sequence[NamedRun]) -> Plot:
 
 
 def starving(runs: Sequence[NamedRun]) -> pl.DataFrame:
-    """Return users by their longest mean waiting in any run, a row for each user and run.
+    """Return users by longest mean waiting, a row for each run.
 
     A user of whom no task ever started comes first: nobody waits longer.
 
@@ -157,7 +157,7 @@ def starving(runs: Sequence[NamedRun]) -> pl.DataFrame:
 
 
 def longest_plot(runs: Sequence[NamedRun]) -> Plot | None:
-    """Return the mean waiting of the users that wait longest, a mark for each run."""
+    """Return the mean waiting of the users that wait longest, by run."""
     frame = starving(runs)
     order = frame["user"].unique(maintain_order=True)
     if not frame["started"].sum():
@@ -403,7 +403,7 @@ def tasks_plot(runs: Sequence[NamedRun]) -> Plot:
 
 
 def shares_plot(runs: Sequence[NamedRun]) -> Plot:
-    """Return the dominant shares of the largest users over time, a panel for each run."""
+    """Return dominant shares of the largest users over time, by run."""
     size, unit = _unit(runs)
     users = _largest_users(runs)
     frames, everyone = [], set[str]()

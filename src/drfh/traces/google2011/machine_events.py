@@ -1,4 +1,4 @@
-"""The table ``machine_events``: servers at the start of the window, and their changes."""
+"""Reader of ``machine_events``: servers at the start, and their changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COLUMNS = {
 def read_machines(
     parts: Sequence[Path], begin: int, end: int, ledger: Ledger
 ) -> tuple[Cluster, tuple[ServerEvent, ...]]:
-    """Return the machines that are up at `begin`, and the changes up to `end` (microseconds).
+    """Return the machines up at `begin`, and changes until `end` (microseconds).
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def read_machines(
 
 
 def drawn_servers(cluster: Cluster, number: int, seed: int) -> Cluster:
-    """Return `number` servers, each with the shape of a machine that is drawn at random.
+    """Return `number` servers with shapes of machines drawn at random.
 
     Examples
     --------

@@ -52,7 +52,7 @@ Flags = NDArray[np.bool_]
 def tasks_of(
     events: TaskEvents, begin: int, end: int, options: Mapping[str, Any], ledger: Ledger
 ) -> pl.DataFrame:
-    """Return a table of batches, one for each task, in the order in which they arrive.
+    """Return a batch for each task, in order of arrival.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The table ``task_events``: its parts, each read by a kernel or row by row."""
+"""Reader of ``task_events``: each part by a kernel or row by row."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Part:
 
 
 def read_part(path: Path, ledger: Ledger) -> Part:
-    """Read a file: by the compiled kernel where it is loaded and the file is in order.
+    """Read a file, by the compiled kernel where that is possible.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def read_part(path: Path, ledger: Ledger) -> Part:
 
 
 def plain_part(path: Path, ledger: Ledger) -> Part:
-    """Read a file with all that can be wrong with it: what :func:`read_part` means."""
+    """Read a file row by row: the definition of :func:`read_part`."""
     place = f"{path.parent.name}/{path.name}"
     required = ("time", "job ID", "task index", "event type", "user")
     frame = parse_rows(unpacked(path, ledger), _COLUMNS, ledger, place, required=required)
@@ -181,7 +181,7 @@ def _amount(name: str) -> pl.Expr:
 
 
 def compiled_part(path: Path) -> Part | None:
-    """Read a file piece by piece, as it is unpacked; None if anything in it is unusual.
+    """Read a file by the kernel; None if anything is unusual.
 
     Parameters
     ----------
@@ -360,7 +360,7 @@ class TaskEvents:
 
 
 def find_parts(folder: Path, table: str, ledger: Ledger) -> list[Path]:
-    """Return the files of a table in order; parts missing in the middle are counted.
+    """Return the files of a table in order; missing parts are counted.
 
     Parameters
     ----------

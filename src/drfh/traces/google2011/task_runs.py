@@ -20,7 +20,7 @@ Events = NDArray[np.int8]
 
 
 class Steps(NamedTuple):
-    """SUBMIT, SCHEDULE and end events in order of time: a task's number, microseconds, the event.
+    """Events of tasks in order of time: task, microseconds, kind.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class TaskRuns(NamedTuple):
 
 
 def find_runs(steps: Sequence[Steps], until: int, *, each: bool) -> TaskRuns:
-    """Find the run of every task (or of every SUBMIT); what is after `until` is ignored.
+    """Find the run of every task (or SUBMIT), up to `until`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Format ``tables``: the columns of drfh's own tables, their reader and their writer.
+"""Format ``tables``: drfh's own tables, their reader and writer.
 
 ==============  ==============================================================================
 ``servers``     name, count, one column a resource, ``label.X``

@@ -1,4 +1,4 @@
-"""Writer of tables: a directory that can be read again, with nothing lost."""
+"""Writer of tables: a directory that reads back without loss."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["write"]
 def write(
     trace: Trace, directory: str | os.PathLike[str], *, kind: str = "csv", force: bool = False
 ) -> None:
-    """Write a trace as tables: the directory is written whole, or not at all.
+    """Write a trace as a directory of tables, atomically.
 
     Parameters
     ----------
