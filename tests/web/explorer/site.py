@@ -9,12 +9,15 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+import drfh
+from drfh.web.session.workbook import Workbook
 from tests.support.pages import Tab
 
 _LONGEST_START = 60.0
@@ -175,3 +178,34 @@ def explorer_tab(
         page.discard()
         raise
     page.close()
+
+
+# Numbers of the tables, computed without the page.
+
+
+def tasks(book: Workbook) -> dict[str, float]:
+    return drfh.allocate(book.scenario.cluster, book.scenario.users).tasks
+
+
+def shown(number: float) -> str:
+    """Write a number as the tables do."""
+    return rounded(number, 4 if abs(number) < 1 else 2).rstrip("0").rstrip(".")
+
+
+def rounded(number: float, digits: int) -> str:
+    """Round as browsers do: a half goes up."""
+    exact = Decimal(repr(round(number, 9)))
+    return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP):,f}"
+
+
+def check_users(page: ExplorerTab, book: Workbook) -> None:
+    """Wait until the table of users shows what a workbook comes to."""
+    allocation = drfh.allocate(book.scenario.cluster, book.scenario.users)
+    for row, user in enumerate(book.scenario.users):
+        page.wait_for("users", row, "name", user.name)
+        page.wait_for("users", row, "gets", shown(allocation.tasks[user.name]))
+        page.wait_for("users", row, "share", f"{rounded(100 * allocation.shares[user.name], 1)} %")
+
+
+def paper() -> Workbook:
+    return Workbook(drfh.load_scenario("paper-two-servers"))

@@ -207,7 +207,7 @@ def test_the_nearest_name_is_searched_among_few(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("drfh.errors.difflib", SimpleNamespace(get_close_matches=spy))
     # To look through all of these takes minutes: a hundred letters of two kinds are the worst.
-    names = [f"{'ab' * 14}{i}" for i in range(5_000)] + [f"{'ab' * 50}{i}" for i in range(500)]
+    names = [f"{'ab' * 27}{i}" for i in range(2_000)] + [f"{'ab' * 50}{i}" for i in range(200)]
     base = {"cluster": [{"name": name, **GROUP} for name in names], "users": [ONE]}
     jobs = {"users": [{**ONE, "name": name} for name in names], "cluster": [GROUP],
             "jobs": [{"user": names[0] + "x", "duration": 1}]}  # fmt: skip
