@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from drfh.kernels.online import clock
 from drfh.kernels.online.state import TASK_RUN, StateHeader
 from drfh.scheduler.indexed import IndexedCore
-from drfh.simulation.driver import TaskLog
+from drfh.simulation.driver import RunCounters, TaskLog
 from drfh.simulation.plan import Plan
 
 __all__ = ["CompiledDriver"]
@@ -19,7 +18,7 @@ __all__ = ["CompiledDriver"]
 _PLACED_AT_ONCE = 4096
 
 
-class CompiledDriver:
+class CompiledDriver(RunCounters):
     """See :class:`~drfh.simulation.driver.Driver`.
 
     Examples
@@ -31,14 +30,14 @@ class CompiledDriver:
     >>> core, plan, _, _ = build(Cluster([Server({"cpu": 4})]), workload, Policy(),
     ...                          engine="indexed")
     >>> driver = CompiledDriver(core, plan)
-    >>> driver.advance(math.inf)
+    >>> driver.advance(float("inf"))
     >>> driver.job_start.tolist(), driver.job_finish.tolist(), driver.user_wait.tolist()
     ([0.0], [18.0], [9.0])
     """
 
     def __init__(self, core: IndexedCore, plan: Plan, *, log: bool = False) -> None:
-        jobs, users, tasks = len(plan.job_size), len(plan.weight), len(plan.duration)
-        resources = plan.need.shape[1]
+        super().__init__(plan)
+        users, tasks, resources = len(plan.weight), len(plan.duration), plan.need.shape[1]
         self.core = core
         if not plan.changes:
             core.forget_places()
@@ -46,13 +45,6 @@ class CompiledDriver:
         self._clock = StateHeader(clock.REGISTERS, clock.ARRAYS)
         self._head = self._clock.head
         self._head[clock.LOGS] = log
-        self.job_start, self.job_finish = np.full(jobs, math.nan), np.full(jobs, math.nan)
-        self.job_done = np.zeros(jobs, dtype=np.int64)
-        self.user_done = np.zeros(users, dtype=np.int64)
-        self.user_started = np.zeros(users, dtype=np.int64)
-        self.user_wait, self.user_share = np.zeros(users), np.zeros(users)
-        self.used, self.capacity = np.zeros(resources), np.zeros(resources)
-        self.active = np.zeros(len(plan.pair_user), dtype=np.int64)
         kept = TaskLog(tasks if log else 0)
         self.log = kept if log else None
         arrays: dict[str, Any] = {

@@ -14,7 +14,7 @@ from drfh.scheduler.core import Core
 from drfh.scheduler.plain import PlainCore
 from drfh.simulation.plan import Plan
 
-__all__ = ["Driver", "PlainDriver", "TaskLog", "make_driver"]
+__all__ = ["Driver", "PlainDriver", "RunCounters", "TaskLog", "make_driver"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -136,7 +136,21 @@ class Driver(Protocol):
         """Take totals and shares from the core again: after servers or evictions changed them."""
 
 
-class PlainDriver:
+class RunCounters:
+    """Times, counts and integrals of a run, see :class:`Driver`."""
+
+    def __init__(self, plan: Plan) -> None:
+        jobs, users, resources = len(plan.job_size), len(plan.weight), plan.need.shape[1]
+        self.job_start, self.job_finish = np.full(jobs, math.nan), np.full(jobs, math.nan)
+        self.job_done = np.zeros(jobs, dtype=np.int64)
+        self.user_done = np.zeros(users, dtype=np.int64)
+        self.user_started = np.zeros(users, dtype=np.int64)
+        self.user_wait, self.user_share = np.zeros(users), np.zeros(users)
+        self.used, self.capacity = np.zeros(resources), np.zeros(resources)
+        self.active = np.zeros(len(plan.pair_user), dtype=np.int64)
+
+
+class PlainDriver(RunCounters):
     """See :class:`Driver`.
 
     Examples
@@ -153,19 +167,12 @@ class PlainDriver:
     """
 
     def __init__(self, core: Core, plan: Plan, *, log: bool = False) -> None:
-        jobs, users, tasks = len(plan.job_size), len(plan.weight), len(plan.duration)
-        resources = plan.need.shape[1]
+        super().__init__(plan)
+        users, tasks = len(plan.weight), len(plan.duration)
         self.core, self.plan = core, plan
         self.now = 0.0
         self.arrived = 0
         self.placements = 0
-        self.job_start, self.job_finish = np.full(jobs, math.nan), np.full(jobs, math.nan)
-        self.job_done = np.zeros(jobs, dtype=np.int64)
-        self.user_done = np.zeros(users, dtype=np.int64)
-        self.user_started = np.zeros(users, dtype=np.int64)
-        self.user_wait, self.user_share = np.zeros(users), np.zeros(users)
-        self.used, self.capacity = np.zeros(resources), np.zeros(resources)
-        self.active = np.zeros(len(plan.pair_user), dtype=np.int64)
         self.log = TaskLog(tasks) if log else None
         self._arrival: list[float] = plan.arrival.tolist()
         self._duration: list[float] = plan.duration.tolist()
@@ -178,7 +185,7 @@ class PlainDriver:
         self._since = [0.0] * users  # up to when the share of a user is counted
         self._share = [0.0] * users
         self._pool_since = 0.0
-        self._pool_used = [0] * resources
+        self._pool_used = [0] * plan.need.shape[1]
         self._total: list[float] = []
         self.rescale()
 
