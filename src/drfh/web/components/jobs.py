@@ -11,6 +11,7 @@ import inspect
 import logging
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,12 +20,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from nicegui import background_tasks, ui
 
 from drfh.errors import DrfhError, InputError
+from drfh.formatting import format_count
+from drfh.report.html import tag
 from drfh.web.components.controls import container, flat_button
 
 if TYPE_CHECKING:
     from drfh.web.components.panel import Page
+    from drfh.web.session.answers import Answer
 
-__all__ = ["BackgroundJobs", "PanelJob", "ReportProgress"]
+__all__ = ["BackgroundJobs", "JobPanel", "PanelJob", "ReportProgress"]
 
 log = logging.getLogger(__name__)
 
@@ -304,3 +308,50 @@ class PanelJob:
                 self._stop_clicked()
                 return
         self._on_update()
+
+
+class JobPanel(ABC):
+    """Base of panels that a background job fills, at once where that is quick."""
+
+    #: Users times server groups, up to which the work starts by itself.
+    small: int
+    #: What is said of the work where it waits for a click.
+    cost: str
+
+    _start: ui.button
+    _message: ui.html
+    _job: PanelJob
+
+    def __init__(self) -> None:
+        self._answer: Answer | None = None
+
+    def show(self, answer: Answer) -> None:
+        """Work on an answer; a large one waits for a click."""
+        if self._answer is answer:
+            return
+        self._answer = answer
+        self._outdate(answer)
+        if len(answer.scenario.users) * len(answer.scenario.cluster) <= self.small:
+            self._work()
+        else:
+            self._job.stop()
+            self._offer()
+
+    @abstractmethod
+    def _outdate(self, answer: Answer) -> None:
+        """Mark what is shown as outdated by a new answer."""
+
+    @abstractmethod
+    def _work(self) -> None:
+        """Start the job for the answer."""
+
+    def _offer(self) -> None:
+        self._start.set_visibility(True)
+        if self._answer is not None:
+            users = format_count(len(self._answer.scenario.users), "user")
+            groups = format_count(len(self._answer.scenario.cluster), "server group")
+            self._message.set_content(tag("p", f"{users}, {groups}: {self.cost}", "note"))
+
+    def _fail(self, error: str) -> None:
+        self._offer()
+        self._message.set_content(tag("p", f"✘ {error}", "mark fails"))

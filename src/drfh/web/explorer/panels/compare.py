@@ -9,7 +9,6 @@ from nicegui import ui
 
 from drfh.allocation.problem import Floats
 from drfh.formatting import (
-    format_count,
     format_elapsed,
     format_number,
     format_percent,
@@ -18,7 +17,7 @@ from drfh.formatting import (
 from drfh.report.html import Cell, Content, Markup, bar, join, table, tag
 from drfh.web.components.bars import select_largest
 from drfh.web.components.controls import container, markup, section
-from drfh.web.components.jobs import PanelJob, ReportProgress
+from drfh.web.components.jobs import JobPanel, PanelJob, ReportProgress
 from drfh.web.components.panel import Page
 from drfh.web.session.answers import Answer
 from drfh.web.session.comparison import COMPARED, CompareRow, compare_rows
@@ -172,20 +171,20 @@ def _value(
     return Cell(join(parts), "number")
 
 
-#: Users times server groups, up to which the work starts by itself.
-SMALL = 20_000
 _MANY_USERS = 20
 
 
-class ComparePanel:
+class ComparePanel(JobPanel):
     """Mechanisms side by side."""
 
     name = "compare"
     title = "Compare"
     icon = "balance"
+    small = 20_000
+    cost = "this may take a while, and can be stopped."
 
     def __init__(self) -> None:
-        self._answer: Answer | None = None
+        super().__init__()
         # What is known, for which answer, and how much of it is on the page.
         self._rows: list[CompareRow] = []
         self._rows_of: Answer | None = None
@@ -205,39 +204,18 @@ class ComparePanel:
                 self._unit.props('no-caps dense data-testid=compare-unit aria-label="What to show"')
                 self._find = ui.input("Find users", on_change=self._draw)
                 self._find.props("dense clearable debounce=200 data-testid=compare-find")
-                self._start = ui.button("Compare", on_click=self._compare)
+                self._start = ui.button("Compare", on_click=self._work)
                 self._start.props("no-caps data-testid=compare-start")
             self._job = PanelJob(page, "compare", self._offer, self._draw_more)
-            self._note = markup(testid="compare-note").props("aria-live=polite")
+            self._message = markup(testid="compare-note").props("aria-live=polite")
             self._table = markup(testid="compare-table")
         self._start.set_visibility(False)
         self._find.set_visibility(False)
 
-    def show(self, answer: Answer) -> None:
-        """Compare mechanisms, at once if the scenario is small."""
-        if self._answer is answer:
-            return
-        self._answer = answer
-        size = len(answer.scenario.users) * len(answer.scenario.cluster)
+    def _outdate(self, answer: Answer) -> None:
         self._table.classes(add="stale")
-        if size <= SMALL:
-            self._compare()
-        else:
-            self._job.stop()
-            self._offer()
 
-    def _offer(self) -> None:
-        self._start.set_visibility(True)
-        if self._answer is not None:
-            cluster, users = self._answer.scenario.cluster, self._answer.scenario.users
-            text = (
-                f"{format_count(len(users), 'user')}, "
-                f"{format_count(len(cluster), 'server group')}: "
-            )
-            text += "this may take a while, and can be stopped."
-            self._note.set_content(tag("p", text, "note"))
-
-    def _compare(self) -> None:
+    def _work(self) -> None:
         if self._answer is None:
             return
         answer = self._answer
@@ -257,8 +235,7 @@ class ComparePanel:
 
         def then(rows: list[CompareRow] | None, why_not: str) -> None:
             if rows is None:
-                self._offer()
-                self._note.set_content(tag("p", f"✘ {why_not}", "mark fails"))
+                self._fail(why_not)
                 return
             self._rows, self._rows_of = rows, answer
             self._draw()
@@ -284,4 +261,4 @@ class ComparePanel:
         if listed < everybody:
             which = "those with this in their names" if find else "those that differ most"
             text = f"{listed:,} of {everybody:,} users: {which}."
-        self._note.set_content(tag("p", text, "note") if text else "")
+        self._message.set_content(tag("p", text, "note") if text else "")

@@ -8,12 +8,12 @@ from typing import TypeAlias
 from nicegui import ui
 
 from drfh.auditor import PROPERTIES, Finding, Report
-from drfh.formatting import format_count, format_number, format_percent, format_rest
+from drfh.formatting import format_number, format_percent, format_rest
 from drfh.model.scenario import Scenario
 from drfh.report.html import Content, Markup, join, mark, table, tag
 from drfh.report.pages.audit import audit_headline, before_after, finding_text, legend
 from drfh.web.components.controls import container, markup, section
-from drfh.web.components.jobs import PanelJob, ReportProgress
+from drfh.web.components.jobs import JobPanel, PanelJob, ReportProgress
 from drfh.web.components.panel import Page
 from drfh.web.session.answers import Answer, changes
 from drfh.web.session.report_card import audit_answer, case_book, case_steps
@@ -232,15 +232,17 @@ def _change(was: float | None, now: float) -> str:
 SMALL = 2_000
 
 
-class CardPanel:
+class CardPanel(JobPanel):
     """The auditor's findings, the worst first."""
 
     name = "card"
     title = "Report card"
     icon = "fact_check"
+    small = SMALL
+    cost = "an audit searches for lies and other cases, which takes a while and can be stopped."
 
     def __init__(self) -> None:
-        self._answer: Answer | None = None
+        super().__init__()
         # What is on the page, and for which answer.
         self._report: Report | None = None
         self._report_of: Answer | None = None
@@ -248,8 +250,8 @@ class CardPanel:
     def build(self, page: Page) -> None:
         """Make its elements."""
         with section("Report card", "drfh-panel"):
-            self._headline = markup(testid="card-headline").props("aria-live=polite")
-            self._start = ui.button("Audit", on_click=self._audit)
+            self._message = markup(testid="card-headline").props("aria-live=polite")
+            self._start = ui.button("Audit", on_click=self._work)
             self._start.props("no-caps data-testid=card-start")
             self._job = PanelJob(page, "card", self._offer)
             self._list = container().props("role=list data-testid=card-list")
@@ -259,31 +261,11 @@ class CardPanel:
         self._start.set_visibility(False)
         self._dialog = CaseDialog(page)
 
-    def show(self, answer: Answer) -> None:
-        """Audit an answer; a large one waits for a click."""
-        if self._answer is answer:
-            return
-        self._answer = answer
+    def _outdate(self, answer: Answer) -> None:
         self._dialog.answered(answer)
         self._list.classes(add="stale")
-        if len(answer.scenario.users) * len(answer.scenario.cluster) <= SMALL:
-            self._audit()
-        else:
-            self._job.stop()
-            self._offer()
 
-    def _offer(self) -> None:
-        self._start.set_visibility(True)
-        if self._answer is not None:
-            users, cluster = self._answer.scenario.users, self._answer.scenario.cluster
-            text = (
-                f"{format_count(len(users), 'user')}, "
-                f"{format_count(len(cluster), 'server group')}: an audit "
-            )
-            text += "searches for lies and other cases, which takes a while and can be stopped."
-            self._headline.set_content(tag("p", text, "note"))
-
-    def _audit(self) -> None:
+    def _work(self) -> None:
         if self._answer is None:
             return
         answer = self._answer
@@ -300,8 +282,7 @@ class CardPanel:
 
         def then(report: Report | None, why_not: str) -> None:
             if report is None:
-                self._offer()
-                self._headline.set_content(tag("p", f"✘ {why_not}", "mark fails"))
+                self._fail(why_not)
                 return
             self._report, self._report_of = report, answer
             self._draw(report, answer)
@@ -315,7 +296,7 @@ class CardPanel:
             about += f" As the users report it: {', '.join(answer.truths)} lies."
         parts.append(tag("p", about, "note"))
         parts += [tag("p", f"Warning: {warning}") for warning in report.warnings]
-        self._headline.set_content(join(parts))
+        self._message.set_content(join(parts))
         self._list.classes(remove="stale")
         self._findings.refresh()
 
