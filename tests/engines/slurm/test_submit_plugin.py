@@ -517,6 +517,7 @@ def test_a_site_with_its_own_script_and_the_way_out() -> None:
         for number in before:
             for what in ("Nice=5", "Partition=other,main", "NumNodes=2", "Partition=main"):
                 assert change(cluster, number, what) == "", what
+        for number in before:
             assert scontrol(cluster, "release", number) == ""
             runs(cluster, number)
             cluster.run("scancel", number)
