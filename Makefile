@@ -80,7 +80,7 @@ slurm-demo: $(VENV)/.web slurm  ## A 16-node Slurm cluster on this machine, shar
 	@$(BIN)/drfh slurm demo $(ARGS)
 
 # One more process than processors: tests with a browser or a real Slurm wait for much of their time.
-WORKERS ?= $(shell expr $$(nproc) + 1)
+WORKERS ?= $(shell expr $$(nproc) + 2)
 
 test: $(VENV)/.dev $(VENV)/.warm browser slurm  ## Set up, lint, type-check, build the docs and run the tests
 	@$(MAKE) --no-print-directory -j2 --output-sync=target lint docs QUIET=--quiet

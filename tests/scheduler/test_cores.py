@@ -80,7 +80,7 @@ def test_a_large_release_lets_those_in_who_wait(choice: str, inside: str) -> Non
 @settings(max_examples=20)
 def test_long_rounds_go_on_where_they_stopped(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(indexed, "_ROOM_FOR_RESULTS", 3)
+        patch.setattr(indexed, "_MOST_RESULTS", 3)
         agree(random_history(seed, 20, 6), 80)
 
 

@@ -108,6 +108,8 @@ def main(nodes: int, host: str) -> None:
                 LivePage._show = broken  # type: ignore[method-assign]
                 feed.trouble("whatever")
             elif word == "first":
+                if step:
+                    time.sleep(1.1)  # a point of the past is a second at least
                 step = 0
                 feed.update(made_up(nodes), waits(), snapshot())
             print("done", flush=True)

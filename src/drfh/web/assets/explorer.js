@@ -15,8 +15,11 @@ const drfhPage = {
     document.body.dataset.ready = "yes";
     return Quasar.Dark.isActive;
   },
-  keep(name, value) {
-    document.cookie = `${name}=${value}; path=/; max-age=31536000; samesite=lax`;
+  // Keep the other of light and dark for later visits, and return whether it is dark now.
+  keepOther() {
+    const dark = Quasar.Dark.isActive;
+    document.cookie = `drfh_scheme=${dark ? "light" : "dark"}; path=/; max-age=31536000; samesite=lax`;
+    return dark;
   },
   copyLink() {
     const field = document.querySelector("input[data-testid=link]");

@@ -59,7 +59,7 @@ class HeaderBar:
                 self.light.on(
                     "click",
                     lambda event: page.toggle_dark(dark=bool(event.args)),
-                    js_handler="() => emit(Quasar.Dark.isActive)",
+                    js_handler="() => emit(drfhPage.keepOther())",
                 )
 
     def show(self) -> None:

@@ -57,7 +57,7 @@ PANELS: tuple[Callable[[], Panel], ...] = (
 
 # Seconds after the last change at which the address is updated.
 _ADDRESS_DELAY = 0.4
-_SCHEME = "drfh_scheme"
+_SCHEME = "drfh_scheme"  # set by explorer.js
 
 
 @dataclass(frozen=True)
@@ -284,10 +284,8 @@ class Explorer(Page):
 
     def toggle_dark(self, *, dark: bool) -> None:
         """Change between light and dark; `dark` says how it is now."""
-        name = "light" if dark else "dark"
-        self._scheme.value = name == "dark"
-        ui.run_javascript(f"drfhPage.keep('{_SCHEME}', '{name}')")
-        self._set_dark(name == "dark")
+        self._scheme.value = not dark
+        self._set_dark(not dark)
 
     def _set_dark(self, dark: bool) -> None:
         if dark != self.dark:
