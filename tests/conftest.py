@@ -33,6 +33,37 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Files whose tests wait for Slurm, a browser or a process for long: each worker begins with some
+# of them, so that nobody waits for them at the end.
+WAITING = (
+    "tests/engines/slurm/test_live.py",
+    "tests/test_docs.py",
+    "tests/web/live/test_page.py",
+    "tests/engines/slurm/test_dynamic.py",
+    "tests/engines/slurm/test_kills.py",
+    "tests/experiments/test_experiments.py",
+    "tests/web/play/test_play.py",
+    "tests/report/test_reproduction.py",
+)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the files that take long where workers begin: each has an equal run of the tests."""
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    files: dict[str, list[pytest.Item]] = {name: [] for name in WAITING}
+    others: list[pytest.Item] = []
+    for item in items:
+        files.get(item.nodeid.partition("::")[0], others).append(item)
+    ordered: list[pytest.Item] = []
+    for worker in range(workers):
+        for name in WAITING[worker::workers]:
+            ordered += files[name]
+        missing = max(0, (worker + 1) * len(items) // workers - len(ordered))
+        ordered += others[:missing]
+        others = others[missing:]
+    items[:] = ordered + others
+
+
 @pytest.fixture(scope="session")
 def data() -> Path:
     """Return the directory with the published traces, which are not in this repository."""

@@ -56,7 +56,16 @@ def test_tables_have_every_property(reference: ModuleType) -> None:
     assert shown | {"price-of-fairness"} == set(reference.drfh.PROPERTIES)
 
 
-@pytest.mark.parametrize("name", ["drfh", "drf", "tsf", "max-min:cpu", "whole-tasks"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "drfh",
+        pytest.param("drf", marks=pytest.mark.slow),
+        pytest.param("tsf", marks=pytest.mark.slow),
+        "max-min:cpu",
+        "whole-tasks",
+    ],
+)
 def test_a_row_of_the_tables_is_fresh(reference: ModuleType, name: str) -> None:
     row = reference.survey(name)
     page = (DOCS / "properties.md").read_text(encoding="utf-8")

@@ -158,6 +158,7 @@ def test_each_draw_has_servers_of_its_own(found: Reproduction, trace: Trace, pol
     assert ours.numbers["utilisation"] == alone.numbers["utilisation"]
 
 
+@pytest.mark.slow
 def test_one_process_and_two_find_the_same(found: Reproduction, trace: Trace) -> None:
     seen: list[tuple[str, float, int]] = []
     again = reproduce(SETUP, trace=trace, processes=2, progress=lambda *news: seen.append(news))

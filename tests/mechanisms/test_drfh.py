@@ -253,7 +253,7 @@ def mixed(users: int, servers: int, seed: int) -> Pair:
     ]
 
 
-@pytest.mark.parametrize("size", [(6, 8), (12, 15), (20, 30)])
+@pytest.mark.parametrize("size", [(6, 8), (12, 15), pytest.param((20, 30), marks=pytest.mark.slow)])
 def test_medium_instances_by_two_methods(size: tuple[int, int]) -> None:
     compared = 0
     for seed in range(25):

@@ -275,7 +275,7 @@ def test_damaged_files(data: st.DataObject) -> None:
         survives(lambda: trace.workload.check(trace.cluster))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(80))
 @given(st.data())
 def test_damaged_parquet(data: st.DataObject) -> None:
     with folder_with({}) as folder:

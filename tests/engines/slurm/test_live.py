@@ -359,10 +359,16 @@ def test_a_node_dies_and_comes_back(ours: Driver, reported: bool) -> None:
     assert held(ours, name)
     ours.sandbox.start_node("n2")
     if reported:
-        ours.sandbox.run("scontrol", "update", "NodeName=n2", "State=RESUME")
+        ours.sandbox.wait(lambda: resumed(ours, "n2"), 20, "the node")
     ours.run_all(name)
     assert ours.jobs()[name]["restart_cnt"] == 1
     assert ours.node(name) == "n2"
+
+
+def resumed(ours: Driver, node: str) -> bool:
+    """Resume a node; Slurm refuses while it does not know that the node answers again."""
+    ours.sandbox.run("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
+    return "down" not in ours.sandbox.run("sinfo", "-h", "-n", node, "-o", "%T")
 
 
 def held(ours: Driver, name: str) -> bool:
