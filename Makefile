@@ -80,7 +80,7 @@ slurm-demo: $(VENV)/.web slurm  ## A 16-node Slurm cluster on this machine, shar
 	@$(BIN)/drfh slurm demo $(ARGS)
 
 # One more process than processors: tests with a browser or a real Slurm wait for much of their time.
-WORKERS ?= $(shell expr $$(nproc) + 2)
+WORKERS ?= $(shell expr $$(nproc) + 1)
 
 test: $(VENV)/.dev $(VENV)/.warm browser slurm  ## Set up, lint, type-check, build the docs and run the tests
 	@$(MAKE) --no-print-directory -j2 --output-sync=target lint docs QUIET=--quiet
@@ -90,7 +90,7 @@ coverage: $(VENV)/.dev $(VENV)/.warm  ## The tests again, with the lines that no
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow' --cov --cov-report=term
 
 test-slow: $(VENV)/.dev $(VENV)/.warm browser slurm  ## Tests that take minutes, and random ones with all their examples
-	@$(BIN)/python -m pytest -m 'slow or hypothesis' --hypothesis-profile slow --durations=30
+	@$(BIN)/python -m pytest -n $(shell nproc) --dist worksteal -m 'slow or hypothesis' --hypothesis-profile slow --durations=30
 
 lint: $(VENV)/.dev  ## ruff and mypy --strict
 	@$(BIN)/ruff check .
