@@ -39,7 +39,6 @@ WAITING = (
     "tests/engines/slurm/test_live.py",
     "tests/test_docs.py",
     "tests/web/live/test_page.py",
-    "tests/engines/slurm/test_dynamic.py",
     "tests/engines/slurm/test_kills.py",
     "tests/experiments/test_experiments.py",
     "tests/web/play/test_play.py",

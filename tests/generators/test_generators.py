@@ -266,6 +266,7 @@ def script() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_the_script_fits_what_was_generated(tmp_path: Path, google: Trace) -> None:
     """A trace that is drawn, fitted and drawn again is like itself."""
     fitted = script()

@@ -71,7 +71,7 @@ def drawn(chart: Any) -> Any:
     ("name", "mechanism", "whole"),
     [
         ("paper-two-servers", "drf", False),
-        ("gpu-cluster", "per-server-drf", False),
+        pytest.param("gpu-cluster", "per-server-drf", False, marks=pytest.mark.slow),
         ("three-resources", "drfh", True),
     ],
 )
@@ -94,7 +94,10 @@ def test_the_page_of_an_audit(
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 420)])
-@pytest.mark.parametrize("name", ["paper-two-servers", "gpu-cluster", "google-2011"])
+@pytest.mark.parametrize(
+    "name",
+    ["paper-two-servers", pytest.param("gpu-cluster", marks=pytest.mark.slow), "google-2011"],
+)
 def test_the_page_of_a_comparison(
     browser: object, name: str, width: int, scheme: str, tmp_path: Path
 ) -> None:

@@ -173,11 +173,15 @@ def test_little_load_is_drawn_large() -> None:
 @pytest.mark.parametrize(
     "trace",
     [
-        small(cpu=4.0),
+        pytest.param(small(cpu=4.0), marks=pytest.mark.slow),
         small(cpu=4.0, memory=8.0, gpu=2.0, disk=9.0, net=1.0),
-        Trace(
-            "mine", "endless", Cluster([Server({"cpu": 4})]),
-            Workload(["ann"], [Job("ann", demand={"cpu": 1}, duration=math.inf)]), pl.DataFrame(),
+        pytest.param(
+            Trace(
+                "mine", "endless", Cluster([Server({"cpu": 4})]),
+                Workload(["ann"], [Job("ann", demand={"cpu": 1}, duration=math.inf)]),
+                pl.DataFrame(),
+            ),
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["one resource", "five resources", "an instant"],

@@ -41,6 +41,9 @@ from drfh.files.scenario_file import load_scenario
 from drfh.simulation.result import Result
 from tests.engines.slurm.cluster import living, slurm_cluster
 
+# The experiment runs in real time, and measures shares that a busy machine would disturb.
+pytestmark = pytest.mark.slow
+
 POLICY = "best-fit-drfh"
 UNIT = {"cpu": 20, "memory": 20 * 1024}  # the paper's largest server: 1 CPU and 1 memory unit
 COUNTS = (12, 3, 2, 1, 1, 1)  # of its six shapes, instead of 66, 15, 11, 6, 1 and 1

@@ -503,7 +503,9 @@ class Impatient(Slurm):
         return super()._run(arguments, stdin)
 
 
-@pytest.mark.parametrize("which", [0, 1], ids=["pins", "release"])
+@pytest.mark.parametrize(
+    "which", [pytest.param(0, marks=pytest.mark.slow), 1], ids=["pins", "release"]
+)
 def test_accidents_of_scontrol(quiet_slurm: Sandbox, faults: Faults, which: int) -> None:
     ours = Driver(quiet_slurm, slurm=Impatient(faults))
     for label, accident in ACCIDENTS.items():
