@@ -82,6 +82,9 @@ def limit_pages(page: Callable[..., Any]) -> Callable[..., Any]:
             return None
         unshown.sort(key=lambda client: client.created)
         for client in unshown[: max(0, len(unshown) - MAX_UNSHOWN_PAGES + 1)]:
+            # One that has just lost its connection is to be deleted later, and cannot be twice.
+            for later in client._delete_tasks.values():
+                later.cancel()
             client.delete()
         return page(*args, **kwargs)
 
