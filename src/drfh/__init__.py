@@ -77,7 +77,7 @@ _HOME = {
     "save_scenario": "drfh.files.scenario_file",
     "simulate": "drfh.simulation",
 }
-# Public name → itself: rooms that are used whole, such as drfh.traces.read.
+# Public name → itself: packages that are used whole, such as drfh.traces.read.
 _ROOMS = ("traces",)
 
 __all__ = [

@@ -31,7 +31,7 @@ class Naive:
         self.running: dict[int, tuple[str, float]] = {}  # task → server and end, by start
         self.start: dict[int, float] = {}
         self.end: dict[int, float] = {}
-        self.used, self.room = np.zeros(2), np.zeros(2)
+        self.used, self.capacity = np.zeros(2), np.zeros(2)
         self.share, self.evictions, self.now = 0.0, 0, 0.0
         self.coming = list(range(len(self.order)))
         self.events = list(workload.events)
@@ -93,7 +93,7 @@ class Naive:
         passed = min(after, until) - self.now
         total = sum(self.size.values(), np.zeros(2))
         held = sum((self.need[task] for task in self.running), np.zeros(2))
-        self.used, self.room = self.used + held * passed, self.room + total * passed
+        self.used, self.capacity = self.used + held * passed, self.capacity + total * passed
         parts = held[total > 0] / total[total > 0]
         self.share += passed * float(parts.max(initial=0.0))
         self.now = after

@@ -469,7 +469,7 @@ def test_a_second_simulator_agrees(case: tuple[Cluster, Workload]) -> None:
         runs = naive.running.keys() | naive.end.keys()  # others were put back, and wait
         assert found == {naive.order[task]: at for task, at in known if task in runs}
     assert result.summary()["tasks"]["evictions"] == naive.evictions
-    used = (naive.used / np.where(naive.room > 0, naive.room, 1)).tolist()
+    used = (naive.used / np.where(naive.capacity > 0, naive.capacity, 1)).tolist()
     assert list(result.summary()["utilisation"].values()) == pytest.approx(used)
     assert result.users["mean_share"].to_list() == pytest.approx([naive.share / 9])
 

@@ -77,11 +77,6 @@ class Cycle:
     fresh: bool = False
     busy: bool = False
 
-    @property
-    def time(self) -> float:
-        """When the cluster was read, seconds since 1970."""
-        return self.cluster.time
-
     def outcome(self, cache: SchedulerCache | None = None) -> LiveCluster:
         """Return the cluster with the pending tasks on their nodes.
 
@@ -98,7 +93,7 @@ class Cycle:
     def to_dict(self) -> dict[str, Any]:
         """Return what was done as plain data, ready for JSON."""
         return {
-            "time": self.time,
+            "time": self.cluster.time,
             "placed": [[one.task, one.user, one.server] for one in self.placed],
             "released": self.released,
             "taken_back": {name: str(reason) for name, reason in self.recalled.items()},

@@ -36,7 +36,7 @@ _LINE = 64  # bytes of the processor's cache that come together
 # Array → (what it has a row for, number type, what new rows hold). Shapes beyond the first axis
 # are found in _widths.
 _ROWS: dict[str, tuple[str, Any, float]] = {
-    "room": ("server", np.int64, 0), "server": ("server", np.int64, 0),
+    "capacity": ("server", np.int64, 0), "server": ("server", np.int64, 0),
     "dirty_list": ("server", np.int64, 0), "weight": ("user", np.float64, 1),
     "usage": ("user", np.int64, 0), "level": ("user", np.float64, 0),
     "running": ("user", np.int64, 0), "queued": ("user", np.int64, 0),
@@ -107,9 +107,9 @@ class IndexedCore:
         self.rules = rules
         m, columns = len(rules.resources), rules.columns
         self._widths: dict[str, tuple[int, ...]] = {
-            "room": (columns,), "server": (_whole_lines(st.FREE + columns),), "usage": (columns,),
-            "need": (columns,), "waiting_need": (columns,), "part": (m,), "ratio": (m,),
-            "task": (8,), "block_key": (st.BLOCK,), "block_server": (st.BLOCK,),
+            "capacity": (columns,), "server": (_whole_lines(st.FREE + columns),),
+            "usage": (columns,), "need": (columns,), "waiting_need": (columns,), "part": (m,),
+            "ratio": (m,), "task": (8,), "block_key": (st.BLOCK,), "block_server": (st.BLOCK,),
             "block_free": (m,), "block_most": (m,), "block_low": (m,), "block_high": (m,),
             "standing": (2,), "stairs_rest": (max(0, len(rules.fit) - 2),),
         }  # fmt: skip
@@ -156,10 +156,10 @@ class IndexedCore:
             rule[st.INDEX] = st.BY_BLOCKS
         return rule
 
-    # Room
+    # Sizes of arrays
 
     def _grow(self, kind: str, rows: int) -> None:
-        """Make room for so many rows of a kind."""
+        """Grow the arrays to so many rows of a kind."""
         have = self._allocated[kind]
         if rows <= have:
             return
@@ -175,7 +175,7 @@ class IndexedCore:
                 self.data.set(name, new)
 
     def reserve(self, *, users: int = 0, tasks: int = 0, shapes: int = 0, queues: int = 0) -> None:
-        """Make room in one go for what is known to come."""
+        """Grow the arrays once for what is known to come."""
         count = self.data.head
         self._grow_users(int(count[st.USERS]) + users)
         self._grow("task", int(count[st.TASKS]) + tasks)
@@ -236,8 +236,8 @@ class IndexedCore:
     def _changed_servers(self, servers: Sequence[int]) -> None:
         b, m = self.data, len(self.rules.resources)
         at = np.array(servers, dtype=np.int64)
-        b.free[at, :m] += self._size[at] - b.room[at, :m]
-        b.room[at, :m] = self._size[at]
+        b.free[at, :m] += self._size[at] - b.capacity[at, :m]
+        b.capacity[at, :m] = self._size[at]
         for server in servers:
             steps.mark_dirty(b.head, server)
         # Columns that depend on the whole cluster are counted again when they are needed.
@@ -290,8 +290,8 @@ class IndexedCore:
     def _recount(self) -> None:
         """Count the extra column of servers and users from the tasks that run."""
         b, m, k = self.data, len(self.rules.resources), len(self._size)
-        b.room[:k] = self.rules.server_rows(self._size)
-        b.free[:k, m] = b.room[:k, m]
+        b.capacity[:k] = self.rules.server_rows(self._size)
+        b.free[:k, m] = b.capacity[:k, m]
         b.usage[:, m] = 0
         running = np.flatnonzero(b.task[: b.head[st.TASKS], st.TASK_STATE] == RUNNING)
         held = b.need[b.task[running, st.TASK_SHAPE], m]
@@ -319,9 +319,9 @@ class IndexedCore:
         else:
             b.need[shapes] = base
         columns = slice(rules.fit.start, rules.fit.stop)
-        rooms = rules.server_rows(self._size)[:, columns]
+        capacity = rules.server_rows(self._size)[:, columns]
         b.never[shapes] = too_large(
-            b.need[shapes, columns], b.restriction[shapes], rooms, b.allowed[:, : len(rooms)]
+            b.need[shapes, columns], b.restriction[shapes], capacity, b.allowed[:, : len(capacity)]
         )
         slots = rules.policy.slots
         if slots is not None and slots.oversize == "reject":
@@ -342,7 +342,7 @@ class IndexedCore:
                     b.never_tasks[b.task[task, st.TASK_USER]] += 1
             else:
                 for task in np.flatnonzero(mine & (b.task[:n, st.TASK_STATE] == NEVER)).tolist():
-                    self._make_queue_room()
+                    self._grow_queues()
                     unlink(b.head, task)
                     enqueue(b.head, task)
 
@@ -365,7 +365,9 @@ class IndexedCore:
             b.head[st.STEPS] = len(steps)
             b.steps[: len(steps)] = steps
             b.set("stairs", _lined_up((2 * leaves, len(steps)), np.int16))
-            second = int(b.room[:k, self.rules.fit[min(1, len(self.rules.fit) - 1)]].max(initial=0))
+            second = int(
+                b.capacity[:k, self.rules.fit[min(1, len(self.rules.fit) - 1)]].max(initial=0)
+            )
             rounding = max(0, second.bit_length() - 15)
             if -(-second >> rounding) > np.iinfo(np.int16).max:
                 rounding += 1
@@ -387,13 +389,13 @@ class IndexedCore:
 
     # Tasks
 
-    def _make_queue_room(self, more: int = 1) -> None:
+    def _grow_queues(self, more: int = 1) -> None:
         self._grow("queue", int(self.data.head[st.QUEUES]) + more)
 
     def submit(self, user: int, shape: int, count: int = 1) -> int:
         self._scale()
         self._grow("task", int(self.data.head[st.TASKS]) + count)
-        self._make_queue_room()
+        self._grow_queues()
         return int(steps.submit(self.data.head, user, shape, count))
 
     def cancel(self, task: int) -> None:
@@ -402,7 +404,7 @@ class IndexedCore:
 
     def update(self, task: int, shape: int) -> None:
         self._scale()
-        self._make_queue_room()
+        self._grow_queues()
         b = self.data
         unlink(b.head, task)
         b.task[task, st.TASK_SHAPE] = shape
@@ -429,7 +431,7 @@ class IndexedCore:
 
     def put_back(self, task: int) -> None:
         self._scale()
-        self._make_queue_room()
+        self._grow_queues()
         steps.put_back(self.data.head, task)
 
     def adopt(self, user: int, shape: int, server: int) -> int:
@@ -510,7 +512,7 @@ class IndexedCore:
         return bool((self.data.free[server, self.rules.fit.start : self.rules.fit.stop] < 0).any())
 
     def could_hold(self, shape: int, server: int) -> bool:
-        return self._holds(shape, server, self.data.room)
+        return self._holds(shape, server, self.data.capacity)
 
     def takes(self, task: int, server: int) -> bool:
         return self._holds(self.shape_of(task), server, self.data.free)
@@ -589,7 +591,7 @@ class IndexedCore:
             self._run(task, state.server[task])
         for task in range(n):
             if b.task[task, st.TASK_STATE] != RUNNING:
-                self._make_queue_room()
+                self._grow_queues()
                 enqueue(self.data.head, task)
                 steps.changed(self.data.head, int(self.data.task[task, st.TASK_USER]))
         self.data.head[st.NEXT_ORDER] = state.next_order

@@ -56,7 +56,7 @@ class CompiledDriver(RunCounters):
             "job_finish": self.job_finish, "job_done": self.job_done,
             "user_done": self.user_done, "user_started": self.user_started,
             "user_wait": self.user_wait, "user_share": self.user_share, "used": self.used,
-            "room": self.capacity, "active": self.active, "since": np.zeros(users),
+            "capacity": self.capacity, "active": self.active, "since": np.zeros(users),
             "share": np.zeros(users), "pool_used": np.zeros(resources, dtype=np.int64),
             "need": plan.need, "task_start": kept.start, "task_end": kept.end,
             "task_server": kept.server, "task_first": kept.first,

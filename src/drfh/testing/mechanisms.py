@@ -129,8 +129,8 @@ def check_mechanism(
     ...     blocks = np.flatnonzero(problem.can_use(
     ...         np.full(len(problem.blocks), user), np.arange(len(problem.blocks))))
     ...     need = problem.demand[user]
-    ...     room = problem.cluster.capacity[problem.blocks.group[blocks]][:, need > 0]
-    ...     tasks = (room / need[need > 0]).min(axis=1) * problem.blocks.count[blocks]
+    ...     size = problem.cluster.capacity[problem.blocks.group[blocks]][:, need > 0]
+    ...     tasks = (size / need[need > 0]).min(axis=1) * problem.blocks.count[blocks]
     ...     tasks = tasks * min(1.0, problem.limit[user] / max(tasks.sum(), 1e-300))
     ...     placement = Placement.fitted(problem, np.full(len(blocks), user), blocks, tasks,
     ...                                  Pools.single(len(problem.blocks)))

@@ -95,9 +95,9 @@ class SchedulerModel:
                 return False
         return True
 
-    def fits(self, task: ModelTask, server: str, room: Mapping[str, float]) -> bool:
-        """Return whether a task may run on a server with so much room."""
-        enough = all(amount <= room[r] for r, amount in task.demand.items() if amount)
+    def fits(self, task: ModelTask, server: str, available: Mapping[str, float]) -> bool:
+        """Return whether a task may run on a server with so much available."""
+        enough = all(amount <= available[r] for r, amount in task.demand.items() if amount)
         return enough and self.may_run(task, server)
 
     def queue(self, user: str) -> list[str]:
@@ -215,9 +215,9 @@ class SchedulerHistory:
     def adopt(self) -> None:
         """Let a task run that was not placed, where it fits."""
         task = ModelTask(self._any(list(self.model.users)), self._demand(), None, self._order)
-        rooms = {server: self.model.free(server) for server in self.model.capacity}
-        for server, room in rooms.items():
-            if self.model.fits(task, server, room):
+        available = {server: self.model.free(server) for server in self.model.capacity}
+        for server, free in available.items():
+            if self.model.fits(task, server, free):
                 name = self._new("t")
                 self.twins("adopt", name, task.user, task.demand, server)
                 self.model.tasks[name] = task
@@ -489,10 +489,10 @@ class _Checked:
         """Return a task of a user that may start now, if there is one."""
         first, model = self.history.twins.first, self.history.model
         queue = [task for task, state in first.tasks(user).items() if state == "queued"]
-        rooms = {server: model.free(server) for server in model.capacity}
+        available = {server: model.free(server) for server in model.capacity}
         for task in queue[:1] if self.policy.inside == "fifo" else queue:
-            for server, room in rooms.items():
-                if self.usual and model.fits(model.tasks[task], server, room):
+            for server, free in available.items():
+                if self.usual and model.fits(model.tasks[task], server, free):
                     return task
                 if not self.usual and first.fits(task, server):
                     return task

@@ -22,7 +22,13 @@ from drfh.traces.snapshot import (
 )
 from drfh.wire.documents import JSON_FILES, documents, items_of, mapping, nothing_of
 from drfh.wire.slurm.notation import count_array_tasks
-from drfh.wire.slurm.records import EligibleNodes, JobRecord, SlurmNode, add_nodes
+from drfh.wire.slurm.records import (
+    EligibleNodes,
+    JobRecord,
+    SlurmNode,
+    UnequalNodesError,
+    add_nodes,
+)
 
 __all__ = ["FORMAT"]
 
@@ -69,7 +75,13 @@ def _read(
             if key in value:
                 known = True
                 for where, entry in items_of(value, key, place):
-                    add_nodes(entry, key, where, nodes, ledger)
+                    try:
+                        add_nodes(entry, key, nodes)
+                    except InputError as error:
+                        error.place = where
+                        if isinstance(error, UnequalNodesError):
+                            raise
+                        ledger.broken(error)
         if "jobs" in value:
             known = True
             for where, entry in items_of(value, "jobs", place):

@@ -317,6 +317,13 @@ def test_an_entry_that_cannot_be_read_is_reported_and_left_out() -> None:
     assert [line.split(":")[0] for line in found.broken] == ["job 8", "jobs[2]", "job 9"]
 
 
+def test_every_node_that_cannot_be_read_is_named_and_the_others_count() -> None:
+    found = read_state([*NODES, {"name": ""}, "n2", {"name": ""}], [job(7)], NOW)
+    assert len(found.nodes) == len(NODES)
+    places = [f"nodes[{len(NODES) + k}]" for k in range(3)]
+    assert [line.split(":")[0] for line in found.broken] == places
+
+
 def test_a_slurm_that_counts_only_cpus() -> None:
     config = config_of({"SelectType": "select/cons_res", "SelectTypeParameters": "CR_CORE"})
     found = read_state(NODES, [job(7)], NOW, memory=config.memory, linear=config.linear)

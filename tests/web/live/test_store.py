@@ -231,7 +231,7 @@ def test_the_controller_only_hands_over_and_the_newest_cycle_counts() -> None:
         publisher.on_cycle(third := busy.round())
         go_on.set()
         assert both.wait(60)
-    assert times == [first.time, third.time]
+    assert times == [first.cluster.time, third.cluster.time]
     assert threading.get_ident() not in threads
     assert not publisher.worker.alive
     view = store.view()

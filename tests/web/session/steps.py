@@ -19,7 +19,7 @@ from drfh.web.session.steps import (
     SetServer,
     SetUser,
     Step,
-    TruthStep,
+    TrueValueStep,
 )
 from drfh.web.session.workbook import Workbook
 from tests.support.strategies import problems
@@ -86,5 +86,5 @@ def _steps(
             st.one_of(servers, st.just(SAME)),
         ),
         st.builds(LieStep, users, good),
-        st.builds(TruthStep, st.sampled_from([*liars, "u0"])),
+        st.builds(TrueValueStep, st.sampled_from([*liars, "u0"])),
     )

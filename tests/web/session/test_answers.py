@@ -20,7 +20,7 @@ from drfh import (
     audit,
     load_scenario,
 )
-from drfh.allocation.allocation import explain
+from drfh.allocation.explain import explain
 from drfh.auditor import PROPERTIES
 from drfh.auditor.finding import Counterexample, Finding
 from drfh.files.scenario_file import shipped_scenarios
@@ -46,7 +46,7 @@ from drfh.web.session.steps import (
     SetServer,
     SetUser,
     Step,
-    TruthStep,
+    TrueValueStep,
 )
 from drfh.web.session.workbook import Workbook
 from tests.support.strategies import problems
@@ -184,7 +184,7 @@ def test_a_liar_has_what_it_can_really_run() -> None:
     book.do(LieStep("ann", tasks="1"))
     row = user_rows(answer_of(book))[0]
     assert (row.tasks, row.real) == (1.0, 2.0)
-    book.do(TruthStep("ann"))
+    book.do(TrueValueStep("ann"))
     assert user_rows(answer_of(book)) == user_rows(before)
 
 

@@ -36,7 +36,7 @@ from drfh.web.session.steps import (
     SetServer,
     SetUser,
     Step,
-    TruthStep,
+    TrueValueStep,
     step_from_list,
 )
 from drfh.web.session.workbook import Workbook
@@ -239,7 +239,7 @@ REFUSED = [
     (LieStep("ann", {"tpu": 1}), "tpu of ann must be a resource that some server has"),
     (LieStep("ann", "cpu"), "demand of ann must map resource names to amounts"),
     (LieStep("eve", {"cpu": 1}), "user must be one of ann, bob, got 'eve'"),
-    (TruthStep("ann"), "ann must lie first, to tell the truth again"),
+    (TrueValueStep("ann"), "ann must lie first, to tell the truth again"),
 ]  # fmt: skip
 
 
@@ -332,7 +332,7 @@ def test_a_lie_keeps_the_truth() -> None:
     book.do(LieStep("eve", servers="big"))
     assert user(book, "eve").demand == {"cpu": 4.0}
     assert book.truths["eve"] == User("eve", {"cpu": 1, "memory": "2Gi"}, weight=3)
-    book.do(TruthStep("eve"))
+    book.do(TrueValueStep("eve"))
     assert user(book, "eve") == User("eve", {"cpu": 1, "memory": "2Gi"}, weight=3)
     assert demands(book.truths) == {}
 

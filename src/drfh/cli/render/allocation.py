@@ -8,7 +8,8 @@ from drfh.cli.render.console import bar, console, table
 from drfh.formatting import format_count, format_elapsed, format_number, format_percent, format_rest
 
 if TYPE_CHECKING:
-    from drfh.allocation.allocation import Allocation, Explanation
+    from drfh.allocation.allocation import Allocation
+    from drfh.allocation.explain import Explanation
 
 __all__ = ["print_allocation", "print_change", "print_placement", "unproven"]
 
@@ -61,7 +62,7 @@ def _print_users(out: Any, allocation: Allocation, everyone: bool) -> None:
 
 def _print_reasons(out: Any, allocation: Allocation) -> None:
     """Print what limits the users, those that are limited alike in one line."""
-    from drfh.allocation.allocation import explain
+    from drfh.allocation.explain import explain
 
     alike: dict[Any, list[Explanation]] = {}
     cache: dict[Any, Any] = {}

@@ -206,13 +206,13 @@ class SlurmController:
     def _avoid(self, name: str, node: str, cycle: SlurmCycle) -> None:
         """Leave out a node that did not take a job; the job may go elsewhere at once."""
         known = self._refusals.setdefault(name, _Refusals())
-        known.nodes[node] = cycle.time + _MAX_BACK_OFF
+        known.nodes[node] = cycle.state.time + _MAX_BACK_OFF
         log.debug("node avoided job=%(job)s node=%(node)s", {"job": name, "node": node})
         job = cycle.reconciliation.jobs[name]
         allowed = cycle.state.nodes.keys() if job.allowed is None else job.allowed
         if not allowed - known.nodes.keys():
             known.nodes.clear()
-            self._refuse(name, job.reason, cycle.time)
+            self._refuse(name, job.reason, cycle.state.time)
 
     # Changes in Slurm
 
@@ -222,7 +222,10 @@ class SlurmController:
         recalled = dict(found.to_recall)
         for name, since in self._released_since.items():
             job, node = found.jobs[name], found.released[name]
-            if cycle.time - since > self.patience or job.reason == PendingReason.NODE_NOT_AVAILABLE:
+            if (
+                cycle.state.time - since > self.patience
+                or job.reason == PendingReason.NODE_NOT_AVAILABLE
+            ):
                 recalled[name] = BlockedReason(
                     BlockedCode.NOT_STARTED, f"it did not start on {node}", f" ({job.reason})"
                 )
@@ -238,7 +241,10 @@ class SlurmController:
         self._scontrol(lines, cycle)
         unmanaged = actions.job_ids(found.to_unmanage, known)
         actions.unmanage(
-            lambda lines: self._scontrol(lines, cycle), unmanaged, cycle.time, self.config.hold_by
+            lambda lines: self._scontrol(lines, cycle),
+            unmanaged,
+            cycle.state.time,
+            self.config.hold_by,
         )
         lines, commands = actions.annotate(found.to_annotate, found.known)
         self._scontrol(lines, cycle)
@@ -271,7 +277,7 @@ class SlurmController:
         held |= set(actions.succeeded(failed, free))
         recalled = {name: job for name, job in recalled.items() if name in held}
         deferred = {name: job for name, job in deferred.items() if name in held}
-        lines = [*actions.reset_recalled(recalled), *actions.undefer(deferred, cycle.time)]
+        lines = [*actions.reset_recalled(recalled), *actions.undefer(deferred, cycle.state.time)]
         self._scontrol(lines, cycle)
 
     def _carry_out(self, cycle: SlurmCycle) -> None:

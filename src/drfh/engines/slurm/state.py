@@ -8,7 +8,6 @@ from typing import Any
 
 from drfh.engines.slurm.annotations import Annotation, read_annotation
 from drfh.errors import InputError
-from drfh.files.reader import Ledger
 from drfh.wire.documents import mapping
 from drfh.wire.slurm.notation import array_indices
 from drfh.wire.slurm.records import EligibleNodes, JobRecord, SlurmNode, add_nodes
@@ -203,10 +202,14 @@ def read_state(
     >>> state.jobs["7"].demand, state.jobs["7"].hold
     ({'cpu': 1.0, 'memory': 104857600.0}, 'user')
     """
-    ledger = Ledger()
     found: dict[str, SlurmNode] = {}
+    broken_nodes: list[str] = []
     for position, entry in enumerate(nodes):
-        add_nodes(entry, "nodes", f"nodes[{position}]", found, ledger)
+        try:
+            add_nodes(entry, "nodes", found)
+        except InputError as error:
+            error.place = f"nodes[{position}]"
+            broken_nodes.append(str(error))
     if not memory:
         for name, node in found.items():
             amounts = {r: a for r, a in node.amounts.items() if r != "memory"}
@@ -223,8 +226,7 @@ def read_state(
             broken.append(str(error))
         except Exception as error:  # one strange job must not hide all the others
             broken.append(f"{_place(entry, position)}: {type(error).__name__}: {error}")
-    broken += [str(oddity.first) for oddity in ledger.oddities]
-    return SlurmState(now, found, kept, tuple(broken))
+    return SlurmState(now, found, kept, (*broken, *broken_nodes))
 
 
 def _place(entry: Any, position: int) -> str:

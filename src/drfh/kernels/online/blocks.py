@@ -25,13 +25,13 @@ from drfh.kernels.online.state import (
     AT_BLOCK_MOST,
     AT_BLOCK_SCRATCH,
     AT_BLOCK_SERVER,
+    AT_CAPACITY,
     AT_DIRECTORY,
     AT_DIRECTORY_KEY,
     AT_NEED,
     AT_RATIO,
     AT_REFERENCE,
     AT_RESTRICTION,
-    AT_ROOM,
     AT_SERVER,
     AT_SPARE,
     AT_TOTAL,
@@ -79,10 +79,10 @@ def server_key(b: Ints, server: int) -> float:
     base = b_server[server, FREE + ref] / b_total[ref]
     key = (b_server[server, FREE + other] / b_total[other]) / base
     if b[RESOURCES] > 2:
-        b_room = ints2(b, AT_ROOM)
+        b_capacity = ints2(b, AT_CAPACITY)
         kind = 0
         for r in range(b[RESOURCES]):
-            kind = 2 * kind + (b_room[server, r] > 0)
+            kind = 2 * kind + (b_capacity[server, r] > 0)
         key = kind + key / (1.0 + key) if key > 0 else float(kind)
     return key
 

@@ -43,14 +43,14 @@ NOW, POOL_SINCE = range(2)
     AT_TIME, AT_BATCH_USER, AT_BATCH_SHAPE, AT_BATCH_JOB, AT_BATCH_COUNT, AT_BATCH_PAIR, AT_ARRIVAL,
     AT_DURATION, AT_BATCH, AT_JOB_SIZE, AT_END_TIME, AT_END_TAG, AT_JOB_START,
     AT_JOB_FINISH, AT_JOB_DONE, AT_USER_DONE, AT_USER_STARTED, AT_USER_WAIT, AT_USER_SHARE, AT_USED,
-    AT_ROOM, AT_ACTIVE, AT_SINCE, AT_SHARE, AT_POOL_USED, AT_NEED, AT_TASK_START, AT_TASK_END,
+    AT_CAPACITY, AT_ACTIVE, AT_SINCE, AT_SHARE, AT_POOL_USED, AT_NEED, AT_TASK_START, AT_TASK_END,
     AT_TASK_SERVER, AT_TASK_FIRST, AT_TASKS, AT_SERVERS,
 ) = range(REGISTERS, REGISTERS + 96, 3)  # fmt: skip
 ARRAYS = (
     "time", "batch_user", "batch_shape", "batch_job", "batch_count", "batch_pair", "arrival",
     "duration", "batch", "job_size", "end_time", "end_tag", "job_start",
     "job_finish", "job_done", "user_done", "user_started", "user_wait", "user_share", "used",
-    "room", "active", "since", "share", "pool_used", "need", "task_start", "task_end",
+    "capacity", "active", "since", "share", "pool_used", "need", "task_start", "task_end",
     "task_server", "task_first", "tasks", "servers",
 )  # fmt: skip
 
@@ -120,12 +120,12 @@ def count_pool(c: Ints, b: Ints, time: float) -> None:
     c_clock = floats1(c, AT_TIME)
     passed = time - c_clock[POOL_SINCE]
     if passed > 0:
-        c_used, c_room = floats1(c, AT_USED), floats1(c, AT_ROOM)
+        c_used, c_capacity = floats1(c, AT_USED), floats1(c, AT_CAPACITY)
         c_pool_used = ints1(c, AT_POOL_USED)
         b_total = floats1(b, AT_TOTAL)
         for r in range(b[RESOURCES]):
             c_used[r] += passed * c_pool_used[r]
-            c_room[r] += passed * b_total[r]
+            c_capacity[r] += passed * b_total[r]
         c_clock[POOL_SINCE] = time
 
 

@@ -11,11 +11,11 @@ from drfh.kernels.online.blocks import distance
 from drfh.kernels.online.state import (
     ALIGNMENT,
     AT_ALLOWED,
+    AT_CAPACITY,
     AT_DRAWS,
     AT_NEED,
     AT_PART,
     AT_RESTRICTION,
-    AT_ROOM,
     AT_SERVER,
     AT_TOTAL,
     BEST_FIT,
@@ -73,7 +73,7 @@ def draw(b: Ints, among: int) -> np.int64:
 def score(b: Ints, shape: int, server: int) -> float:
     """Return the score of a server by the policy's choice; the lowest wins."""
     b_server = ints2(b, AT_SERVER)
-    b_room = ints2(b, AT_ROOM)
+    b_capacity = ints2(b, AT_CAPACITY)
     b_need = ints2(b, AT_NEED)
     b_part = floats2(b, AT_PART)
     b_total = floats1(b, AT_TOTAL)
@@ -86,7 +86,7 @@ def score(b: Ints, shape: int, server: int) -> float:
     if choice == ALIGNMENT:
         product = 0.0
         for r in range(m):
-            size = float(b_room[server, r])
+            size = float(b_capacity[server, r])
             if size > 0:
                 product += (b_need[shape, r] / size) * (b_server[server, FREE + r] / size)
         return -product

@@ -109,7 +109,7 @@ LARGEST = 2**62
 
 # Where the address, the rows and the columns of each array stand in the header.
 (
-    AT_DRAWS, AT_FULL, AT_TOTAL, AT_ROOM, AT_SERVER, AT_DIRTY_LIST, AT_WEIGHT, AT_USAGE,
+    AT_DRAWS, AT_FULL, AT_TOTAL, AT_CAPACITY, AT_SERVER, AT_DIRTY_LIST, AT_WEIGHT, AT_USAGE,
     AT_LEVEL, AT_RUNNING, AT_QUEUED, AT_NEVER_TASKS, AT_FIRST_QUEUE, AT_READY_FIRST,
     AT_WAITING_FIRST, AT_WAITING_NEED, AT_STACK, AT_NEED, AT_PART, AT_RATIO, AT_REFERENCE,
     AT_RESTRICTION,
@@ -121,7 +121,7 @@ LARGEST = 2**62
 ) = range(COUNTERS, COUNTERS + 153, 3)  # fmt: skip
 
 ARRAYS = (
-    "draws", "full", "total", "room", "server", "dirty_list", "weight", "usage", "level",
+    "draws", "full", "total", "capacity", "server", "dirty_list", "weight", "usage", "level",
     "running", "queued", "never_tasks", "first_queue", "ready_first", "waiting_first",
     "waiting_need", "stack", "need", "part", "ratio", "reference", "restriction", "never",
     "blocked", "waiters",
@@ -225,7 +225,7 @@ class StateHeader:
 
 
 class CoreArrays(StateHeader):
-    """All arrays of the indexed core. Rows beyond the counters are room to grow."""
+    """All arrays of the indexed core. Rows beyond the counters are spare."""
 
     def __init__(self) -> None:
         super().__init__(COUNTERS, ARRAYS)
@@ -238,7 +238,7 @@ class CoreArrays(StateHeader):
     draws: NDArray[np.uint64]
     full: Floats  # what a full use of each column is, for levels
     total: Floats  # of each resource
-    room: Ints  # servers × columns
+    capacity: Ints  # servers × columns
     server: Ints  # IS_DIRTY …, then what is free by column
     dirty_list: Ints
     weight: Floats

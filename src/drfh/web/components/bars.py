@@ -355,8 +355,8 @@ def stack_options(stacked: StackedBars, colours: Mapping[str, str]) -> dict[str,
 
 def _head(line: int, group: str, note: str) -> dict[str, Any]:
     """Return the label of a group, which has the whole width."""
-    room = _LONGEST_HEAD - len(note) - 4
-    name = group if len(group) <= room else f"{group[: room - 1]}…"
+    longest = _LONGEST_HEAD - len(note) - 4
+    name = group if len(group) <= longest else f"{group[: longest - 1]}…"
     label = {
         "show": True,
         "formatter": _as_label(f"{name}  ({note})"),

@@ -83,10 +83,10 @@ def levels_of(used: ArrayLike, size: ArrayLike) -> NDArray[np.uint8]:
     >>> levels_of([0.0, 1.0], [0.0, 0.0]).tolist()
     [0, 0]
     """
-    amount, room = np.broadcast_arrays(
+    amount, capacity = np.broadcast_arrays(
         np.asarray(used, dtype=np.float64), np.asarray(size, dtype=np.float64)
     )
-    part = np.divide(amount, room, out=np.zeros(room.shape), where=room > 0)
+    part = np.divide(amount, capacity, out=np.zeros(capacity.shape), where=capacity > 0)
     level = np.clip(np.rint(part * FULL), 1, FULL - 1)
     level = np.where(part <= TOLERANCE, 0, np.where(part >= 1 - TOLERANCE, FULL, level))
     found: NDArray[np.uint8] = level.astype(np.uint8)

@@ -52,7 +52,7 @@ class LiveEvent:
 
 def cycle_events(cycle: Cycle) -> list[LiveEvent]:
     """Return what a cycle of the controller did."""
-    time = cycle.time
+    time = cycle.cluster.time
     placed = [(f"job {one.task} of {one.user} on {one.server}", one.user) for one in cycle.placed]
     recalled = [(f"job {name}: {why}", why) for name, why in cycle.recalled.items()]
     failed = [(f"job {name}: {why}" if name else why, why) for name, why in cycle.failed.items()]

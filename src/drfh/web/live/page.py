@@ -6,7 +6,7 @@ Each browser tab has a page of its own, which polls the store twice a second and
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -136,7 +136,8 @@ class LivePage:
         _label("live-lost", "trouble lost").props("role=alert").set_text(_LOST)
         self.trouble = _label("live-trouble", "trouble").props("role=alert")
         self.trouble.set_visibility(False)
-        self.numbers = container("facts", "live-facts")
+        with container("facts", "live-facts"):
+            self._fact_boxes()
 
     def _build_shares(self) -> None:
         with container("pick"):
@@ -256,11 +257,15 @@ class LivePage:
 
     def _show_facts(self, facts: list[Fact]) -> None:
         if list(self.facts) != [fact.name for fact in facts]:
-            self.numbers.clear()
-            with self.numbers:
-                self.facts = {fact.name: _FactBox(fact) for fact in facts}
+            self._fact_boxes.refresh(facts)
+            return
         for fact in facts:
             self.facts[fact.name].show(fact)
+
+    @ui.refreshable_method
+    def _fact_boxes(self, facts: Sequence[Fact] = ()) -> None:
+        """Make a box for each fact."""
+        self.facts = {fact.name: _FactBox(fact) for fact in facts}
 
     def _show_lines(self, now: LiveView) -> None:
         assert now.status is not None
@@ -326,6 +331,7 @@ class _FactBox:
             self.value = _label("value", "value")
             self.bar = container("bar")
             self.note = _label("note", "remark")
+        self.show(fact)
 
     def show(self, fact: Fact) -> None:
         self.label.set_text(fact.label)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from drfh.allocation.allocation import Allocation, Explanation, explain
+from drfh.allocation.allocation import Allocation
+from drfh.allocation.explain import Explanation, explain
 from drfh.allocation.problem import Problem
 from drfh.auditor.bundles import Bundles
 from drfh.auditor.case import Case

@@ -47,7 +47,7 @@ __all__ = [
     "SetServer",
     "SetUser",
     "Step",
-    "TruthStep",
+    "TrueValueStep",
     "WorkbookState",
     "step_from_list",
 ]
@@ -617,14 +617,14 @@ class LieStep(Step):
 
 
 @dataclass(frozen=True)
-class TruthStep(Step):
+class TrueValueStep(Step):
     """The return of a lying user to its true values.
 
     Examples
     --------
     >>> from drfh import load_scenario
     >>> state = WorkbookState(load_scenario("paper-two-servers"))
-    >>> TruthStep("ann").apply(LieStep("ann", {"cpu": 1}).apply(state)) == state
+    >>> TrueValueStep("ann").apply(LieStep("ann", {"cpu": 1}).apply(state)) == state
     True
     """
 
@@ -662,7 +662,7 @@ STEPS: dict[str, type[Step]] = {
     "+user": AddUser,
     "-user": RemoveUser,
     "lie": LieStep,
-    "truth": TruthStep,
+    "truth": TrueValueStep,
 }
 
 

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, Literal
 
 from drfh.errors import InputError
-from drfh.files.reader import Ledger
 from drfh.wire.documents import listing, mapping, text
 from drfh.wire.slurm.notation import (
     expand_node_list,
@@ -20,7 +19,14 @@ from drfh.wire.slurm.notation import (
     parse_tres,
 )
 
-__all__ = ["EligibleNodes", "JobRecord", "PendingReason", "SlurmNode", "add_nodes"]
+__all__ = [
+    "EligibleNodes",
+    "JobRecord",
+    "PendingReason",
+    "SlurmNode",
+    "UnequalNodesError",
+    "add_nodes",
+]
 
 _MIB = 2.0**20
 _DOWN = {"DOWN", "NOT_RESPONDING", "UNKNOWN", "FUTURE", "ERROR", "INVALID", "INVALID_REG"}
@@ -53,32 +59,17 @@ class SlurmNode:
 
 
 class UnequalNodesError(InputError):
-    """A row of ``sinfo`` with nodes that differ."""
+    """A row of ``sinfo`` with nodes that differ: so are all rows, and there is a better command."""
 
 
-def add_nodes(
-    entry: Any, key: str, place: str, nodes: dict[str, SlurmNode], ledger: Ledger
-) -> None:
-    """Add the nodes of an entry of ``nodes`` or ``sinfo``; a known node gets its partitions.
-
-    Raises
-    ------
-    InputError
-        If a row of ``sinfo`` has nodes that differ. Other broken entries are counted.
-    """
-    try:
-        read = _node_of_entry if key == "nodes" else _nodes_of_row
-        for node in read(mapping(entry, key)):
-            known = nodes.get(node.name)
-            if known is not None:
-                node = replace(known, partitions=known.partitions | node.partitions)
-            nodes[node.name] = node
-    except UnequalNodesError as error:  # it is so for all rows, and there is a better command
-        error.place = place
-        raise
-    except InputError as error:
-        error.place = place
-        ledger.broken(error)
+def add_nodes(entry: Any, key: str, nodes: dict[str, SlurmNode]) -> None:
+    """Add the nodes of an entry of ``nodes`` or ``sinfo``; a known node gets its partitions."""
+    read = _node_of_entry if key == "nodes" else _nodes_of_row
+    for node in read(mapping(entry, key)):
+        known = nodes.get(node.name)
+        if known is not None:
+            node = replace(known, partitions=known.partitions | node.partitions)
+        nodes[node.name] = node
 
 
 def _node_state(value: Any, flags: Any) -> Literal["up", "closing", "down"]:

@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import escape
 from nicegui import ui
 
-from drfh.allocation.allocation import explain
+from drfh.allocation.explain import explain
 from drfh.formatting import format_amount, format_number, format_percent
 from drfh.report.html import Cell, Content, Markup, table, tag
 from drfh.web.components.bars import (
@@ -190,7 +190,7 @@ def user_table(rows: list[UserRow], everybody: int) -> Markup:
 
     Examples
     --------
-    >>> from drfh.allocation.allocation import Explanation, LimitCode
+    >>> from drfh.allocation.explain import Explanation, LimitCode
     >>> found = Explanation("ann", "has 10 tasks", "cpu is used up on big", LimitCode.USED_UP)
     >>> row = UserRow("ann", 1.0, None, 10.0, 0.5, 0.5, 0.6, "cpu", None, 8.0, True, found)
     >>> shown = user_table([row], 1)

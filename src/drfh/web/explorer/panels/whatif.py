@@ -24,7 +24,7 @@ from drfh.web.session.steps import (
     SetServer,
     SetUser,
     Step,
-    TruthStep,
+    TrueValueStep,
 )
 from drfh.web.session.table_rows import TableColumn
 from drfh.web.session.workbook import Workbook
@@ -73,7 +73,8 @@ class _Form:
                 self._number = ui.input(self.number)
                 self._number.props(f"dense outlined data-testid=form-{self.number}")
             ui.label(self.amounts).classes("soft")
-            self._amounts = container("row-of")
+            with container("row-of"):
+                self._amounts()
             self._remark = ui.label().classes("soft").props(f"data-testid=remark-{self.what}")
             self._error = error_label(f"refused-{self.what}")
             with container("row-of"):
@@ -95,19 +96,28 @@ class _Form:
 
     def _fill(self) -> None:
         self._error.set_text("")
-        number, amounts = self.values()
+        number, _ = self.values()
         self._number.set_value(format_quantity(number))
-        resources = self.page.book.scenario.cluster.resources
-        if tuple(self._fields) != resources:
-            self._amounts.clear()
-            with self._amounts:
-                self._fields = {resource: ui.input(resource) for resource in resources}
-            for place, field in enumerate(self._fields.values()):
-                field.props(f"dense outlined data-testid=form-{self.what}-{place}")
+        if tuple(self._fields) == self.page.book.scenario.cluster.resources:
+            self._fill_amounts()
+        else:
+            self._amounts.refresh()
+        self._remark.set_text(self.remark())
+
+    def _fill_amounts(self) -> None:
+        _, amounts = self.values()
         for resource, field in self._fields.items():
             amount = amounts.get(resource)
             field.set_value("" if amount is None else format_quantity(amount))
-        self._remark.set_text(self.remark())
+
+    @ui.refreshable_method
+    def _amounts(self) -> None:
+        """Make a field for each resource."""
+        self._fields = {r: ui.input(r) for r in self.page.book.scenario.cluster.resources}
+        for place, field in enumerate(self._fields.values()):
+            field.props(f"dense outlined data-testid=form-{self.what}-{place}")
+        if self.chosen in self.names():
+            self._fill_amounts()
 
     def entered(self) -> str:
         """Return the number as text."""
@@ -187,7 +197,7 @@ class UserForm(_Form):
         """Return the buttons."""
         return [
             ("Claim this", "claim", lambda: LieStep(self.chosen, self.entered_amounts())),
-            ("Tell the truth", "tell-truth", lambda: TruthStep(self.chosen)),
+            ("Tell the truth", "tell-truth", lambda: TrueValueStep(self.chosen)),
             (
                 "Set weight",
                 "set-weight",
