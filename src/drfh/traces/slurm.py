@@ -80,7 +80,7 @@ def _read(
                     except InputError as error:
                         error.place = where
                         if isinstance(error, UnequalNodesError):
-                            raise
+                            raise  # all rows are so: the message names another command
                         ledger.broken(error)
         if "jobs" in value:
             known = True

@@ -59,7 +59,7 @@ class SlurmNode:
 
 
 class UnequalNodesError(InputError):
-    """A row of ``sinfo`` with nodes that differ: so are all rows, and there is a better command."""
+    """A row of ``sinfo`` with nodes that differ."""
 
 
 def add_nodes(entry: Any, key: str, nodes: dict[str, SlurmNode]) -> None:
