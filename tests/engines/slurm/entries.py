@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from drfh.engines.slurm.annotations import HELD_UNTIL
 from drfh.engines.slurm.config import SlurmConfig
+from drfh.engines.slurm.state import HELD_UNTIL
 
 NOW = 1_700_000_000.0
 GIB = 1024  # Slurm counts MiB

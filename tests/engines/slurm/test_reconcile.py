@@ -7,10 +7,17 @@ from typing import Any
 import pytest
 
 from drfh.engines.slurm import actions
-from drfh.engines.slurm.annotations import DEFERRED_UNTIL, HELD_UNTIL, Annotation, read_annotation
 from drfh.engines.slurm.config import SlurmConfig, config_of
 from drfh.engines.slurm.reconcile import Reconciliation, reconcile
-from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
+from drfh.engines.slurm.state import (
+    DEFERRED_UNTIL,
+    HELD_UNTIL,
+    Annotation,
+    SlurmJob,
+    SlurmState,
+    read_annotation,
+    read_state,
+)
 
 NOW = 1_800_000_000.0
 MIB = 2.0**20

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from drfh.engines.slurm.annotations import DEFERRED_UNTIL, HELD_UNTIL, Annotation
 from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.config import config_of
 from drfh.engines.slurm.controller import release_all
 from drfh.engines.slurm.sandbox import Sandbox, SandboxNode
+from drfh.engines.slurm.state import DEFERRED_UNTIL, HELD_UNTIL, Annotation
 from drfh.engines.slurm.submit_plugin import installation, plugin_source, trusted_uids
 from drfh.errors import DrfhError, InputError
 from tests.engines.slurm.cluster import job, living, make_quiet, slurm_cluster

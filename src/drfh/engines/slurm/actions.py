@@ -11,8 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from drfh.engines.slurm.annotations import DAY, DEFERRED_UNTIL, HELD_UNTIL, Annotation
-from drfh.engines.slurm.state import SlurmJob
+from drfh.engines.slurm.state import DAY, DEFERRED_UNTIL, HELD_UNTIL, Annotation, SlurmJob
 
 __all__ = [
     "annotate",

@@ -10,18 +10,17 @@ from typing import Any, ClassVar
 
 from drfh.engines.cache import SchedulerCache
 from drfh.engines.engine import LiveCluster, TaskExplanation, TaskState
-from drfh.engines.slurm.annotations import Annotation
 from drfh.engines.slurm.client import Slurm
 from drfh.engines.slurm.config import SlurmConfig
-from drfh.engines.slurm.reconcile import Reconciliation, reconcile
-from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
+from drfh.engines.slurm.reconcile import reconcile
+from drfh.engines.slurm.state import Annotation, SlurmJob, SlurmState, read_state
 from drfh.engines.snapshot import BlockedCode, BlockedReason, ClusterSnapshot
 from drfh.formatting import format_count
 from drfh.policies import Policy
 from drfh.wire.slurm.notation import parse_job_name
 from drfh.wire.slurm.records import PendingReason
 
-__all__ = ["SlurmCluster", "cluster_of", "observe", "reconciled_cluster", "snapshot_of_all"]
+__all__ = ["SlurmCluster", "cluster_of", "observe", "snapshot_of_all"]
 
 #: States of tasks in the order of a summary, with the verbs for one and for several.
 _STATES = {
@@ -186,28 +185,11 @@ def cluster_of(
     reconciliation = reconcile(state, config)
     cache = SchedulerCache(policy)
     cache.follow(reconciliation.snapshot)
-    return reconciled_cluster(state, config, reconciliation, cache)
-
-
-def reconciled_cluster(
-    state: SlurmState, config: SlurmConfig, reconciliation: Reconciliation, cache: SchedulerCache
-) -> SlurmCluster:
-    """Return the cluster of a state that was reconciled, with the cache that follows it."""
-    known = {name for node in state.nodes.values() for name in node.partitions}
     return SlurmCluster(
-        time=state.time,
-        snapshot=reconciliation.snapshot,
-        cache=cache,
-        starting=reconciliation.released,
-        broken=state.broken,
-        notes=tuple(
-            f"no node is in the managed partition {name}"
-            for name in config.partitions
-            if name not in known
-        ),
-        config=config,
-        state=state,
-    )
+        time=state.time, snapshot=reconciliation.snapshot, cache=cache,
+        starting=reconciliation.released, broken=state.broken, notes=reconciliation.notes,
+        config=config, state=state,
+    )  # fmt: skip
 
 
 def snapshot_of_all(slurm: Slurm, config: SlurmConfig) -> ClusterSnapshot:

@@ -15,7 +15,7 @@ from drfh.engines.cache import SchedulerCache
 from drfh.engines.observer import Cycle, Decision, Observer
 from drfh.engines.slurm import actions
 from drfh.engines.slurm.client import Slurm, SlurmError
-from drfh.engines.slurm.cluster import reconciled_cluster
+from drfh.engines.slurm.cluster import SlurmCluster
 from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.reconcile import Reconciliation, reconcile
 from drfh.engines.slurm.state import SlurmJob, SlurmState, read_state
@@ -122,8 +122,13 @@ class SlurmController:
         before, starts = time.perf_counter(), self.cache.starts
         self.cache.follow(found.snapshot)
         placed = self.cache.place(self.batch)
+        cluster = SlurmCluster(
+            time=state.time, snapshot=found.snapshot, cache=self.cache,
+            starting=found.released, broken=state.broken, notes=found.notes,
+            config=self.config, state=state,
+        )  # fmt: skip
         cycle = SlurmCycle(
-            reconciled_cluster(state, self.config, found, self.cache),
+            cluster,
             dict(self.cache.placed),
             placed,
             decision_seconds=time.perf_counter() - before,

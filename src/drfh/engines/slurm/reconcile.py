@@ -7,9 +7,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from drfh.engines.slurm.annotations import DAY, DEFERRED_UNTIL, HELD_UNTIL, Annotation
 from drfh.engines.slurm.config import SlurmConfig
-from drfh.engines.slurm.state import SlurmJob, SlurmState
+from drfh.engines.slurm.state import (
+    DAY,
+    DEFERRED_UNTIL,
+    HELD_UNTIL,
+    Annotation,
+    SlurmJob,
+    SlurmState,
+)
 from drfh.engines.snapshot import (
     BlockedCode,
     BlockedReason,
@@ -64,6 +70,8 @@ class Reconciliation:
         Jobs that somebody has requeued under a hold: their owners must be able to lift it.
     to_annotate
         Jobs whose annotation must change.
+    notes
+        What an operator should know, a sentence each.
     """
 
     snapshot: ClusterSnapshot
@@ -77,6 +85,7 @@ class Reconciliation:
     to_undefer: tuple[SlurmJob, ...] = ()
     to_owner_hold: tuple[SlurmJob, ...] = ()
     to_annotate: Mapping[str, Annotation] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def reconcile(
@@ -123,7 +132,14 @@ def reconcile(
         tuple(sorter.to_undefer),
         tuple(sorter.to_owner_hold),
         sorter.to_annotate,
+        _notes(state, config),
     )
+
+
+def _notes(state: SlurmState, config: SlurmConfig) -> tuple[str, ...]:
+    known = {name for node in state.nodes.values() for name in node.partitions}
+    missing = (name for name in config.partitions if name not in known)
+    return tuple(f"no node is in the managed partition {name}" for name in missing)
 
 
 class _JobSorter:

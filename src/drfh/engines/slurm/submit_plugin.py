@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-from drfh.engines.slurm.annotations import DEFERRED_UNTIL, FLAGS, HELD_UNTIL, PREFIX
+from drfh.engines.slurm.state import DEFERRED_UNTIL, FLAGS, HELD_UNTIL, PREFIX
 from drfh.errors import InputError
 from drfh.wire.slurm.scontrol import slurm_user, submit_plugins
 
