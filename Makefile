@@ -28,9 +28,9 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/.python
 	@touch $@
 
 # Machine code of the hot loops, made when they are new or changed: the first command starts warm.
-$(VENV)/.warm: $(VENV)/.run $(wildcard src/drfh/kernels/*.py src/drfh/kernels/*/*.py src/drfh/warm.py)
+$(VENV)/.warm: $(VENV)/.run $(wildcard src/drfh/kernels/*.py src/drfh/kernels/*/*.py)
 	@echo "compiling the hot loops (once, a minute)"
-	@$(BIN)/python -m drfh.warm
+	@$(BIN)/python -m drfh.precompile
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.warm

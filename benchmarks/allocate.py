@@ -230,7 +230,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="leave out what takes minutes")
     parser.add_argument("--plot", type=Path, help="draw the scaling curve to .svg or .png")
     options = parser.parse_args()
-    from drfh.warm import warm_up
+    from drfh.precompile import warm_up
 
     warm_up()
     report = Report()

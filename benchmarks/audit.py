@@ -22,7 +22,7 @@ from benchmarks.rivals import cvxpy_clarabel
 from drfh.auditor import case_of
 from drfh.auditor.comparison import compare
 from drfh.auditor.lies import Lie, claimed_problem, utility
-from drfh.warm import warm_up
+from drfh.precompile import warm_up
 
 RIVAL_TRIES = 3
 

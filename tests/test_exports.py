@@ -20,6 +20,7 @@ def test_exported_names() -> None:
         "DrfhError",
         "InputError",
         "Job",
+        "Kind",
         "Placement",
         "Pools",
         "Problem",
@@ -43,6 +44,7 @@ def test_exported_names() -> None:
         "save_scenario",
         "simulate",
         "traces",
+        "warm",
     ]
     for name in drfh.__all__:
         assert getattr(drfh, name) is not None

@@ -31,7 +31,7 @@ ORDER: list[tuple[str, ...]] = [
     ("testing",),
     ("experiments",),
     ("engines",),
-    ("warm",),
+    ("precompile",),
     ("report",),
     ("web",),
     ("cli", "__main__"),
@@ -104,7 +104,7 @@ def test_kernels_are_private_to_solvers_and_alone_know_numba() -> None:
     for path in sources():
         for module, _ in imports(path):
             if module.split(".")[0] == "numba":
-                assert package(path) in {"kernels", "warm"}, path
+                assert package(path) in {"kernels", "precompile"}, path
             if module.startswith("drfh.kernels"):
                 assert package(path) in NUMBA_PACKAGES, path
 

@@ -80,7 +80,7 @@ def test_after_install_nothing_is_compiled(tmp_path: Path) -> None:
         )
         return done.stdout.count("data loaded"), done.stdout.count("data saved")
 
-    assert kept("-m", "drfh.warm")[1] > 50
+    assert kept("-m", "drfh.precompile")[1] > 50
     for policy in ("best-fit-drfh", "first-fit-drfh", "mesos", "fifo", "slots:14", "tsf+hilbert"):
         code = (
             "import drfh; s = drfh.load_scenario('gpu-day'); drfh.simulate(s.cluster, s.workload, "

@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from drfh.auditor.comparison import Comparison, compare
     from drfh.errors import DrfhError, InputError, SolverError, UnknownNameError
     from drfh.files.scenario_file import load_scenario, save_scenario
+    from drfh.kernels import warm
     from drfh.mechanisms import MECHANISMS, Solution, allocate
     from drfh.model.cluster import Cluster, Server
     from drfh.model.jobs import AddServers, Job, RemoveServers, ResizeServer, Workload
     from drfh.model.scenario import Scenario
-    from drfh.model.users import User
+    from drfh.model.users import Kind, User
     from drfh.scheduler import Scheduler
     from drfh.simulation import Result, simulate
 
@@ -54,6 +55,7 @@ _HOME = {
     "DrfhError": "drfh.errors",
     "InputError": "drfh.errors",
     "Job": "drfh.model.jobs",
+    "Kind": "drfh.model.users",
     "PROPERTIES": "drfh.auditor",
     "Placement": "drfh.allocation.placement",
     "Pools": "drfh.allocation.placement",
@@ -76,6 +78,7 @@ _HOME = {
     "load_scenario": "drfh.files.scenario_file",
     "save_scenario": "drfh.files.scenario_file",
     "simulate": "drfh.simulation",
+    "warm": "drfh.kernels",
 }
 # Public name → itself: packages that are used whole, such as drfh.traces.read.
 _ROOMS = ("traces",)
@@ -91,6 +94,7 @@ __all__ = [
     "DrfhError",
     "InputError",
     "Job",
+    "Kind",
     "Placement",
     "Pools",
     "Problem",
@@ -114,6 +118,7 @@ __all__ = [
     "save_scenario",
     "simulate",
     "traces",
+    "warm",
 ]
 
 

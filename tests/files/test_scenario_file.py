@@ -212,7 +212,7 @@ BAD_TEXTS = {
     "user a word": (
         CLUSTER + "users:\n- ann\n",
         ", line 5: users[0] must be a mapping with keys among name, demand, weight, tasks, "
-        "servers, parent, got 'ann'",
+        "servers, parent, kinds, got 'ann'",
     ),
     "resources a number": (
         "cluster:\n- resources: 3\n" + USERS,

@@ -10,7 +10,7 @@ from drfh import Cluster, User
 from drfh.allocation.problem import Problem
 from drfh.kernels import compiled
 from drfh.kernels.fill import assign_two_resources, fill_with_offsets
-from drfh.warm import warm_up
+from drfh.precompile import warm_up
 from tests.support.examples import examples
 from tests.support.strategies import problems
 

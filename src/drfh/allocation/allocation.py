@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars
 
-from drfh.allocation.explain import explain
+from drfh.allocation.explain import Cache, explain
 from drfh.allocation.placement import Placement
-from drfh.allocation.problem import Floats, Problem
+from drfh.allocation.problem import Floats, Ints, Problem, by_mix
 from drfh.allocation.proofs.certificate import Certificate, Prices, Proof, Verification
 from drfh.allocation.proofs.welfare import WelfareProof
 from drfh.errors import InputError, UnknownNameError
 from drfh.formatting import format_count
+from drfh.model.users import User
 
 if TYPE_CHECKING:
     import altair
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Allocation",
     "group_table",
+    "kind_names",
+    "kind_table",
     "placement_table",
     "price_table",
     "to_dict",
@@ -89,19 +92,72 @@ memory is used up on high-cpu.
     parameters: Mapping[str, Any] = field(default_factory=dict)
     source: Callable[[Problem], Any] | None = None
 
+    @property
+    def users(self) -> tuple[User, ...]:
+        """The users; where they have several kinds of tasks, the problem has one for each kind."""
+        mixes = self.problem.mixes
+        return self.problem.users if mixes is None else mixes.users
+
+    def rows_of(self, user: int) -> Ints:
+        """Return the positions in the problem of a user's kinds of tasks."""
+        return self.problem.rows_of(user)
+
     def _by_user(self, values: Floats) -> dict[str, float]:
-        return dict(zip(self.problem.names(), values.tolist(), strict=True))
+        names = [user.name for user in self.users]
+        return dict(zip(names, values.tolist(), strict=True))
+
+    def sums(self, values: Floats) -> Floats:
+        """Return the sum of a value over the kinds of tasks of each user, in user order."""
+        mixes = self.problem.mixes
+        return values if mixes is None else mixes.sums(values)
+
+    @cached_property
+    def task_vector(self) -> Floats:
+        """Tasks of all kinds, in user order."""
+        return self.sums(self.assignment.user_tasks)
+
+    @cached_property
+    def use_vector(self) -> Floats:
+        """Which resources each user needs most, in user order: the largest is its dominant one."""
+        problem = self.problem
+        if problem.mixes is None:
+            return problem.direction
+        return problem.mixes.sums(self.assignment.user_tasks[:, None] * problem.part_of_pool)
 
     @cached_property
     def share_vector(self) -> Floats:
         """Global dominant shares, in user order."""
-        share: Floats = self.assignment.user_tasks * self.problem.task_share
+        problem = self.problem
+        if problem.mixes is not None:
+            most: Floats = self.use_vector.max(axis=1)
+            return most
+        share: Floats = self.assignment.user_tasks * problem.task_share
         return share
+
+    @cached_property
+    def level_vector(self) -> Floats:
+        """What DRFH equalises, in user order: share / weight, for mixes the sum over rounds."""
+        problem = self.problem
+        if problem.mixes is None:
+            return self.share_vector / problem.weight
+        if isinstance(self.certificate, Certificate) and self.certificate.rule is by_mix:
+            return self.certificate.mix_levels()
+        return self.share_vector / problem.mixes.weight
 
     @property
     def tasks(self) -> dict[str, float]:
-        """Tasks of each user."""
-        return self._by_user(self.assignment.user_tasks)
+        """Tasks of each user, of all kinds."""
+        return self._by_user(self.task_vector)
+
+    @property
+    def kinds(self) -> dict[str, list[float]]:
+        """Tasks of each user by kind, in the order of its kinds."""
+        mixes, tasks = self.problem.mixes, self.assignment.user_tasks
+        owner = np.arange(len(tasks)) if mixes is None else mixes.owner
+        result: dict[str, list[float]] = {user.name: [] for user in self.users}
+        for position, number in zip(owner.tolist(), tasks.tolist(), strict=True):
+            result[self.users[position].name].append(number)
+        return result
 
     @property
     def shares(self) -> dict[str, float]:
@@ -110,13 +166,15 @@ memory is used up on high-cpu.
 
     @property
     def levels(self) -> dict[str, float]:
-        """Share / weight of each user: what DRFH equalises."""
-        return self._by_user(self.share_vector / self.problem.weight)
+        """Share / weight of each user: what DRFH equalises (for mixes the sum over rounds)."""
+        return self._by_user(self.level_vector)
 
     @property
     def promised(self) -> dict[str, float] | None:
         """Tasks that a pooled mechanism promises; `tasks` is what can be placed of them."""
-        return None if self.promised_tasks is None else self._by_user(self.promised_tasks)
+        return (
+            None if self.promised_tasks is None else self._by_user(self.sums(self.promised_tasks))
+        )
 
     @property
     def utilisation(self) -> dict[str, float]:
@@ -141,7 +199,7 @@ memory is used up on high-cpu.
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(best > 0, self.share_vector / best, 1.0)
         user = int(np.argmin(ratio))
-        return self.problem.users[user].name, max(0.0, float(1 - ratio[user]))
+        return self.users[user].name, max(0.0, float(1 - ratio[user]))
 
     def verify(self) -> Verification:
         """Check placement and prices from scratch, without a solver."""
@@ -152,11 +210,14 @@ memory is used up on high-cpu.
         return self.certificate.verify()
 
     def explain(self, user: str) -> str:
-        """Return in one sentence what limits a user."""
-        names = self.problem.names()
+        """Return what limits a user: a sentence, for each of its kinds of tasks."""
+        names = [known.name for known in self.users]
         if user not in names:
             raise UnknownNameError("user", str(user), names)
-        return str(explain(self, names.index(user)))
+        cache: Cache = {}
+        return " ".join(
+            str(explain(self, row, cache)) for row in self.rows_of(names.index(user)).tolist()
+        )
 
     def placement(self, *, expand: bool = False) -> polars.DataFrame:
         """Return who runs where.
@@ -169,13 +230,17 @@ memory is used up on high-cpu.
         Returns
         -------
         polars.DataFrame
-            Columns user, group (or server), tasks.
+            Columns user, group (or server), tasks; and kind, where users have several.
         """
         return placement_table(self, expand=expand)
 
     def user_table(self) -> polars.DataFrame:
         """Return a row a user: weight, tasks, share, level, dominant resource."""
         return user_table(self)
+
+    def kind_table(self) -> polars.DataFrame:
+        """Return a row for each kind of tasks of each user: ratio, limit, tasks."""
+        return kind_table(self)
 
     def group_table(self) -> polars.DataFrame:
         """Return a row for each server group: count and utilisation of each resource."""
@@ -199,7 +264,7 @@ memory is used up on high-cpu.
         problem = self.problem
         proof = "" if self.certificate is None else f", gap {self.certificate.gap:.1e}"
         return (
-            f"Allocation({self.mechanism}: {format_count(len(problem.users), 'user')} on "
+            f"Allocation({self.mechanism}: {format_count(len(self.users), 'user')} on "
             f"{format_count(problem.cluster.size, 'server')}, {self.method}{proof})"
         )
 
@@ -221,21 +286,62 @@ def user_table(allocation: Allocation) -> polars.DataFrame:
     problem = allocation.problem
     resources = np.array(problem.cluster.resources)
     columns: dict[str, Any] = {
-        "user": problem.names(),
-        "weight": problem.weight,
-        "limit": polars.Series(
-            [None if math.isinf(t) else t for t in problem.limit.tolist()], dtype=polars.Float64
-        ),
-        "tasks": allocation.assignment.user_tasks,
+        "user": [user.name for user in allocation.users],
+        "weight": [user.weight for user in allocation.users],
+        "limit": _limits(allocation.sums(problem.limit)),
+        "tasks": allocation.task_vector,
         "share": allocation.share_vector,
-        "level": allocation.share_vector / problem.weight,
-        "dominant": resources[np.argmax(problem.direction, axis=1)].tolist(),
+        "level": allocation.level_vector,
+        "dominant": resources[np.argmax(allocation.use_vector, axis=1)].tolist(),
     }
     if allocation.promised_tasks is not None:
-        columns["promised"] = allocation.promised_tasks
+        columns["promised"] = allocation.sums(allocation.promised_tasks)
     if allocation.divisible is not None:
-        columns["divisible"] = allocation.divisible.assignment.user_tasks
+        columns["divisible"] = allocation.divisible.task_vector
     return polars.DataFrame(columns)
+
+
+def _limits(numbers: Floats) -> polars.Series:
+    """Return numbers of tasks, None for no end."""
+    return polars.Series(
+        [None if math.isinf(t) else t for t in numbers.tolist()], dtype=polars.Float64
+    )
+
+
+def kind_table(allocation: Allocation) -> polars.DataFrame:
+    """Return a row for each kind of tasks of each user; one without kinds has a row without a name.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Kind, Server, User, allocate
+    >>> kinds = [Kind({"cpu": 1}, name="web"), Kind({"cpu": 2}, tasks=1, name="etl")]
+    >>> allocation = allocate(Cluster([Server({"cpu": 8})]), [User("ann", kinds=kinds)])
+    >>> kind_table(allocation).select("user", "kind", "tasks").rows()
+    [('ann', 'web', 6.0), ('ann', 'etl', 1.0)]
+    """
+    problem = allocation.problem
+    owner = range(len(problem.users)) if problem.mixes is None else problem.mixes.owner.tolist()
+    ratio = np.ones(len(problem.users)) if problem.mixes is None else problem.mixes.ratio
+    return polars.DataFrame(
+        {
+            "user": [allocation.users[position].name for position in owner],
+            "kind": polars.Series(kind_names(problem), dtype=polars.String),
+            "ratio": ratio,
+            "limit": _limits(problem.limit),
+            "tasks": allocation.assignment.user_tasks,
+        }
+    )
+
+
+def kind_names(problem: Problem) -> list[str | None]:
+    """Return the name of the kind of each row of a problem; None where a user has but one."""
+    if problem.mixes is None:
+        return [None] * len(problem.users)
+    return [
+        kind.name or str(number) if kind is not None else None
+        for user in problem.mixes.users
+        for number, kind in enumerate(user.kinds or (None,), start=1)
+    ]
 
 
 def group_table(allocation: Allocation) -> polars.DataFrame:
@@ -278,7 +384,6 @@ def placement_table(allocation: Allocation, *, expand: bool = False) -> polars.D
     if rows.sum() > _MOST_ROWS:
         raise InputError("placement", f"must have at most {_MOST_ROWS:,} rows", int(rows.sum()))
     block, user, tasks = assignment.entries_of(np.arange(len(blocks)))
-    names = np.array(problem.names(), dtype=object)
     if not expand:
         frame = polars.DataFrame({"user": user, "group": blocks.group[block], "tasks": tasks})
         if len(blocks) != len(cluster):
@@ -287,10 +392,10 @@ def placement_table(allocation: Allocation, *, expand: bool = False) -> polars.D
             )
         frame = frame.sort("user", "group")
         groups = np.array(cluster.names, dtype=object)
-        return frame.with_columns(
-            polars.Series("user", names[frame["user"].to_numpy()].tolist(), polars.String),
-            polars.Series("group", groups[frame["group"].to_numpy()].tolist(), polars.String),
+        frame = frame.with_columns(
+            polars.Series("group", groups[frame["group"].to_numpy()].tolist(), polars.String)
         )
+        return _with_names(allocation, frame)
     # Whole blocks, server by server: every server of a block runs the same.
     each = tasks / blocks.count[block]
     edges = np.searchsorted(block, np.arange(len(blocks) + 1))
@@ -305,9 +410,9 @@ def placement_table(allocation: Allocation, *, expand: bool = False) -> polars.D
         cluster.server_name(group, index)
         for group, index in zip(blocks.group[copies].tolist(), inside.tolist(), strict=True)
     ]
-    return polars.DataFrame(
+    frame = polars.DataFrame(
         {
-            "user": polars.Series(names[user[entry[by_user]]].tolist(), dtype=polars.String),
+            "user": user[entry[by_user]],
             "server": polars.Series(
                 np.repeat(np.array(server, dtype=object), length)[by_user].tolist(),
                 dtype=polars.String,
@@ -315,6 +420,19 @@ def placement_table(allocation: Allocation, *, expand: bool = False) -> polars.D
             "tasks": each[entry[by_user]],
         }
     )
+    return _with_names(allocation, frame)
+
+
+def _with_names(allocation: Allocation, frame: polars.DataFrame) -> polars.DataFrame:
+    """Return a table with the names of users, and of kinds if there are any, for their numbers."""
+    problem, rows = allocation.problem, frame["user"].to_numpy()
+    names = problem.names()
+    if problem.mixes is not None:
+        names = [allocation.users[position].name for position in problem.mixes.owner.tolist()]
+        kinds = np.array(kind_names(problem), dtype=object)[rows].tolist()
+        frame.insert_column(1, polars.Series("kind", kinds, polars.String))
+    named = np.array(names, dtype=object)[rows].tolist()
+    return frame.with_columns(polars.Series("user", named, polars.String))
 
 
 def price_table(allocation: Allocation) -> polars.DataFrame:
@@ -395,10 +513,17 @@ def to_dict(allocation: Allocation) -> dict[str, Any]:
         "groups": group_table(allocation).to_dicts(),
         "placement": placement_table(allocation).to_dicts(),
     }
-    if len(problem.users) * len(problem.blocks) <= _MOST_REASONS:
-        cache: dict[Any, Any] = {}
-        for position, row in enumerate(result["users"]):
-            row["why"] = str(explain(allocation, position, cache))
+    explained = len(problem.users) * len(problem.blocks) <= _MOST_REASONS
+    cache: Cache = {}
+    for position, row in enumerate(result["users"]):
+        rows = allocation.rows_of(position).tolist()
+        reasons = [str(explain(allocation, kind, cache)) for kind in rows] if explained else []
+        if explained:
+            row["why"] = " ".join(reasons)
+        if allocation.users[position].kinds:
+            row["kinds"] = kind_table(allocation)[rows].drop("user").to_dicts()
+            for kind, reason in zip(row["kinds"], reasons, strict=explained):
+                kind["why"] = reason
     if allocation.certificate is not None:
         result["certificate"] = _proof(allocation)
     if allocation.divisible is not None:

@@ -89,7 +89,7 @@ def explain(allocation: Allocation, user: int, cache: Cache | None = None) -> Ex
     allocation
         The answer.
     user
-        Position of the user.
+        Position of the user in the problem, which has one for each kind of tasks.
     cache
         To explain many users of one allocation, give all of them the same empty dict.
 
@@ -111,7 +111,7 @@ def explain(allocation: Allocation, user: int, cache: Cache | None = None) -> Ex
     if tasks >= limit * (1 - 1e-9):
         outcome = f"has all of its {format_count(tasks, 'task')}"
         return Explanation(name, outcome, code=LimitCode.ALL_TASKS, about=(limit,))
-    share = float(allocation.share_vector[user])
+    share = tasks * float(problem.task_share[user])
     dominant = problem.cluster.resources[int(np.argmax(problem.direction[user]))]
     outcome = (
         f"stops at {format_count(tasks, 'task')}, {format_percent(share)} of the pool's {dominant}"

@@ -18,6 +18,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from drfh.allocation.mixes import Mixes, MixPath
 from drfh.errors import InputError, nearest
 from drfh.formatting import format_quantity
 from drfh.model.cluster import Cluster
@@ -47,6 +48,7 @@ _row = attrgetter("row")
 _needs = attrgetter("needs")
 _name = attrgetter("name")
 _servers = attrgetter("servers")
+_kinds = attrgetter("kinds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,9 @@ class Problem:
         Which blocks each distinct restriction allows; None if nobody is restricted.
     restriction : array, users
         Row of `eligible` for each user.
+    mixes : Mixes or None
+        If users have several kinds of tasks: each kind is one of `users` here, and this says
+        whose it is.
 
     Examples
     --------
@@ -98,6 +103,7 @@ class Problem:
     blocks: Blocks
     eligible: Bools | None
     restriction: Ints | None
+    mixes: Mixes | None = None
 
     @classmethod
     def build(
@@ -114,7 +120,11 @@ class Problem:
         everyone = tuple(users)
         if not everyone:
             raise InputError("users", "must have at least one user")
+        mixes = None
         try:
+            if any(map(_kinds, everyone)):
+                mixes = Mixes.of(everyone)
+                everyone = mixes.rows
             # Users that name the same resources share one tuple: identity is enough.
             first = everyone[0].needs
             alike = all(map(is_, map(_needs, everyone), repeat(first)))
@@ -138,7 +148,7 @@ class Problem:
         weight, limit, demand = _gather(cluster, everyone, shapes)
         order = np.arange(len(cluster), dtype=np.int64)
         blocks = Blocks(order, np.zeros_like(order), cluster.counts)
-        problem = cls(cluster, everyone, demand, weight, limit, blocks, None, None)
+        problem = cls(cluster, everyone, demand, weight, limit, blocks, None, None, mixes)
         if restrictions:
             problem = problem.restricted()
         problem._check_range()
@@ -173,7 +183,8 @@ class Problem:
             )
 
     @cached_property
-    def _share_of_pool(self) -> Floats:
+    def part_of_pool(self) -> Floats:
+        """What one task needs, as parts of the whole pool, users × resources."""
         totals = self.cluster.totals
         with np.errstate(over="ignore"):
             share: Floats = self.demand / np.where(totals > 0, totals, 1.0)
@@ -183,14 +194,14 @@ class Problem:
     def task_share(self) -> Floats:
         """Dominant share of one task of each user."""
         # Column by column: a reduction over short rows takes several times as long.
-        share: Floats = reduce(np.maximum, self._share_of_pool.T)
+        share: Floats = reduce(np.maximum, self.part_of_pool.T)
         return share
 
     @cached_property
     def direction(self) -> Floats:
         """Demand in shares of the pool, scaled to a maximum of 1."""
         with np.errstate(invalid="ignore"):
-            direction: Floats = self._share_of_pool / self.task_share[:, None]
+            direction: Floats = self.part_of_pool / self.task_share[:, None]
         return direction
 
     @cached_property
@@ -255,6 +266,16 @@ class Problem:
         if self.eligible is not None and self.restriction is not None:
             allowed &= self.eligible[self.restriction[users], blocks]
         return allowed
+
+    def rows_of(self, user: int) -> Ints:
+        """Return the positions of a user's kinds of tasks."""
+        return np.array([user]) if self.mixes is None else np.flatnonzero(self.mixes.owner == user)
+
+    def path(self, rising: Bools, share: Floats) -> MixPath:
+        """Return what each kind has at every level above the present one, in tasks."""
+        assert self.mixes is not None
+        limit = np.where(self.reachable, self.limit, 0.0)
+        return MixPath(self.mixes, self.part_of_pool, rising, share / self.task_share, limit)
 
     def names(self) -> list[str]:
         """Names of the users, in order."""
@@ -355,6 +376,15 @@ def by_weight(problem: Problem) -> Entitlement:
     >>> problem = Problem.build(Cluster([Server({"cpu": 4})]), [User("a", {"cpu": 1}, tasks=2)])
     >>> by_weight(problem).cap
     array([0.5])
+    """
+    return Entitlement(problem.weight, problem.share_limit)
+
+
+def by_mix(problem: Problem) -> Entitlement:
+    """Return the scale of DRFH where users have several kinds of tasks.
+
+    It has the limits alone: how fast a kind rises changes with the kinds that are left, see
+    :class:`~drfh.allocation.mixes.MixPath`.
     """
     return Entitlement(problem.weight, problem.share_limit)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from drfh.allocation.allocation import Allocation
 from drfh.allocation.problem import Problem
@@ -29,9 +29,9 @@ from drfh.auditor.properties.reductions import (
 from drfh.auditor.properties.sharing import dedicated_cloud, sharing_incentive
 from drfh.auditor.properties.truthfulness import group_truthful, split_proof, truthful
 from drfh.errors import InputError, UnknownNameError
-from drfh.mechanisms import Mechanism, check_parameters, find_mechanism
+from drfh.mechanisms import Mechanism, check_kinds, check_parameters, find_mechanism
 from drfh.mechanisms.drfh import drfh
-from drfh.mechanisms.shared.card import card_of
+from drfh.mechanisms.shared.card import beyond_kinds, card_of
 from drfh.mechanisms.shared.progressive_filling import progressive_filling
 from drfh.model.cluster import Cluster
 from drfh.model.scenario import Scenario
@@ -56,11 +56,23 @@ class Property:
     of_mechanism : bool
         Whether it is about a mechanism (what it would do in another case) and not about one
         allocation.
+    kinds : str
+        Where users have several kinds of tasks it is measured ``"always"``, only if tasks are
+        ``"divisible"`` (how many whole ones fit into a bundle is not computed), or ``"never"``.
     """
 
     title: str
     check: Callable[[Case], Finding]
     of_mechanism: bool = False
+    kinds: Literal["always", "divisible", "never"] = "always"
+
+    def not_for(self, case: Case) -> str:
+        """Return why several kinds of tasks keep it unmeasured, or nothing."""
+        if case.problem.mixes is None or self.kinds == "always":
+            return ""
+        if self.kinds == "never":
+            return "measured for one kind of tasks a user"
+        return "measured for divisible tasks, or one kind of tasks a user" if case.whole else ""
 
 
 #: Every property by name.
@@ -69,24 +81,38 @@ PROPERTIES: dict[str, Property] = {
     "non-wasteful": Property("all that is held is used", non_wasteful),
     "promise-kept": Property("what is promised can be placed", promise_kept),
     "fair": Property("nobody is below its DRFH level", fair),
-    "envy-free": Property("nobody prefers another's bundle", envy_free),
-    "envy-free-literal": Property("no envy, weights and caps ignored", envy_free_literal),
-    "envy-free-1": Property("no envy, up to one task", envy_free_1),
+    "envy-free": Property("nobody prefers another's bundle", envy_free, kinds="divisible"),
+    "envy-free-literal": Property(
+        "no envy, weights and caps ignored", envy_free_literal, kinds="never"
+    ),
+    "envy-free-1": Property("no envy, up to one task", envy_free_1, kinds="never"),
     "pareto": Property("no better allocation for all", pareto),
-    "sharing-incentive": Property("as good as its part of every server", sharing_incentive),
-    "dedicated-cloud": Property("as good as servers of its own", dedicated_cloud),
-    "bottleneck-fair": Property("equal amounts of a common bottleneck", bottleneck_fair),
-    "bottleneck-share": Property("its part of a common bottleneck", bottleneck_share),
-    "bbf": Property("no justified complaints", bbf),
+    "sharing-incentive": Property(
+        "as good as its part of every server", sharing_incentive, kinds="divisible"
+    ),
+    "dedicated-cloud": Property(
+        "as good as servers of its own", dedicated_cloud, kinds="divisible"
+    ),
+    "bottleneck-fair": Property(
+        "equal amounts of a common bottleneck", bottleneck_fair, kinds="never"
+    ),
+    "bottleneck-share": Property(
+        "its part of a common bottleneck", bottleneck_share, kinds="never"
+    ),
+    "bbf": Property("no justified complaints", bbf, kinds="never"),
     "price-of-fairness": Property("tasks against the most that could run", price_of_fairness),
     "population-monotone": Property("nobody loses when a user leaves", population_monotone, True),
     "resource-monotone": Property("nobody loses when servers come", resource_monotone, True),
     "consistent": Property("stable when a user leaves with its part", consistent, True),
-    "single-server": Property("DRF on one server", single_server, True),
-    "single-resource": Property("max-min fair with one resource", single_resource, True),
+    "single-server": Property("DRF on one server", single_server, True, kinds="never"),
+    "single-resource": Property(
+        "max-min fair with one resource", single_resource, True, kinds="never"
+    ),
     "split-proof": Property("becoming two users does not pay", split_proof, True),
-    "truthful": Property("lies do not pay", truthful, True),
-    "group-truthful": Property("lies of two do not pay both", group_truthful, True),
+    "truthful": Property("lies do not pay", truthful, True, kinds="divisible"),
+    "group-truthful": Property(
+        "lies of two do not pay both", group_truthful, True, kinds="divisible"
+    ),
 }
 
 
@@ -169,7 +195,7 @@ def audit(
         report(0.0)
         findings.append(_checked(replace(case, progress=report), name))
         report(1.0)
-    tasks = dict(zip(case.problem.names(), case.tasks.tolist(), strict=True))
+    tasks = case.by_name(case.tasks)
     warnings = (case.unproven,) if case.unproven else ()
     took = time.perf_counter() - started
     return Report.of(case.scenario, _subject(case), findings, tasks, took, warnings)
@@ -183,6 +209,8 @@ def _checked(case: Case, name: str) -> Finding:
         finding = case.skipped(name, "needs a mechanism: one allocation cannot show it")
     elif asked.of_mechanism and case.unproven:
         finding = case.skipped(name, case.unproven)
+    elif why := asked.not_for(case):
+        finding = case.skipped(name, why)
     else:
         try:
             finding = asked.check(case)
@@ -198,7 +226,7 @@ def _checked(case: Case, name: str) -> Finding:
     elif claim is not None and not claim.holds and finding.verdict in ("holds", "not found"):
         finding = replace(finding, known=claim.source)
     elif case.filled and finding.verdict != "not applicable" and _proven_if_divisible(name):
-        finding = replace(finding, outside=("divisible tasks",))
+        finding = replace(finding, outside=("divisible tasks", *beyond_kinds(case.problem)))
     return replace(finding, seconds=time.perf_counter() - started)
 
 
@@ -259,6 +287,7 @@ def _of_mechanism(
     problem: Problem,
     whole_tasks: bool,
 ) -> Case:
+    check_kinds(problem, name, function)
     if whole_tasks:
         if name != "drfh":
             raise InputError("whole_tasks", "must be used with the mechanism drfh", name)
@@ -282,7 +311,7 @@ def _of_allocation(allocation: Allocation) -> Case:
     problem = allocation.problem
     scenario = Scenario(
         problem.cluster,
-        problem.users,
+        allocation.users,
         mechanism=allocation.mechanism,
         parameters=allocation.parameters,
     )

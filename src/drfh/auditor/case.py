@@ -11,18 +11,19 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from drfh.allocation.problem import Floats, Problem
-from drfh.allocation.proofs.certificate import Proof
+from drfh.allocation.problem import Floats, Ints, Problem, by_mix
+from drfh.allocation.proofs.certificate import Certificate, Proof
 from drfh.allocation.proofs.welfare import WelfareProof
 from drfh.auditor.bundles import Bundles
 from drfh.auditor.finding import Counterexample, Finding, Verdict
+from drfh.formatting import format_count, format_number, join_names
 from drfh.mechanisms import Mechanism, Solution
 from drfh.mechanisms.shared.leximin import lexicographic
 from drfh.model.cluster import Cluster
 from drfh.model.scenario import Scenario
-from drfh.model.users import User
+from drfh.model.users import Kind, User
 
-__all__ = ["Case", "lost"]
+__all__ = ["Case", "lost", "rows_of_others", "worst_of"]
 
 Step = TypeVar("Step")
 
@@ -31,6 +32,7 @@ Step = TypeVar("Step")
 ROUND_OFF = 1e-5
 _MOST_NOISE = 1e-4
 _LAST_DIGITS = 1e-10
+_MOST_KINDS = 3
 
 
 def lost(has: Floats | float, should: Floats | float) -> Floats:
@@ -45,6 +47,31 @@ def lost(has: Floats | float, should: Floats | float) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         part: Floats = np.where(should > has, 1 - has / should, 0.0)
     return np.where(part > _LAST_DIGITS, part, 0.0)
+
+
+def rows_of_others(problem: Problem, users: Sequence[int]) -> Ints:
+    """Return the positions in a problem of all but some users.
+
+    Examples
+    --------
+    >>> from drfh import Server
+    >>> everybody = [User(name, {"cpu": 1}) for name in ("a", "b", "c")]
+    >>> rows_of_others(Problem.build(Cluster([Server({"cpu": 4})]), everybody), [1]).tolist()
+    [0, 2]
+    """
+    rows = np.concatenate([problem.rows_of(user) for user in users])
+    return np.delete(np.arange(len(problem.users)), rows)
+
+
+def worst_of(amounts: Floats) -> int:
+    """Return the position of the largest amount, of the first of those that differ by round-off.
+
+    Examples
+    --------
+    >>> worst_of(np.array([0.1, 0.3, 0.3 + 1e-12]))
+    1
+    """
+    return int(np.argmax(amounts >= amounts.max() * (1 - _LAST_DIGITS)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +123,62 @@ class Case:
 
     @property
     def tasks(self) -> Floats:
-        """Tasks of each user."""
+        """Tasks of each user, of each of its kinds."""
         return self.bundles.tasks
+
+    @cached_property
+    def outcome(self) -> Floats:
+        """Tasks that each user could run with what it holds, its kinds placed anew."""
+        return self._outcome(self.bundles, self.certificate)
+
+    def outcome_of(self, answer: Solution) -> Floats:
+        """Return the tasks that each user could run after another answer."""
+        if answer.placement.problem.mixes is None:
+            return answer.placement.user_tasks
+        bundles = Bundles.of(answer.placement, whole=self.whole)
+        return self._outcome(bundles, answer.certificate)
+
+    @staticmethod
+    def _outcome(bundles: Bundles, proof: Proof | None) -> Floats:
+        # The rounds of a mix leave nobody anything to gain by placing its kinds anew.
+        if isinstance(proof, Certificate) and proof.rule is by_mix:
+            return bundles.tasks
+        return bundles.best_tasks
+
+    def outcome_beside(self, users: Sequence[int], tasks: Floats) -> Floats:
+        """Return the outcome with other tasks for all but some users."""
+        outcome = self.outcome.copy()
+        outcome[rows_of_others(self.problem, users)] = tasks
+        return outcome
+
+    def decisive(self, has: Floats, other: Floats) -> tuple[Floats, Floats]:
+        """Return the numbers by which each user tells two outcomes apart.
+
+        Its tasks; with several kinds of tasks the first that differ of the sorted numbers of
+        mixes, tasks / ratio.
+        """
+        mixes = self.problem.mixes
+        if mixes is None:
+            return has, other
+        pair = []
+        for tasks in (has, other):
+            number = tasks / mixes.ratio
+            pair.append(number[np.lexsort((number, mixes.owner))])
+        differ = np.maximum(lost(*pair), lost(*pair[::-1])) > self.tolerance
+        # The first of each user, and before it the first that differs, if there is one.
+        order = np.lexsort((~differ, mixes.owner))
+        _, first = np.unique(mixes.owner, return_index=True)
+        return pair[0][order[first]], pair[1][order[first]]
+
+    def lost(self, has: Floats, should: Floats) -> Floats:
+        """Return what part each user misses of another outcome."""
+        return lost(*self.decisive(has, should))
+
+    @property
+    def weight(self) -> Floats:
+        """Weight of each user."""
+        mixes = self.problem.mixes
+        return self.problem.weight if mixes is None else mixes.weight
 
     @cached_property
     def levels(self) -> Floats:
@@ -136,7 +217,7 @@ class Case:
 
     def fall(self, answer: Solution, before: Floats, after: Floats) -> Floats:
         """Return what each user misses after a change, beyond solver noise."""
-        part = lost(after, before)
+        part = self.lost(after, before)
         return np.where(part > self.noise(answer), part, 0.0)
 
     def ask(self, problem: Problem) -> Solution:
@@ -149,18 +230,61 @@ class Case:
         """Return what the mechanism gives in another case."""
         return self.ask(Problem.build(cluster, users))
 
-    def by_name(self, tasks: Floats) -> dict[str, float]:
-        """Return tasks by user."""
-        return dict(zip(self.problem.names(), tasks.tolist(), strict=True))
+    def by_name(self, tasks: Floats, users: Iterable[int] | None = None) -> dict[str, float]:
+        """Return tasks by user (and kind), of all users or of some."""
+        named = dict(zip(self.problem.names(), tasks.tolist(), strict=True))
+        if users is None:
+            return named
+        rows = np.concatenate([self.problem.rows_of(user) for user in users])
+        return {name: named[name] for name in map(self.kind_name, rows.tolist())}
 
     def name(self, user: int) -> str:
         """Return the name of a user."""
-        return self.problem.users[user].name
+        return self.scenario.users[user].name
 
-    def hurt(self, amounts: Floats, most: int = 10) -> tuple[str, ...]:
-        """Return names of the users with the largest amounts above the tolerance."""
+    def kind_name(self, row: int) -> str:
+        """Return the name of a row of the problem, ``user/kind``."""
+        return self.problem.users[row].name
+
+    def kinds_of(self, user: int) -> list[Kind]:
+        """Return a user's kinds of tasks, names and ratios filled in."""
+        kinds, mixes = self.scenario.users[user].kinds, self.problem.mixes
+        if mixes is None or not kinds:
+            return []
+        ratios = mixes.ratio[self.problem.rows_of(user)].tolist()
+        return [
+            replace(kind, ratio=ratio, name=kind.name or str(number))
+            for number, (kind, ratio) in enumerate(zip(kinds, ratios, strict=True), start=1)
+        ]
+
+    def shown(self, user: int, tasks: Floats, other: Floats) -> tuple[str, str]:
+        """Return two outcomes of a user in words, where they differ."""
+        rows = self.problem.rows_of(user)
+        kinds = self.scenario.users[user].kinds
+        if not kinds:
+            return format_count(tasks[rows[0]], "task", 4), format_number(other[rows[0]])
+        differ = np.maximum(lost(tasks, other), lost(other, tasks))[rows] > self.tolerance
+        chosen = np.flatnonzero(differ) if differ.any() else np.arange(len(rows))
+        first, second = (
+            join_names(
+                [
+                    f"{format_number(number)} {kinds[k].name or f'of kind {k + 1}'}"
+                    for k, number in zip(chosen.tolist(), outcome[rows[chosen]], strict=True)
+                ],
+                most=_MOST_KINDS,
+                thing="other kind",
+            )
+            for outcome in (tasks, other)
+        )
+        return first, second
+
+    def hurt(
+        self, amounts: Floats, names: Sequence[str] | None = None, most: int = 10
+    ) -> tuple[str, ...]:
+        """Return names of users (or others) with the largest amounts."""
         order = np.argsort(-amounts, kind="stable")[:most].tolist()
-        return tuple(self.name(i) for i in order if amounts[i] > self.tolerance)
+        names = [user.name for user in self.scenario.users] if names is None else names
+        return tuple(names[i] for i in order if amounts[i] > self.tolerance)
 
     def changed(
         self,

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drfh.allocation.allocation import Allocation
-from drfh.allocation.problem import Floats
 from drfh.auditor import PROPERTIES, audit
-from drfh.auditor.case import ROUND_OFF, lost
+from drfh.auditor.case import ROUND_OFF, lost, worst_of
 from drfh.auditor.finding import Finding
 from drfh.errors import DrfhError, InputError, SolverError, UnknownNameError
 from drfh.formatting import format_count, format_percent
@@ -80,7 +79,7 @@ class Row:
     def __repr__(self) -> str:
         if self.allocation is None:
             return f"Row({self.name}: no answer, {self.why_not})"
-        total = float(self.allocation.assignment.user_tasks.sum())
+        total = float(self.allocation.task_vector.sum())
         gap = "" if self.gap is None else f", promise gap {format_percent(self.gap)}"
         return (
             f"Row({self.name}: {total:.6g} tasks, {format_percent(self.distance)} from fair{gap})"
@@ -164,7 +163,7 @@ class Comparison:
         same = []
         for row in self.answered:
             if row.allocation is not None and row.name != "drfh":
-                tasks = row.allocation.assignment.user_tasks
+                tasks = row.allocation.task_vector
                 if max(lost(tasks, fair).max(), lost(fair, tasks).max()) <= ROUND_OFF:
                     same.append(row.name)
         return tuple(same)
@@ -193,13 +192,13 @@ class Comparison:
             answer = row.allocation
             if answer is None or answer.promised_tasks is None:
                 continue
-            placed = answer.assignment.user_tasks
+            placed, promised = answer.task_vector, answer.sums(answer.promised_tasks)
             columns = {
                 "mechanism": [row.name] * len(placed),
-                "user": answer.problem.names(),
-                "promised": answer.promised_tasks,
+                "user": [user.name for user in answer.users],
+                "promised": promised,
                 "placed": placed,
-                "gap": lost(placed, answer.promised_tasks),
+                "gap": lost(placed, promised),
             }
             frames.append(polars.DataFrame(columns, schema=schema))
         return polars.concat(frames)
@@ -242,7 +241,13 @@ def default_mechanisms(cluster: Cluster, users: Sequence[User]) -> list[str]:
     >>> default_mechanisms(scenario.cluster, scenario.users)[:3]
     ['drfh', 'drf', 'per-server-drf']
     """
-    needed = {r for user in users for r, amount in user.demand.items() if amount > 0}
+    needed = {
+        r
+        for user in users
+        for one in (user.kinds or (user,))
+        for r, amount in one.demand.items()
+        if amount > 0
+    }
     left_out = {"endowment-drf"}  # without endowments it is drf, as hdrf without a tree
     if all(user.parent is None for user in users):
         left_out.add("hdrf")
@@ -322,7 +327,7 @@ def compare(
             rows.append(Row(name, None, _error_text(error), seconds=time.perf_counter() - started))
             continue
         seconds = time.perf_counter() - started
-        rows.append(_row(name, answer, fair.assignment.user_tasks, tuple(properties), seconds))
+        rows.append(_row(name, answer, fair, tuple(properties), seconds))
     return Comparison(subject, tuple(rows), tuple(properties), fair.tasks)
 
 
@@ -357,15 +362,18 @@ def _answer(scenario: Scenario, mechanism: str | Mechanism) -> Allocation:
 
 
 def _row(
-    name: str, answer: Allocation, fair: Floats, properties: tuple[str, ...], seconds: float
+    name: str, answer: Allocation, fair: Allocation, properties: tuple[str, ...], seconds: float
 ) -> Row:
     tasks = answer.assignment.user_tasks
-    short = lost(tasks, fair)
-    worst = int(np.argmax(short))
+    if answer.problem.mixes is None:
+        short = lost(tasks, fair.assignment.user_tasks)
+    else:  # what a user with several kinds of tasks has is its dominant share
+        short = lost(answer.share_vector, fair.share_vector)
+    worst = worst_of(short)
     promised = answer.promised_tasks
     gap = None if promised is None else float(lost(tasks, promised).max())
     marks = _marks(answer, properties)
-    who = answer.problem.users[worst].name if short[worst] > 1e-9 else ""
+    who = answer.users[worst].name if short[worst] > 1e-9 else ""
     return Row(name, answer, "", float(short[worst]), who, gap, marks, seconds)
 
 

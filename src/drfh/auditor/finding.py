@@ -136,7 +136,7 @@ class Report:
     findings : tuple of Finding
         The worst first.
     tasks : dict
-        Tasks of each user.
+        Tasks of each user; of each kind, as ``user/kind``, where a user has several.
     seconds : float
         How long it took.
     warnings : tuple of str

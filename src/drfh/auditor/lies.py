@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 
 from drfh.allocation.placement import Placement
-from drfh.allocation.problem import Floats, Problem
-from drfh.auditor.case import Case, lost
+from drfh.allocation.problem import Bools, Floats, Ints, Problem
+from drfh.auditor.bundles import Bundles, best_use
+from drfh.auditor.case import Case, rows_of_others
 from drfh.auditor.finding import Counterexample
 from drfh.errors import InputError, SolverError
 from drfh.formatting import format_amount, join_names, plural
 from drfh.mechanisms import Solution, prepare
-from drfh.model.users import User, shown_restriction
+from drfh.model.users import Kind, User, shown_restriction
 
 __all__ = [
     "MARGIN",
@@ -23,8 +27,8 @@ __all__ = [
     "asked",
     "candidates",
     "claimed_problem",
-    "demand_lie",
     "lying",
+    "outcome",
     "utility",
     "verified",
     "who_pays",
@@ -35,11 +39,13 @@ _FACTORS = (1.1, 1.5, 2.0, 4.0, 8.0)
 _MOST_COPIED = 6
 _MOST_SHAPES = 6
 _MOST_GROUPS = 3
+_MOST_KINDS = 5
+_RATIOS = (0.25, 0.5, 2.0, 4.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Lie:
-    """A false claim of a user: a demand, or a whole record.
+    """A false claim of a user: one demand, or a whole record.
 
     Attributes
     ----------
@@ -51,17 +57,15 @@ class Lie:
         Claimed demand of one task; None for the true one.
     record : User or None
         Claimed record, for lies about anything but the demand.
+    kind : int
+        Which of its kinds of tasks the demand is of.
     """
 
     user: int
     label: str
     demand: Floats | None = None
     record: User | None = None
-
-
-def demand_lie(case: Case, user: int, demand: Floats, label: str) -> Lie:
-    """Return a lie about the demand."""
-    return Lie(user, label, demand)
+    kind: int = 0
 
 
 def candidates(case: Case, user: int, rng: np.random.Generator) -> Iterator[Lie]:
@@ -69,8 +73,41 @@ def candidates(case: Case, user: int, rng: np.random.Generator) -> Iterator[Lie]
 
     One resource more or less; all as much as the dominant one; the shape of another user or of a
     server; a resource that it does not need; other servers; another number of tasks; and, for
-    whole tasks, larger or smaller tasks.
+    whole tasks, larger or smaller tasks. Of a user with several kinds of tasks all that for each
+    kind (a sample of many), and other mixes: another ratio, kinds joined, split, and left out.
     """
+    record = case.scenario.users[user]
+    rows = case.problem.rows_of(user).tolist()
+    for kind in _some(rng, len(rows), _MOST_KINDS):
+        whose = _of_kind(record, kind)
+        for label, demand in _demands(case, rows[kind], rng):
+            yield Lie(user, label + whose, demand, kind=kind)
+        for label, changes in _records(case, record, kind, rows[kind], rng):
+            yield Lie(user, label + whose, record=_with_kind(record, kind, **changes))
+    if record.kinds:
+        for label, kinds in _mixes(case, user, rng):
+            yield Lie(user, label, record=replace(record, kinds=tuple(kinds)))
+
+
+def _of_kind(record: User, kind: int) -> str:
+    return f" for {_kind_name(record.kinds, kind)}" if record.kinds else ""
+
+
+def _kind_name(kinds: Sequence[Kind], kind: int) -> str:
+    return kinds[kind].name or f"kind {kind + 1}"
+
+
+def _with_kind(record: User, kind: int, **changes: Any) -> User:
+    """Return a record with changes to one of its kinds of tasks."""
+    if not record.kinds:
+        return replace(record, **changes)
+    kinds = list(record.kinds)
+    kinds[kind] = replace(kinds[kind], **changes)
+    return replace(record, kinds=tuple(kinds))
+
+
+def _demands(case: Case, user: int, rng: np.random.Generator) -> Iterator[tuple[str, Floats]]:
+    """Yield claims about the demand of one kind of tasks."""
     problem = case.problem
     true = problem.demand[user]
     totals = np.where(problem.cluster.totals > 0, problem.cluster.totals, 1.0)
@@ -81,25 +118,22 @@ def candidates(case: Case, user: int, rng: np.random.Generator) -> Iterator[Lie]
         for factor in (*_FACTORS, *(1 / f for f in _FACTORS)):
             claim = true.copy()
             claim[r] *= factor
-            yield Lie(user, f"{factor:.3g} times its {names[r]}", claim)
+            yield f"{factor:.3g} times its {names[r]}", claim
     if len(needed) > 1:
-        yield Lie(
-            user, "as much of everything as of its dominant resource",
-            np.where(true > 0, dominant * totals, 0.0),
-        )  # fmt: skip
+        alike = np.where(true > 0, dominant * totals, 0.0)
+        yield "as much of everything as of its dominant resource", alike
     yield from _shapes(case, user, rng)
     for r in np.flatnonzero((true == 0) & (problem.cluster.totals > 0)).tolist():
         for part in (0.01, 0.3, 1.0):
             claim = true.copy()
             claim[r] = part * dominant * totals[r]
-            yield Lie(user, f"some {names[r]} that it does not need", claim)
+            yield f"some {names[r]} that it does not need", claim
     if case.whole:
         for factor in (0.5, 2.0, 3.0, 4.0):
-            yield Lie(user, f"tasks {factor:g} times as large", true * factor)
-    yield from _records(case, user, rng)
+            yield f"tasks {factor:g} times as large", true * factor
 
 
-def _shapes(case: Case, user: int, rng: np.random.Generator) -> Iterator[Lie]:
+def _shapes(case: Case, user: int, rng: np.random.Generator) -> Iterator[tuple[str, Floats]]:
     """Yield claims that look like another user or like a server, as large as the own task."""
     problem = case.problem
     totals = np.where(problem.cluster.totals > 0, problem.cluster.totals, 1.0)
@@ -119,39 +153,91 @@ def _shapes(case: Case, user: int, rng: np.random.Generator) -> Iterator[Lie]:
         claim = shape * dominant * totals
         # What it needs it must claim, else what it gets is of no use.
         claim = np.where((true > 0) & (claim <= 0), 1e-3 * true, claim)
-        yield Lie(user, label, claim)
+        yield label, claim
         covered = claim[true > 0] / true[true > 0]
-        yield Lie(user, f"{label}, all needs covered", claim / covered.min())
+        yield f"{label}, all needs covered", claim / covered.min()
 
 
-def _records(case: Case, user: int, rng: np.random.Generator) -> Iterator[Lie]:
+def _records(
+    case: Case, record: User, kind: int, row: int, rng: np.random.Generator
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield claims about servers and about the number of tasks."""
-    record = case.scenario.users[user]
     cluster = case.scenario.cluster
-    problem = case.problem
-    blocks = np.arange(len(problem.blocks))
-    group = problem.blocks.group
-    may = np.ones(len(blocks), dtype=bool)
-    if problem.eligible is not None and problem.restriction is not None:
-        may = problem.eligible[problem.restriction[user]]
-    allowed = np.unique(group[may])
+    group = case.problem.blocks.group
+    allowed = np.unique(group[_allowed(case.problem, row)])
     others = np.setdiff1d(group, allowed)
     for g in _some(rng, len(others), _MOST_GROUPS):
         claim = [cluster.names[i] for i in (*allowed.tolist(), int(others[g]))]
-        label = f"that it may use {cluster.names[int(others[g])]}"
-        yield Lie(user, label, record=replace(record, servers=claim))
+        yield f"that it may use {cluster.names[int(others[g])]}", {"servers": claim}
     if 1 < len(allowed) <= 50:
         for g in _some(rng, len(allowed), _MOST_GROUPS):
             claim = [cluster.names[i] for i in allowed.tolist() if i != allowed[g]]
-            label = f"that it may not use {cluster.names[int(allowed[g])]}"
-            yield Lie(user, label, record=replace(record, servers=claim))
-    if record.tasks is not None:
-        for label, tasks in (
-            ("half of its tasks", record.tasks / 2),
-            ("twice its tasks", record.tasks * 2),
-            ("endless tasks", None),
-        ):
-            yield Lie(user, label, record=replace(record, tasks=tasks))
+            yield f"that it may not use {cluster.names[int(allowed[g])]}", {"servers": claim}
+    tasks = record.kinds[kind].tasks if record.kinds else record.tasks
+    if tasks is not None:
+        yield "half of its tasks", {"tasks": tasks / 2}
+        yield "twice its tasks", {"tasks": tasks * 2}
+        yield "endless tasks", {"tasks": None}
+
+
+def _allowed(problem: Problem, row: int) -> Bools:
+    """Return on which blocks a user may run tasks of one kind."""
+    if problem.eligible is None or problem.restriction is None:
+        return np.ones(len(problem.blocks), dtype=bool)
+    may: Bools = problem.eligible[problem.restriction[row]]
+    return may
+
+
+def _mixes(case: Case, user: int, rng: np.random.Generator) -> Iterator[tuple[str, list[Kind]]]:
+    """Yield claims about the mix: ratios; kinds joined, split, left out."""
+    problem, true, kinds = case.problem, case.scenario.users[user].kinds, case.kinds_of(user)
+    rows = problem.rows_of(user)
+    for k in _some(rng, len(kinds), _MOST_KINDS):
+        before, kind, after = kinds[:k], kinds[k], kinds[k + 1 :]
+        name, ratio = _kind_name(true, k), kind.ratio or 1.0
+        for factor in _RATIOS:
+            changed = replace(kind, ratio=factor * ratio)
+            yield f"{factor:g} times the ratio of {name}", [*before, changed, *after]
+        half = None if kind.tasks is None else kind.tasks / 2
+        halves = [
+            replace(kind, ratio=ratio / 2, tasks=half, name=f"{kind.name}, part {part}")
+            for part in (1, 2)
+        ]
+        yield f"{name} as two kinds", [*before, *halves, *after]
+        yield f"no {name}", [*before, *after]
+    pairs = list(combinations(range(len(kinds)), 2))
+    joined: list[tuple[int, ...]] = [pairs[p] for p in _some(rng, len(pairs), _MOST_KINDS)]
+    if len(kinds) > 2:
+        joined.append(tuple(range(len(kinds))))
+    for parts in joined:
+        together = _joint(problem, rows[list(parts)], [kinds[k] for k in parts])
+        if together is not None:
+            label = f"{join_names(_kind_name(true, k) for k in parts)} as one task"
+            rest = [kind for k, kind in enumerate(kinds) if k not in parts]
+            yield label, [*rest, together]
+
+
+def _joint(problem: Problem, rows: Ints, kinds: list[Kind]) -> Kind | None:
+    """Return several kinds as one task; None without a common server."""
+    assert problem.mixes is not None
+    cluster, group = problem.cluster, problem.blocks.group
+    parts = problem.mixes.ratio[rows] / problem.mixes.ratio[rows[0]]
+    demand = parts @ problem.demand[rows]
+    end = float((problem.limit[rows] / parts).min())
+    servers = None
+    if any(kind.servers is not None for kind in kinds):
+        may = np.all([_allowed(problem, row) for row in rows.tolist()], axis=0)
+        allowed = np.setdiff1d(group[may], group[~may]).tolist()
+        if not allowed:
+            return None
+        servers = [cluster.names[g] for g in allowed]
+    return Kind(
+        {r: a for r, a in zip(cluster.resources, demand.tolist(), strict=True) if a > 0},
+        tasks=end if math.isfinite(end) else None,
+        servers=servers,
+        ratio=kinds[0].ratio,
+        name=" and ".join(kind.name or "" for kind in kinds),
+    )
 
 
 def _some(rng: np.random.Generator, count: int, most: int) -> list[int]:
@@ -167,13 +253,57 @@ def claimed_problem(case: Case, lies: list[Lie]) -> Problem:
     if records:
         users = [records.get(i, user) for i, user in enumerate(case.scenario.users)]
         problem = Problem.build(case.scenario.cluster, users)
-    demands = {lie.user: lie.demand for lie in lies if lie.demand is not None}
-    if not demands:
+    if all(lie.demand is None for lie in lies):
         return problem
     demand = problem.demand.copy()
-    for user, row in demands.items():
-        demand[user] = row
+    for lie in lies:
+        if lie.demand is not None:
+            demand[problem.rows_of(lie.user)[lie.kind]] = lie.demand
     return replace(problem, demand=demand)
+
+
+def outcome(
+    case: Case, answer: Solution, user: int, claimed: Sequence[int] | None = None
+) -> Floats:
+    """Return everybody's true tasks after the claim of one user.
+
+    Parameters
+    ----------
+    case
+        The truth.
+    answer
+        To the claim.
+    user
+        Who gets something else than in the case.
+    claimed
+        The users of the answer that it is, if it claims to be several.
+    """
+    tasks, problem, placement = case.outcome.copy(), case.problem, answer.placement
+    rows = problem.rows_of(user)
+    if problem.mixes is not None and not case.whole:
+        held = _truly_held(case, placement, claimed or [user])
+        tasks[rows] = best_use(problem, user, *held)
+    elif claimed is None:
+        tasks[user] = utility(case, answer, user)
+    else:
+        counts = [placement.user_tasks[placement.problem.rows_of(i)] for i in claimed]
+        tasks[rows] = np.minimum(sum(counts), problem.limit[rows])
+    return tasks
+
+
+def _truly_held(case: Case, placement: Placement, users: Sequence[int]) -> tuple[Ints, Floats]:
+    """Return the blocks, in truth, of what users hold, and amounts."""
+    sizes = case.problem.cluster.counts
+    start = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+    blocks = case.problem.blocks, placement.problem.blocks
+    first = [start[b.group] + b.first for b in blocks]
+    edges = np.union1d(*first)
+    true, claimed = (np.searchsorted(f, edges, side="right") - 1 for f in first)
+    part = np.diff(np.append(edges, sizes.sum())) / blocks[1].count[claimed]
+    block, amounts = Bundles.of(placement).held_by(users)
+    held = np.zeros((len(blocks[1]), amounts.shape[1]))
+    held[block] = amounts
+    return true, held[claimed] * part[:, None]
 
 
 def utility(case: Case, solution: Solution, user: int) -> float:
@@ -228,12 +358,12 @@ class Search:
         self._case = case
         self.tries = 0
         self.planned = 0
-        self._best: list[tuple[float, float, Lie]] = []  # (gain, utility, lie)
+        self._best: list[tuple[float, Floats, Lie]] = []  # (gain, outcome, lie)
 
-    def run(self) -> tuple[Lie, float, float, str] | None:
-        """Return the best lie, tasks with truth and lie, and proof."""
+    def run(self) -> tuple[Lie, Floats, str] | None:
+        """Return the best lie, what everybody could run with it, and how that is proven."""
         case = self._case
-        n = len(case.problem.users)
+        n = len(case.scenario.users)
         prepare(case.problem, case.tries)
         rng = np.random.default_rng(case.seed)
         lies = [
@@ -254,15 +384,20 @@ class Search:
                 break
             answer = asked(case, [lie])
             if answer is not None and (how := verified(case, answer)):
-                return lie, float(case.tasks[lie.user]), gained, how
+                return lie, gained, how
         return None
 
     def _random(self, user: int, rng: np.random.Generator) -> list[Lie]:
-        true = self._case.problem.demand[user]
-        return [
-            Lie(user, "a demand drawn at random", true * rng.lognormal(0, 0.5, len(true)))
-            for _ in range(_RANDOM)
-        ]
+        problem, record = self._case.problem, self._case.scenario.users[user]
+        rows = problem.rows_of(user).tolist()
+        lies = []
+        for kind in _some(rng, len(rows), _MOST_KINDS):
+            true = problem.demand[rows[kind]]
+            label = f"a demand drawn at random{_of_kind(record, kind)}"
+            for _ in range(_RANDOM):
+                claim = true * rng.lognormal(0, 0.5, len(true))
+                lies.append(Lie(user, label, claim, kind=kind))
+        return lies
 
     def _try(self, lie: Lie) -> float:
         self.tries += 1
@@ -270,9 +405,11 @@ class Search:
         answer = asked(case, [lie])
         if answer is None:
             return 0.0
-        gained = utility(case, answer, lie.user)
-        truth = float(case.tasks[lie.user])
-        gain = float(lost(truth, gained))
+        try:
+            gained = outcome(case, answer, lie.user)
+        except SolverError:
+            return 0.0
+        gain = float(case.lost(case.outcome, gained)[lie.user])
         if gain > 1e-9:
             self._best.append((gain, gained, lie))
             self._best.sort(key=lambda entry: -entry[0])
@@ -291,21 +428,23 @@ class Search:
                 for factor in (1 + step, 1 / (1 + step)):
                     claim: Floats = demand.copy()
                     claim[r] *= factor
-                    gain = self._try(Lie(lie.user, _described(self._case, lie.user, claim), claim))
+                    label = _described(self._case, lie, claim)
+                    gain = self._try(replace(lie, label=label, demand=claim))
                     if gain > best * (1 + 1e-9):
                         best, demand, moved = gain, claim, True
             if not moved:
                 step /= 2
 
 
-def _described(case: Case, user: int, claim: Floats) -> str:
+def _described(case: Case, lie: Lie, claim: Floats) -> str:
     names = case.problem.cluster.resources
     parts = [f"{format_amount(a)} {r}" for r, a in zip(names, claim.tolist(), strict=True) if a > 0]
-    true = case.problem.demand[user]
+    true = case.problem.demand[case.problem.rows_of(lie.user)[lie.kind]]
     instead = [
         f"{format_amount(a)} {r}" for r, a in zip(names, true.tolist(), strict=True) if a > 0
     ]
-    return f"{', '.join(parts)} instead of {', '.join(instead)}"
+    whose = _of_kind(case.scenario.users[lie.user], lie.kind)
+    return f"{', '.join(parts)} instead of {', '.join(instead)}{whose}"
 
 
 def asked(case: Case, lies: list[Lie]) -> Solution | None:
@@ -332,15 +471,13 @@ def who_pays(case: Case, lies: list[Lie]) -> tuple[str, ...]:
     answer = asked(case, lies)
     if answer is None:
         return ()
-    fall = lost(answer.placement.user_tasks, case.tasks)
-    for lie in lies:
-        fall[lie.user] = 0.0
-    return case.hurt(fall)
+    liars = [lie.user for lie in lies]
+    others = rows_of_others(answer.placement.problem, liars)
+    after = case.outcome_beside(liars, case.outcome_of(answer)[others])
+    return case.hurt(case.lost(after, case.outcome))
 
 
-def lying(
-    case: Case, lies: list[Lie], text: str, before: dict[str, float], after: dict[str, float]
-) -> Counterexample:
+def lying(case: Case, lies: list[Lie], text: str, gained: Floats) -> Counterexample:
     """Return the counterexample: the case as the users claim it to be."""
     users = list(case.scenario.users)
     names = case.problem.cluster.resources
@@ -351,20 +488,29 @@ def lying(
             user = lie.record
         if lie.demand is not None:
             claim = dict(zip(names, lie.demand.tolist(), strict=True))
-            user = replace(user, demand={r: a for r, a in claim.items() if a > 0})
+            claim = {r: a for r, a in claim.items() if a > 0}
+            user = _with_kind(user, lie.kind, demand=claim)
         truths.append(f"{user.name} in truth: {_in_truth(users[lie.user])}")
         users[lie.user] = user
-    who = join_names(case.name(lie.user) for lie in lies)
+    liars = [lie.user for lie in lies]
+    who = join_names(map(case.name, liars))
     return case.changed(
         f"{who} {plural(len(lies), 'lies', 'lie')}", text, detail=f"{'; '.join(truths)}.",
-        users=users, before=before, after=after,
+        users=users, before=case.by_name(case.outcome, liars), after=case.by_name(gained, liars),
     )  # fmt: skip
 
 
-def _in_truth(user: User) -> str:
+def _in_truth(user: User | Kind) -> str:
+    if isinstance(user, User) and user.kinds:
+        return "; ".join(
+            f"{kind.name or f'kind {number}'} {_in_truth(kind)}"
+            for number, kind in enumerate(user.kinds, start=1)
+        )
     parts = [f"{format_amount(amount)} {r}" for r, amount in user.demand.items() if amount > 0]
     if user.tasks is not None:
         parts.append(f"{format_amount(user.tasks)} tasks")
     if user.servers is not None:
         parts.append(f"servers {shown_restriction(user.servers)}")
+    if isinstance(user, Kind) and user.ratio is not None:
+        parts.append(f"ratio {format_amount(user.ratio)}")
     return ", ".join(parts)

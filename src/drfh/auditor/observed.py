@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drfh.allocation.allocation import kind_names
 from drfh.allocation.problem import Blocks, Floats, Ints, Problem
 from drfh.auditor.bundles import Bundles
 from drfh.errors import InputError, UnknownNameError
@@ -64,7 +65,8 @@ def observed_bundles(
         Cluster and users.
     table
         Rows with ``user``, ``server`` (a server or a whole group; ``group`` is as good) and either
-        ``tasks`` or amounts by resource name: what the user holds there, in total.
+        ``tasks`` or amounts by resource name: what the user holds there, in total. Of a user
+        with several kinds of tasks every row names its ``kind``.
     whole
         Whether tasks are whole: then `server` must be a single server.
 
@@ -79,7 +81,7 @@ def observed_bundles(
     """
     rows = _rows(table)
     cluster = problem.cluster
-    users = {name: i for i, name in enumerate(problem.names())}
+    users = _positions(problem)
     who, where, amounts = [], [], []
     for number, row in enumerate(rows):
         place = str(row.get("", ""))
@@ -100,9 +102,10 @@ def observed_bundles(
         if index is None and cluster.counts[group] > 1 and whole:
             rule = f"must be one server such as {target}/0 for whole tasks"
             raise InputError(f"{at}server", rule, target, place=place)
-        who.append(users[name])
+        position = _position(users[name], row, at, place)
+        who.append(position)
         where.append((group, -1 if index is None else index))
-        amounts.append(_amounts(problem, users[name], row, at, place))
+        amounts.append(_amounts(problem, position, row, at, place))
     held = np.array(amounts).reshape(len(rows), problem.demand.shape[1])
     return _on_blocks(problem, np.array(who), np.array(where), held, whole)
 
@@ -137,6 +140,29 @@ def _offset(blocks: Blocks, first: Ints, index: Ints) -> Ints:
     return np.where((index > 0) & single, index, 0)
 
 
+def _positions(problem: Problem) -> dict[str, dict[str, int]]:
+    """Return positions by user and kind; an only kind is empty."""
+    mixes = problem.mixes
+    users = problem.users if mixes is None else [mixes.users[i] for i in mixes.owner.tolist()]
+    positions: dict[str, dict[str, int]] = {}
+    for position, (user, kind) in enumerate(zip(users, kind_names(problem), strict=True)):
+        positions.setdefault(user.name, {})[kind or ""] = position
+    return positions
+
+
+def _position(kinds: Mapping[str, int], row: Mapping[str, Any], at: str, place: str) -> int:
+    """Return the position of the kind that a row names."""
+    if "" in kinds:
+        return kinds[""]
+    kind = str(row.get("kind") or "")
+    if not kind:
+        rule = f"must name the kind of tasks of {row['user']}: {', '.join(kinds)}"
+        raise InputError(f"{at}kind", rule, place=place)
+    if kind not in kinds:
+        raise UnknownNameError(f"{at}kind", kind, kinds, place=place)
+    return kinds[kind]
+
+
 def _rows(table: Iterable[Mapping[str, Any]] | polars.DataFrame) -> list[Mapping[str, Any]]:
     if hasattr(table, "to_dicts"):
         table = table.to_dicts()
@@ -149,6 +175,8 @@ def _rows(table: Iterable[Mapping[str, Any]] | polars.DataFrame) -> list[Mapping
 def _amounts(problem: Problem, user: int, row: Mapping[str, Any], at: str, place: str) -> Floats:
     resources = problem.cluster.resources
     known = {"user", "server", "group", "tasks", "", *resources}
+    if problem.mixes is not None:
+        known.add("kind")
     for column in row:
         if column not in known:
             raise UnknownNameError(f"{at}column", column, sorted(known - {""}), place=place)

@@ -116,7 +116,7 @@ def _summary(scenario: Scenario) -> dict[str, Any]:
 
 def _print_summary(scenario: Scenario, warnings: list[str]) -> None:
     from drfh.formatting import format_count, format_quantity
-    from drfh.model.users import shown_restriction
+    from drfh.model.users import Kind, User, shown_restriction
 
     out = console()
     facts = _summary(scenario)
@@ -127,11 +127,19 @@ def _print_summary(scenario: Scenario, warnings: list[str]) -> None:
     out.print(f"{size}: {totals}")
     out.print(f"{format_count(len(facts['users']), 'user')}, mechanism {scenario.mechanism}")
     grid = table("user", "demand of one task", "weight", "tasks", "servers")
+
+    def add(name: str, weight: str, one: User | Kind) -> None:
+        demand = format_amounts(one.demand, resource_first=True) or "that of its jobs"
+        tasks = "no end" if one.tasks is None else f"{one.tasks:,.6g}"
+        grid.add_row(name, demand, weight, tasks, shown_restriction(one.servers))
+
     for user in scenario.users[:_MOST_USERS]:
-        demand = format_amounts(user.demand, resource_first=True)
-        demand = demand or "that of its jobs"
-        tasks = "no end" if user.tasks is None else f"{user.tasks:,.6g}"
-        grid.add_row(user.name, demand, f"{user.weight:g}", tasks, shown_restriction(user.servers))
+        if not user.kinds:
+            add(user.name, f"{user.weight:g}", user)
+            continue
+        grid.add_row(user.name, format_count(len(user.kinds), "kind"), f"{user.weight:g}", "", "")
+        for number, kind in enumerate(user.kinds, start=1):
+            add(f"  {kind.name or number}", "", kind)
     out.print(grid)
     if len(scenario.users) > _MOST_USERS:
         out.print(f"and {format_count(len(scenario.users) - _MOST_USERS, 'more user')}")

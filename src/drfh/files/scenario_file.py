@@ -17,10 +17,10 @@ from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, Job, RemoveServers, ResizeServer, ServerEvent
 from drfh.model.resources import parse_quantity
 from drfh.model.scenario import Scenario
-from drfh.model.users import User
+from drfh.model.users import Kind, User
 
 if TYPE_CHECKING:
-    from drfh.files.validation import EventModel, JobModel
+    from drfh.files.validation import EventModel, JobModel, KindModel
 
 __all__ = [
     "Scenario",
@@ -162,6 +162,27 @@ def read_job(position: int, entry: JobModel) -> Job:
         )
     except InputError as error:
         raise error.within(f"jobs[{position}]") from None
+
+
+def read_kind(position: int, entry: KindModel) -> Kind:
+    """Return the kind of an entry; an error says which entry.
+
+    Examples
+    --------
+    >>> from drfh.files.validation import KindModel
+    >>> read_kind(0, KindModel(demand={"cpu": 4}, tasks=10))
+    Kind({'cpu': 4.0}, tasks=10.0)
+    """
+    try:
+        return Kind(
+            entry.demand,
+            tasks=entry.tasks,
+            servers=read_restriction(entry.servers),
+            ratio=entry.ratio,
+            name=entry.name,
+        )
+    except InputError as error:
+        raise error.within(f"kinds[{position}]") from None
 
 
 def read_event(position: int, entry: EventModel) -> ServerEvent:
@@ -336,6 +357,7 @@ def _records(document: Document) -> Scenario:
                     tasks=user.tasks,
                     servers=read_restriction(user.servers),
                     parent=user.parent,
+                    kinds=[read_kind(number, kind) for number, kind in enumerate(user.kinds)],
                 )
             )
         except InputError as error:
@@ -424,6 +446,23 @@ def scenario_text(scenario: Scenario, *, as_json: bool = False) -> str:
         raise InputError("parameters", rule, dict(scenario.parameters)) from None
 
 
+def saved_kind(kind: Kind, field: str) -> dict[str, Any]:
+    """Return a kind of tasks as a scenario file has it.
+
+    Examples
+    --------
+    >>> saved_kind(Kind({"cpu": 4}, ratio=2), "kinds[0]")
+    {'demand': {'cpu': 4}, 'ratio': 2}
+    """
+    entry: dict[str, Any] = {} if kind.name is None else {"name": kind.name}
+    entry["demand"] = amounts(kind.demand)
+    if kind.tasks is not None:
+        entry["tasks"] = amount(kind.tasks)
+    if kind.servers is not None:
+        entry["servers"] = saved_restriction(kind.servers, f"{field}.servers")
+    return entry if kind.ratio is None else {**entry, "ratio": amount(kind.ratio)}
+
+
 def _to_dict(scenario: Scenario) -> dict[str, Any]:
     def user(position: int, user: User) -> dict[str, Any]:
         entry: dict[str, Any] = {"name": user.name}
@@ -435,7 +474,14 @@ def _to_dict(scenario: Scenario) -> dict[str, Any]:
             entry["tasks"] = amount(user.tasks)
         if user.servers is not None:
             entry["servers"] = saved_restriction(user.servers, f"users[{position}].servers")
-        return entry if user.parent is None else {**entry, "parent": user.parent}
+        if user.parent is not None:
+            entry["parent"] = user.parent
+        if user.kinds:
+            entry["kinds"] = [
+                saved_kind(kind, f"users[{position}].kinds[{number}]")
+                for number, kind in enumerate(user.kinds)
+            ]
+        return entry
 
     texts = {"title": scenario.title, "description": scenario.description}
     data: dict[str, Any] = {key: text for key, text in texts.items() if text}

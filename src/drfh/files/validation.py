@@ -22,7 +22,7 @@ from drfh.model.cluster import Cluster
 from drfh.model.jobs import Job, ServerEvent, check_events, everything_up
 from drfh.model.resources import TOLERANCE
 from drfh.model.scenario import Scenario
-from drfh.model.users import Restriction, User, resolve_restriction
+from drfh.model.users import Kind, Restriction, User, resolve_restriction
 
 __all__ = ["Issue", "ScenarioModel", "check", "json_schema", "problems", "validated"]
 
@@ -101,6 +101,21 @@ class GroupModel(_FileModel):
     """Free labels that users can restrict themselves to."""
 
 
+class KindModel(_FileModel):
+    """Tasks of one shape, among the kinds of tasks of a user."""
+
+    name: Text | None = Field(default=None, examples=["training"])
+    """Unique among the kinds of the user; by default its number."""
+    demand: dict[str, Quantity] = Field(examples=[{"cpu": 4, "gpu": 1}])
+    """What one task needs by resource name. What is not mentioned is 0."""
+    tasks: Quantity | None = Field(default=None, examples=[100])
+    """How many tasks there are; left out for no end."""
+    servers: Servers = Field(default=None, examples=[["big-memory", "small/0"], {"zone": "a"}])
+    """Where tasks may run: a group or server, labels, or a list of these. Default: everywhere."""
+    ratio: Quantity | None = Field(default=None, examples=[3])
+    """Tasks of this kind in one mix. Default: tasks, if all kinds have an end, else 1."""
+
+
 class UserModel(_FileModel):
     """Somebody who runs tasks."""
 
@@ -118,6 +133,8 @@ class UserModel(_FileModel):
     """Where tasks may run: a group or server, labels, or a list of these. Default: everywhere."""
     parent: Text | None = Field(default=None, examples=["team"])
     """Name of the group of users above, for hierarchical mechanisms."""
+    kinds: list[KindModel] = Field(default=[])
+    """Kinds of tasks that rise together, instead of demand, tasks and servers."""
 
 
 class JobModel(_FileModel):
@@ -266,7 +283,11 @@ def _keys(location: Sequence[str | int]) -> list[str]:
         "jobs": JobModel,
         "events": EventModel,
     }
-    model = GroupModel if location[2:3] == ("add",) else inside.get(str(location[0]), ScenarioModel)
+    model = inside.get(str(location[0]), ScenarioModel)
+    if location[2:3] == ("add",):
+        model = GroupModel
+    if location[2:3] == ("kinds",) and len(location) > 3:
+        model = KindModel
     return list(model.model_fields)
 
 
@@ -302,9 +323,11 @@ def problems(
         pool = everything_up(cluster, events)
     had = [r for r, total in zip(pool.resources, pool.totals, strict=True) if total > 0]
     matched = _Restrictions(pool)
-    entries: list[tuple[str, User | Job, str]] = [
-        (f"users[{position}]", user, user.name) for position, user in enumerate(users)
-    ]
+    entries: list[tuple[str, User | Kind | Job, str]] = []
+    for position, user in enumerate(users):
+        entries.append((f"users[{position}]", user, user.name))
+        for number, kind in enumerate(user.kinds):
+            entries.append((f"users[{position}].kinds[{number}]", kind, user.name))
     entries += [(f"jobs[{p}]", job, job.name or f"job-{p + 1}") for p, job in enumerate(jobs)]
     for field, entry, name in entries:
         for resource, amount in (entry.demand or {}).items():
@@ -313,7 +336,7 @@ def problems(
                 hint = f"did you mean {near}?" if near else f"these are {', '.join(had)}"
                 rule = f"must be a resource that some server has ({hint})"
                 yield InputError(f"{field}.demand.{resource}", rule, amount, item=resource)
-        if isinstance(entry, User) and not entry.demand and not jobs:
+        if isinstance(entry, User) and not (entry.demand or entry.kinds or jobs):
             rule = "must be given (there are no jobs either)"
             yield InputError(f"{field}.demand", rule, item="demand")
         try:
@@ -382,11 +405,20 @@ def _warnings(
     named = [(f"users[{p}] ({user.name})", user.demand) for p, user in enumerate(users)]
     titles = [f"jobs[{p}] ({job.name or f'job-{p + 1}'})" for p, job in enumerate(jobs)]
     named += [(title, job.demand or {}) for title, job in zip(titles, jobs, strict=True)]
-    yield from _small_amounts(pool, named)
+    kinds = [
+        (f"users[{p}].kinds[{q}] ({user.name})", kind)
+        for p, user in enumerate(users)
+        for q, kind in enumerate(user.kinds)
+    ]
+    everything = [*named, *((title, kind.demand) for title, kind in kinds)]
+    yield from _small_amounts(pool, everything)
     fits = _Fits(pool)
-    for (title, _), user in zip(named, users, strict=False):
-        if user.demand and fits.any(user.demand, user.servers) is False:
-            where = "server" if user.servers is None else "server it may use"
+    shapes: list[tuple[str, User | Kind]] = [
+        (title, user) for (title, _), user in zip(named, users, strict=False)
+    ]
+    for title, one in [*shapes, *kinds]:
+        if one.demand and fits.any(one.demand, one.servers) is False:
+            where = "server" if one.servers is None else "server it may use"
             text = f"one whole task fits no {where}; only a divisible allocation gives it anything"
             yield _warning("does-not-fit", title, text)
     owner = {user.name: user for user in users}
@@ -402,7 +434,7 @@ def _warnings(
         for (title, _), user in zip(named, users, strict=False):
             if user.name not in busy:
                 yield _warning("no-jobs", title, "has no jobs")
-    demanded = {resource for _, demand in named for resource, a in demand.items() if a > 0}
+    demanded = {resource for _, demand in everything for resource, a in demand.items() if a > 0}
     for resource in pool.resources:
         if resource not in demanded:
             yield _warning("unused-resource", f"resource {resource}", "no user demands it")

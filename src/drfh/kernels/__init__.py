@@ -13,13 +13,14 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar, cast
 
-__all__ = ["compiled", "expect", "fast"]
+__all__ = ["compiled", "expect", "fast", "warm"]
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 # Inner-loop steps (about a microsecond each in plain Python) above which importing numba and
 # loading the cached machine code (0.3 to 1 s) pays for itself.
 WORTH_COMPILING = 500_000
+_plain_steps = 0.0  # made in plain Python so far, by this process
 
 
 def fast(plain: Kernel, *, steps: float) -> Kernel:
@@ -38,9 +39,25 @@ def fast(plain: Kernel, *, steps: float) -> Kernel:
     >>> callable(fast(assign_two_resources, steps=100))
     True
     """
-    if steps < WORTH_COMPILING and "numba" not in sys.modules:
-        return plain
+    if "numba" not in sys.modules:
+        # A process that has spent that much in plain Python will go on, and should not wait longer.
+        global _plain_steps
+        _plain_steps += steps
+        if _plain_steps < WORTH_COMPILING:
+            return plain
     return compiled(plain)
+
+
+def warm() -> None:
+    """Use compiled kernels from now on, for a process that solves again and again.
+
+    Otherwise a process loads them once it has spent about half a second without them.
+
+    Examples
+    --------
+    >>> warm()
+    """
+    expect(WORTH_COMPILING)
 
 
 def expect(steps: float) -> None:

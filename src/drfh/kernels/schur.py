@@ -1,11 +1,77 @@
-"""Schur complement of the users, and server prices, for the interior-point solver."""
+"""Sums over columns, Schur complement of the users, server prices: the interior-point solver's."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["price_servers", "subtract_outer"]
+__all__ = ["price_servers", "server_loads", "subtract_outer", "unit_costs"]
+
+
+def server_loads(
+    start: npt.NDArray[np.int64],
+    demand: npt.NDArray[np.float64],
+    x: npt.NDArray[np.float64],
+    load: npt.NDArray[np.float64],
+) -> None:
+    """Sum what the columns of each server use.
+
+    Parameters
+    ----------
+    start
+        First column of each server, and one past the last, shape (k + 1,).
+    demand
+        Demand of a unit of each column, shape (m, J).
+    x
+        Amount of each column, shape (J,).
+    load
+        Filled with the sums, shape (m, k).
+
+    Examples
+    --------
+    >>> load = np.empty((1, 2))
+    >>> server_loads(np.array([0, 2, 2]), np.array([[1.0, 0.5]]), np.array([1.0, 2.0]), load)
+    >>> load.tolist()
+    [[2.0, 0.0]]
+    """
+    for r in range(demand.shape[0]):
+        for server in range(start.size - 1):
+            total = 0.0
+            for j in range(start[server], start[server + 1]):
+                total += demand[r, j] * x[j]
+            load[r, server] = total
+
+
+def unit_costs(
+    start: npt.NDArray[np.int64],
+    demand: npt.NDArray[np.float64],
+    p: npt.NDArray[np.float64],
+    cost: npt.NDArray[np.float64],
+) -> None:
+    """Price a unit of each column.
+
+    Parameters
+    ----------
+    start, demand
+        As of :func:`server_loads`.
+    p
+        Price of each resource at each server, shape (m, k).
+    cost
+        Filled with the costs, shape (J,).
+
+    Examples
+    --------
+    >>> cost = np.empty(2)
+    >>> unit_costs(np.array([0, 2]), np.array([[1.0, 0.5]]), np.array([[3.0]]), cost)
+    >>> cost.tolist()
+    [3.0, 1.5]
+    """
+    for server in range(start.size - 1):
+        for j in range(start[server], start[server + 1]):
+            total = 0.0
+            for r in range(demand.shape[0]):
+                total += demand[r, j] * p[r, server]
+            cost[j] = total
 
 
 def subtract_outer(
@@ -55,7 +121,9 @@ def price_servers(
     c: npt.NDArray[np.float64],
     mu: npt.NDArray[np.float64],
     pivots: int,
+    least: float,
     prices: npt.NDArray[np.float64],
+    basis: npt.NDArray[np.int64],
 ) -> None:
     """Price each server's resources by its own little linear program, given the users' prices.
 
@@ -74,16 +142,20 @@ def price_servers(
         Users' prices as each server sees them, shape (k, n); negative keeps a user out.
     pivots
         Most pivots per server.
+    least
+        Amount by which a user's price must be missed to count.
     prices
         Filled with the prices, shape (k, m).
+    basis
+        Filled with the users that fill the server, n and more for a slack, shape (k, m).
 
     Examples
     --------
-    >>> prices = np.empty((1, 2))
+    >>> prices, basis = np.empty((1, 2)), np.empty((1, 2), dtype=int)
     >>> d = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> price_servers(d, np.array([[3.0, 3.0]]), np.array([[3.0, 3.0]]), 9, prices)
-    >>> prices.round(12).tolist()
-    [[2.0, 2.0]]
+    >>> price_servers(d, np.array([[3.0, 3.0]]), np.array([[3.0, 3.0]]), 9, 1e-9, prices, basis)
+    >>> prices.round(12).tolist(), basis.tolist()
+    ([[2.0, 2.0]], [[0, 1]])
     """
     n, m = d.shape
     inverse = np.zeros((m, m))
@@ -96,11 +168,12 @@ def price_servers(
             worth[r] = 0.0
             amount[r] = c[server, r]
             prices[server, r] = 0.0
+            basis[server, r] = n + r
             for q in range(m):
                 inverse[r, q] = 0.0
             inverse[r, r] = 1.0
         for _ in range(pivots):
-            best = 1e-9
+            best = least
             enter = -1
             for i in range(n):
                 gain = mu[server, i]
@@ -130,6 +203,7 @@ def price_servers(
                     leave = r
             if leave < 0:
                 break
+            basis[server, leave] = enter
             worth[leave] = mu[server, enter] if enter < n else 0.0
             for q in range(m):
                 inverse[leave, q] /= move[leave]

@@ -88,6 +88,10 @@ MECHANISMS: dict[str, Mechanism] = {
 }
 
 
+#: Mechanisms that take users with several kinds of tasks.
+TAKE_KINDS: tuple[Mechanism, ...] = (drfh, drf)
+
+
 def allocate(
     cluster: Cluster,
     users: Iterable[User],
@@ -183,6 +187,7 @@ def allocate_problem(
     source = partial(function, **parameters) if parameters else function
     if progress is not None and "progress" in inspect.signature(function).parameters:
         parameters["progress"] = lambda gap: progress(f"relative gap {gap:.1e}")
+    check_kinds(problem, name, function)
     solution = function(problem, **parameters)
     if not isinstance(solution, Solution):
         raise InputError(f"mechanism {name}", "must return a drfh.Solution", solution)
@@ -220,6 +225,19 @@ def allocate_problem(
         parameters=kept,
         source=partial(progressive_filling, reference=reference),
     )
+
+
+def check_kinds(problem: Problem, name: str, mechanism: Mechanism) -> None:
+    """Raise for several kinds of tasks unless the mechanism takes them.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server
+    >>> problem = Problem.build(Cluster([Server({"cpu": 6})]), [User("a", {"cpu": 2})])
+    >>> check_kinds(problem, "tsf", tsf)
+    """
+    if problem.mixes is not None and mechanism not in TAKE_KINDS:
+        problem.mixes.refuse(name)
 
 
 def check_parameters(

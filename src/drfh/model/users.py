@@ -16,6 +16,7 @@ from drfh.model.cluster import Cluster, Server, check_name
 from drfh.model.resources import FrozenMap, parse_amounts, parse_quantity
 
 __all__ = [
+    "Kind",
     "Restriction",
     "User",
     "eligible_servers",
@@ -40,8 +41,127 @@ _NAMES: dict[tuple[str, ...], tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True, init=False)
+class Kind:
+    """Tasks of one shape, among the kinds of tasks of a user.
+
+    Parameters
+    ----------
+    demand
+        What one task needs, by resource name; at least one amount is > 0.
+    tasks
+        How many tasks of this kind there are; None for no end.
+    servers
+        Where they may run, as for :class:`User`.
+    ratio
+        How many tasks of this kind are in one mix, > 0. By default `tasks` if all kinds of the
+        user have an end, else 1.
+    name
+        Unique among the kinds of a user; by default its number, from 1.
+
+    Examples
+    --------
+    >>> Kind({"cpu": 4, "gpu": 1}, tasks=10, servers={"pool": "gpu"})
+    Kind({'cpu': 4.0, 'gpu': 1.0}, tasks=10.0, servers=({'pool': ('gpu',)},))
+    """
+
+    demand: Mapping[str, float]
+    tasks: float | None
+    servers: Restriction | None
+    ratio: float | None
+    name: str | None
+
+    def __init__(
+        self,
+        demand: Mapping[str, float | str],
+        *,
+        tasks: float | str | None = None,
+        servers: Restriction | None = None,
+        ratio: float | str | None = None,
+        name: str | None = None,
+    ) -> None:
+        check_name(name, "name", optional=True)
+        set_ = object.__setattr__
+        set_(self, "demand", parse_demand(demand))
+        set_(self, "tasks", _parse_tasks(tasks))
+        set_(self, "servers", None if servers is None else parse_restriction(servers))
+        set_(self, "ratio", None if ratio is None else parse_weight(ratio, "ratio"))
+        set_(self, "name", name)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        demand: Any,
+        resources: Sequence[str],
+        *,
+        tasks: Any = None,
+        ratios: Any = None,
+        servers: Sequence[Restriction | None] | None = None,
+    ) -> tuple[Kind, ...]:
+        """Return many kinds at once.
+
+        Parameters
+        ----------
+        demand
+            Kinds × resources.
+        resources
+            Names of the columns.
+        tasks, ratios
+            One number a kind; None for no end and for the default.
+        servers
+            One restriction a kind.
+
+        Examples
+        --------
+        >>> Kind.from_arrays([[4, 1], [1, 0]], ["cpu", "gpu"], tasks=[10, 50])
+        (Kind({'cpu': 4.0, 'gpu': 1.0}, tasks=10.0), Kind({'cpu': 1.0, 'gpu': 0.0}, tasks=50.0))
+        """
+        table = np.asarray(demand, dtype=np.float64)
+        if table.ndim != 2 or table.shape[1] != len(resources):
+            rule = f"must have the shape (kinds, {len(resources)})"
+            raise InputError("demand", rule, table.shape)
+        columns = {
+            name: [None] * len(table) if values is None else np.asarray(values, float).tolist()
+            for name, values in (("tasks", tasks), ("ratio", ratios))
+        }
+        columns["servers"] = [None] * len(table) if servers is None else list(servers)
+        for name, values in columns.items():
+            if len(values) != len(table):
+                raise InputError(name, f"must have {len(table)} entries", len(values))
+        kinds = []
+        for number, row in enumerate(table.tolist()):
+            given = {name: values[number] for name, values in columns.items()}
+            try:
+                kinds.append(cls(dict(zip(resources, row, strict=True)), **given))
+            except InputError as error:
+                raise error.within(f"[{number}]") from None
+        return tuple(kinds)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        names = ("demand", "tasks", "servers", "ratio", "name")
+        return _kind, ({name: getattr(self, name) for name in names},)
+
+    def __repr__(self) -> str:
+        given = {"tasks": self.tasks, "servers": self.servers, "ratio": self.ratio}
+        parts = [
+            f"{name}={value!r}"
+            for name, value in (given | {"name": self.name}).items()
+            if value is not None
+        ]
+        return f"Kind({', '.join([repr(self.demand), *parts])})"
+
+
+def _kind(arguments: dict[str, Any]) -> Kind:
+    return Kind(**arguments)
+
+
+def _parse_tasks(tasks: Any) -> float | None:
+    rule = "must be a number ≥ 0, such as 100 (leave it out for no end)"
+    return None if tasks is None else parse_quantity(tasks, "tasks", rule)
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class User:
-    """Somebody who runs tasks of one shape.
+    """Somebody who runs tasks of one shape, or of several kinds.
 
     Parameters
     ----------
@@ -61,6 +181,9 @@ class User:
         hold. None for everywhere.
     parent
         Name of the group of users above, for hierarchical mechanisms.
+    kinds
+        Kinds of tasks, each with a demand, a number and servers of its own, instead of `demand`,
+        `tasks` and `servers`. Just one kind is the same as these three.
 
     Examples
     --------
@@ -76,6 +199,7 @@ class User:
     tasks: float | None
     servers: Restriction | None
     parent: str | None
+    kinds: tuple[Kind, ...]
     # The same numbers, ready to be joined into an array: weight, tasks, then the demand.
     row: bytes = field(init=False, repr=False, compare=False)
     needs: tuple[str, ...] = field(init=False, repr=False, compare=False)
@@ -89,13 +213,16 @@ class User:
         tasks: float | str | None = None,
         servers: Restriction | None = None,
         parent: str | None = None,
+        kinds: Sequence[Kind] = (),
     ) -> None:
         check_name(name, "name")
+        several = _parse_kinds(kinds, demand=demand, tasks=tasks, servers=servers)
+        if len(several) == 1:
+            demand, tasks, servers = several[0].demand, several[0].tasks, several[0].servers
         none = demand is None or demand is _NO_DEMAND
         amounts = _NO_DEMAND if none else parse_demand(demand)
         entitled = parse_weight(weight)
-        rule = "must be a number ≥ 0, such as 100 (leave it out for no end)"
-        limit = None if tasks is None else parse_quantity(tasks, "tasks", rule)
+        limit = _parse_tasks(tasks)
         check_name(parent, "parent", optional=True)
         names = tuple(amounts)
         set_ = object.__setattr__
@@ -105,6 +232,7 @@ class User:
         set_(self, "tasks", limit)
         set_(self, "servers", None if servers is None else parse_restriction(servers))
         set_(self, "parent", parent)
+        set_(self, "kinds", several if len(several) > 1 else ())
         set_(self, "needs", _NAMES.setdefault(names, names))
         numbers = (entitled, math.inf if limit is None else limit, *amounts.values())
         set_(self, "row", struct.pack(f"{len(numbers)}d", *numbers))
@@ -113,7 +241,7 @@ class User:
         rest = {"weight": self.weight, "tasks": self.tasks, "servers": self.servers}
         demand = self.demand or None
         arguments = {"name": self.name, "demand": demand, **rest, "parent": self.parent}
-        return _user, (arguments,)
+        return _user, (arguments | {"kinds": self.kinds},)
 
     def __repr__(self) -> str:
         parts = [repr(self.name), repr(self.demand)] if self.demand else [repr(self.name)]
@@ -121,7 +249,29 @@ class User:
             parts.append(f"weight={self.weight!r}")
         given = {"tasks": self.tasks, "servers": self.servers, "parent": self.parent}
         parts += [f"{name}={value!r}" for name, value in given.items() if value is not None]
+        if self.kinds:
+            parts.append(f"kinds={list(self.kinds)!r}")
         return f"User({', '.join(parts)})"
+
+
+def _parse_kinds(kinds: Any, **instead: Any) -> tuple[Kind, ...]:
+    """Return the kinds of a user, checked against each other and against what they replace."""
+    if not isinstance(kinds, Sequence) or isinstance(kinds, str):
+        raise InputError("kinds", "must be a list of drfh.Kind", kinds)
+    if not kinds:
+        return ()
+    for name, value in instead.items():
+        if value is not None and value is not _NO_DEMAND:
+            raise InputError(name, "must be left out: each kind has its own", value)
+    names: set[str] = set()
+    for number, kind in enumerate(kinds):
+        if not isinstance(kind, Kind):
+            raise InputError(f"kinds[{number}]", "must be a drfh.Kind", kind)
+        name = kind.name or str(number + 1)
+        if name in names:
+            raise InputError(f"kinds[{number}].name", "must be unique among the kinds", name)
+        names.add(name)
+    return tuple(kinds)
 
 
 def _user(arguments: dict[str, Any]) -> User:

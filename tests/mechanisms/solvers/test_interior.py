@@ -185,9 +185,11 @@ def test_kernels_equal_their_compiled_twins(n: int, k: int, m: int, seed: int) -
     c = np.round(draw.random((k, m)), 1)
     mu = np.where(pair, draw.random((k, n)), -1.0)
     plain, fast = np.empty((k, m)), np.empty((k, m))
-    price_servers(d, c, mu, 20, plain)
-    compiled(price_servers)(d, c, mu, 20, fast)
+    users, same_users = np.empty((k, m), dtype=np.int64), np.empty((k, m), dtype=np.int64)
+    price_servers(d, c, mu, 20, 1e-9, plain, users)
+    compiled(price_servers)(d, c, mu, 20, 1e-9, fast, same_users)
     assert np.array_equal(plain, fast)
+    assert np.array_equal(users, same_users)
 
 
 def somewhere(

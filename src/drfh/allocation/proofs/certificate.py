@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -25,10 +25,14 @@ from drfh.allocation.problem import (
     Problem,
     Promise,
     Rule,
+    by_mix,
     by_weight,
     water_level,
 )
 from drfh.model.resources import TOLERANCE
+
+if TYPE_CHECKING:
+    from drfh.allocation.proofs.rational import RationalProof
 
 __all__ = [
     "Certificate",
@@ -173,10 +177,8 @@ class TablePrices:
         return table
 
 
-# Prices found by a solver stop a user only if they leave it, all others held, no more room than
-# this, and if it pays enough to be told from one that pays nothing.
-_MOST_SLACK = 1e-4
-_FAINTEST_PAYMENT = 1e-12
+_ROUND_OFF = float(np.finfo(float).eps)  # part of a sum
+_ALL = 1e-12  # part of all tasks that may be lacking by round-off
 _PAST = 1e-7  # relative rise that is no round-off
 
 
@@ -276,11 +278,13 @@ class Certificate:
     rounds : tuple of Round
         In the order of rising levels.
     gap : float
-        The largest relative gap of any round, or shortfall below a task limit.
+        How far, relatively, any single user may be from its exact level or from its last task.
     tolerance : float
         The gap that this problem should reach: 1e-9 for two resources, 1e-8 otherwise.
     rule : callable
         What a level is, see :mod:`drfh.allocation.problem`.
+    exact : RationalProof or None
+        The proof in rational arithmetic; then `gap` is the distance from the exact numbers.
     """
 
     placement: Placement
@@ -288,6 +292,7 @@ class Certificate:
     gap: float
     tolerance: float
     rule: Rule = by_weight
+    exact: RationalProof | None = None
 
     @classmethod
     def of(
@@ -311,10 +316,41 @@ class Certificate:
             What the rule says here, if that is known already.
         """
         problem = placement.problem
-        measured, gap = _measure(placement, rounds, entitlement or rule(problem))
+        measured, gap = _measured(placement, rounds, rule, entitlement or rule(problem))
         needed = np.count_nonzero(problem.demand.any(axis=0))
         tolerance = TOLERANCE if needed <= 2 else 10 * TOLERANCE
         return cls(placement, tuple(measured), gap, tolerance, rule)
+
+    @classmethod
+    def rational(
+        cls, placement: Placement, proof: RationalProof, rule: Rule = by_weight
+    ) -> Certificate:
+        """Return the certificate of a placement whose exact numbers are proven.
+
+        Parameters
+        ----------
+        placement
+            What was given out.
+        proof
+            The exact allocation.
+        rule
+            What a level is.
+        """
+        problem = placement.problem
+        rounds = []
+        for stop in proof.rounds:
+            level, prices = float(stop.level), None
+            if stop.prices is not None:
+                largest = max(stop.prices.values())
+                table = np.zeros((len(problem.blocks), problem.demand.shape[1]))
+                for (block, resource), price in stop.prices.items():
+                    table[block, resource] = float(price / largest)
+                totals = problem.cluster.totals
+                table *= totals / totals.max()
+                prices = TablePrices(table, np.arange(len(problem.blocks)))
+            rounds.append(Round(np.array(stop.users), level, prices, level, 0.0))
+        gap = proof.error(placement.user_tasks)
+        return cls(placement, tuple(rounds), gap, 10 * TOLERANCE, rule, proof)
 
     @property
     def what(self) -> str:
@@ -329,6 +365,23 @@ class Certificate:
     def round_of(self, user: int) -> int:
         """Return the number of the round in which a user stopped."""
         return next(k for k, r in enumerate(self.rounds) if user in r.users)
+
+    def mix_levels(self) -> Floats:
+        """Return the level of each user with kinds: that at which the last of them stopped."""
+        problem = self.placement.problem
+        cap = problem.share_limit
+        assert problem.mixes is not None
+        levels = np.zeros(len(problem.mixes.users))
+        share, active, last = np.zeros(len(cap)), cap > 0, 0.0
+        for r in self.rounds:
+            path, step = problem.path(active, share), max(0.0, r.level - last)
+            rises = np.zeros(len(levels), dtype=bool)
+            rises[problem.mixes.owner[active]] = True
+            levels += np.where(rises, np.minimum(step, path.ends), 0.0)
+            share = np.where(active, np.minimum(path.at(step) * problem.task_share, cap), share)
+            share = np.where(share >= cap * (1 - _ALL), cap, share)
+            active[r.users], last = False, max(last, r.level)
+        return levels
 
     def verify(self) -> Verification:
         """Check placement and prices from scratch, without a solver.
@@ -351,7 +404,15 @@ class Certificate:
         stopped = np.zeros(len(problem.users), dtype=np.int64)
         for r in self.rounds:
             stopped[r.users] += 1
-        _, gap = _measure(placement, list(self.rounds), entitlement)
+        if self.exact is None:
+            _, gap = _measured(placement, list(self.rounds), self.rule, entitlement)
+        else:
+            mixed = self.rule is by_mix
+            same = self.exact.problem == type(self.exact.problem).of(
+                problem, entitlement, mixed=mixed
+            )
+            proven = same and self.exact.holds()
+            gap = self.exact.error(placement.user_tasks) if proven else math.inf
         checks = (
             *placement_checks(placement, entitlement.cap),
             Check("negative or infinite task or price", float(unsound), 0.0),
@@ -419,9 +480,9 @@ def _measure(
             payers = r.users[~satisfied]
             if len(payers) and not r.prices.sharp:
                 paid = unit * np.minimum(share, np.where(active, rising * bound, math.inf))
-                unspent = max(0.0, value - float(paid.sum()))
+                unspent = max(_ROUND_OFF * value, value - float(paid.sum()))
                 slack = unspent / value if late else _slack(paid, unspent, payers)
-                gap = gap if slack <= _MOST_SLACK else max(gap, slack)
+                gap = max(gap, slack)
             later = turn.copy()
             later[r.users] = False
             if isinstance(r.prices, TablePrices) and later.any():
@@ -436,6 +497,67 @@ def _measure(
         measured.append(Round(r.users, r.level, r.prices, bound, gap))
         active[r.users] = False
     return measured, worst
+
+
+def _measured(
+    placement: Placement, rounds: list[Round], rule: Rule, scale: Entitlement
+) -> tuple[list[Round], float]:
+    """Return the rounds with bound and gap, and the largest gap or shortfall."""
+    if rule is by_mix:
+        return _measure_mixes(placement, rounds, scale.cap)
+    return _measure(placement, rounds, scale)
+
+
+def _measure_mixes(
+    placement: Placement, rounds: list[Round], cap: Floats
+) -> tuple[list[Round], float]:
+    """Return the rounds with bound and gap, and the largest gap or shortfall of a kind.
+
+    What each kind has at the end of a round follows from the levels. The prices of a round must
+    leave those that stop in it nothing more; the placement must give what the last round says.
+    """
+    problem = placement.problem
+    given = placement.user_tasks * problem.task_share
+    share = np.zeros(len(given))
+    active = cap > 0
+    measured: list[Round] = []
+    worst = level = 0.0
+    for r in rounds:
+        path = problem.path(active, share)
+        step = max(0.0, r.level - level)
+        bound, gap = math.inf, 0.0
+        share = np.where(active, np.minimum(path.at(step) * problem.task_share, cap), share)
+        full = active & (share >= cap * (1 - _ALL))
+        share = np.where(full, cap, share)
+        if r.prices is not None:
+            unit, value = r.prices.of_users(problem), r.prices.value(problem)
+            bound = level + path.level_for(unit * problem.task_share, value)
+            gap = (bound - r.level) / bound if bound > 0 else 0.0
+            gap = abs(gap) if gap < -TOLERANCE else max(gap, 0.0)
+            paid = unit * share
+            unspent = max(_ROUND_OFF * value, value - float(paid.sum()))
+            payers = r.users[~full[r.users] & (unit[r.users] > 0)]
+            if len(payers) and not r.prices.sharp:
+                gap = max(gap, _slack(paid, unspent, payers))
+            if (~full[r.users] & ~(unit[r.users] > 0) & active[r.users]).any():
+                gap = 1.0  # nothing stops this one
+            later = active.copy()
+            later[r.users] = False
+            if isinstance(r.prices, TablePrices) and later.any():
+                past = later & (given > share * (1 + _PAST))
+                firm = r.prices.firm(float(unit[r.users].max(initial=0.0)))
+                if past.any() and (firm.of_users(problem)[past] > 0).any():
+                    gap = 1.0
+        elif (active & ~full)[r.users].any():
+            gap = 1.0
+        measured.append(Round(r.users, r.level, r.prices, bound, gap))
+        worst = max(worst, gap)
+        level = max(level, r.level)
+        active = active.copy()
+        active[r.users] = False
+    with np.errstate(invalid="ignore", divide="ignore"):
+        missing = np.where(share > 0, np.abs(1 - given / share), np.where(given > 0, 1.0, 0.0))
+    return measured, max(worst, float(missing.max()))
 
 
 def _in_phase(active: Bools, phase: Ints) -> Bools:
@@ -474,6 +596,4 @@ def _escape(
 def _slack(paid: Floats, unspent: float, users: Ints) -> float:
     """Return by what part a user could rise, all others held, for what the prices leave unspent."""
     smallest = float(paid[users].min())
-    if smallest < _FAINTEST_PAYMENT * float(paid.sum()):
-        return 1.0
-    return unspent / smallest
+    return min(1.0, unspent / smallest) if smallest > 0 else 1.0

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from drfh.allocation.problem import Blocks, Floats, Problem
-from drfh.auditor.case import Case, lost
+from drfh.auditor.case import Case, worst_of
 from drfh.auditor.finding import Finding
 from drfh.auditor.properties.monotonicity import without_user
-from drfh.formatting import format_count, format_number
+from drfh.formatting import format_count
 from drfh.model.cluster import Cluster, Server
-from drfh.model.users import User
+from drfh.model.users import Kind, User
 
 __all__ = ["consistent"]
 
 _MOST_USERS = 20
 _NOTHING = 1e-12
 
+Restricted = TypeVar("Restricted", User, Kind)
+
 
 def consistent(case: Case) -> Finding:
     """When a user leaves with its bundle and the rest is shared again, nothing changes."""
-    n = len(case.problem.users)
+    n = len(case.scenario.users)
     if n < 2:
         return case.skipped("consistent", "there is one user only")
-    worst, leaver, after = (0.0, 0.0), 0, case.tasks
+    worst, leaver, after = (0.0, 0.0), 0, case.outcome
     tried = 0
     for j in case.timed(case.shuffled(n, _MOST_USERS)):
         tried += 1
@@ -33,27 +36,24 @@ def consistent(case: Case) -> Finding:
         if rest is None:
             continue
         answer = case.ask(rest)
-        full = np.insert(answer.placement.user_tasks, j, case.tasks[j])
-        fall, rise = case.fall(answer, case.tasks, full), case.fall(answer, full, case.tasks)
+        full = case.outcome_beside([j], case.outcome_of(answer))
+        fall, rise = case.fall(answer, case.outcome, full), case.fall(answer, full, case.outcome)
         change = (float(fall.max()), float(rise.max()))
         if change > worst:  # who falls counts first, then who rises
             worst, leaver, after = change, j, full
     text = f"nothing changes when one of {format_count(tried, 'user')} leaves with what it holds"
     if not any(worst):
         return case.found("consistent", 0.0, text, tries=tried, searched=tried < n)
-    falls = lost(after, case.tasks)
-    who = int(np.argmax(falls if worst[0] > 0 else lost(case.tasks, after)))
+    falls = case.lost(after, case.outcome)
+    who = worst_of(falls if worst[0] > 0 else case.lost(case.outcome, after))
     me, gone = case.name(who), case.name(leaver)
-    text = (
-        f"when {gone} leaves with what it holds, {me} goes from "
-        f"{format_number(case.tasks[who])} to "
-    )
-    text += format_count(after[who], "task", 4)
+    then, now = case.shown(who, after, case.outcome)
+    text = f"when {gone} leaves with what it holds, {me} goes from {now} to {then}"
     cluster, users = _residual_records(case, leaver)
     example = case.changed(
         f"{gone} leaves with its bundle", text, cluster=cluster, users=users,
-        before=case.by_name(case.tasks),
-        after={name: t for name, t in case.by_name(after).items() if name != gone},
+        before=case.by_name(case.outcome),
+        after=case.by_name(after, (i for i in range(n) if i != leaver)),
     )  # fmt: skip
     return case.found(
         "consistent", worst[0] or worst[1], text, hurt=case.hurt(falls), counterexample=example,
@@ -64,7 +64,7 @@ def consistent(case: Case) -> Finding:
 def _left(case: Case, user: int) -> Floats:
     """Return what is left of each block when a user takes its bundle along."""
     bundles = case.bundles
-    mine = bundles.user == user
+    mine = np.isin(bundles.user, case.problem.rows_of(user))
     left = bundles.capacity.copy()
     np.subtract.at(left, bundles.block[mine], bundles.amounts[mine])
     left[left <= _NOTHING * bundles.capacity] = 0.0
@@ -104,20 +104,22 @@ def _residual_records(case: Case, user: int) -> tuple[Cluster, list[User]]:
             labels = cluster.servers[group].labels
             servers.append(Server(amounts, name=name, count=int(blocks.count[b]), labels=labels))
     kept = {server.name for server in servers}
+
+    def left_over(one: Restricted, row: int) -> Restricted:
+        if one.servers is None or problem.eligible is None or problem.restriction is None:
+            return one
+        may = problem.eligible[problem.restriction[row]]
+        allowed = [n for n, ok in zip(names, may.tolist(), strict=True) if ok and n in kept]
+        if allowed:
+            return replace(one, servers=allowed)
+        return replace(one, servers=None, tasks=0.0)  # no server left, no tasks that could run
+
     users = []
     for i, record in enumerate(case.scenario.users):
-        if i == user:
-            continue
-        if record.servers is not None and problem.eligible is not None:
-            may = problem.eligible[_row(problem, i)]
-            allowed = [n for n, ok in zip(names, may.tolist(), strict=True) if ok and n in kept]
-            if allowed:
-                record = replace(record, servers=allowed)
-            else:  # who has no server left has no tasks that could run
-                record = replace(record, servers=None, tasks=0.0)
-        users.append(record)
+        rows = problem.rows_of(i).tolist()
+        if i != user and record.kinds:
+            kinds = map(left_over, case.kinds_of(i), rows)
+            users.append(replace(record, kinds=tuple(kinds)))
+        elif i != user:
+            users.append(left_over(record, rows[0]))
     return Cluster(servers), users
-
-
-def _row(problem: Problem, user: int) -> int:
-    return 0 if problem.restriction is None else int(problem.restriction[user])

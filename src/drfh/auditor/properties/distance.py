@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from drfh.auditor.case import Case, lost
+from drfh.allocation.mixes import Mixes
+from drfh.auditor.case import Case, lost, worst_of
 from drfh.auditor.finding import Finding
 from drfh.formatting import format_count, format_number, format_percent
 from drfh.mechanisms.utilitarian import utilitarian
@@ -14,10 +15,11 @@ __all__ = ["fair", "price_of_fairness", "promise_kept"]
 
 def fair(case: Case) -> Finding:
     """Everybody has at least its level in the exact DRFH optimum."""
-    problem = case.problem
+    if case.problem.mixes is not None:
+        return _fair_shares(case, case.problem.mixes)
     best = case.fair.placement.user_tasks
     short = lost(case.tasks, best)
-    i = int(np.argmax(short))
+    i = worst_of(short)
     amount = float(short[i])
     if amount <= case.tolerance:
         return case.found("fair", amount, "everybody has at least its share of the DRFH optimum")
@@ -33,10 +35,33 @@ def fair(case: Case) -> Finding:
     example = case.changed(
         f"{me} is below its fair level",
         text,
-        before=dict(zip(problem.names(), case.tasks.tolist(), strict=True)),
-        after=dict(zip(problem.names(), best.tolist(), strict=True)),
+        before=case.by_name(case.tasks),
+        after=case.by_name(best),
     )
     return case.found("fair", amount, text, hurt=case.hurt(short), counterexample=example)
+
+
+def _fair_shares(case: Case, mixes: Mixes) -> Finding:
+    """Compare dominant shares of users with several kinds of tasks."""
+    best = case.fair.placement.user_tasks
+    has, should = (
+        mixes.sums(tasks[:, None] * case.problem.part_of_pool).max(axis=1)
+        for tasks in (case.tasks, best)
+    )
+    short = lost(has, should)
+    i, over = worst_of(short), worst_of(lost(should, has))
+    text = "everybody has at least its share of the DRFH optimum"
+    if short[i] > case.tolerance:
+        text = f"{format_percent(short[i])} from fair: {case.name(i)} has a dominant share of "
+        text += f"{format_percent(has[i])}, {format_percent(should[i])} in the DRFH optimum"
+        if lost(should[over], has[over]) > case.tolerance:
+            text += f"; {case.name(over)} is over, {format_percent(has[over])} instead of "
+            text += format_percent(should[over])
+    example = case.changed(
+        f"{case.name(i)} is below its fair share", text, before=case.by_name(case.tasks),
+        after=case.by_name(best),
+    )  # fmt: skip
+    return case.found("fair", short[i], text, hurt=case.hurt(short), counterexample=example)
 
 
 def promise_kept(case: Case) -> Finding:
@@ -44,11 +69,11 @@ def promise_kept(case: Case) -> Finding:
     if case.promised is None:
         return case.skipped("promise-kept", "nothing is promised beyond what is placed")
     short = lost(case.tasks, case.promised)
-    i = int(np.argmax(short))
+    i = worst_of(short)
     amount = float(short[i])
     if amount <= case.tolerance:
         return case.found("promise-kept", amount, "all that is promised can be placed")
-    me = case.name(i)
+    me = case.kind_name(i)
     text = (
         f"{me} is promised {format_count(case.promised[i], 'task', 4)} and "
         f"{format_number(case.tasks[i])} can be "
@@ -58,7 +83,8 @@ def promise_kept(case: Case) -> Finding:
         f"the promise to {me} cannot be placed", text, before={me: float(case.promised[i])},
         after={me: float(case.tasks[i])},
     )  # fmt: skip
-    return case.found("promise-kept", amount, text, hurt=case.hurt(short), counterexample=example)
+    hurt = case.hurt(short, case.problem.names())
+    return case.found("promise-kept", amount, text, hurt=hurt, counterexample=example)
 
 
 def price_of_fairness(case: Case) -> Finding:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drfh.allocation.problem import Entitlement, Floats, Problem
-from drfh.auditor.case import Case, lost
+from drfh.auditor.case import Case, lost, worst_of
 from drfh.auditor.finding import Counterexample, Finding
 from drfh.formatting import format_amount, format_count, format_number, format_percent, join_names
 from drfh.mechanisms.shared.leximin import lexicographic
@@ -35,25 +35,24 @@ def feasible(case: Case) -> Finding:
             "are taken"
         )
         here = np.unique(bundles.user[bundles.block == worst[0]])
-        hurt = tuple(case.name(i) for i in here[:10].tolist())
+        hurt = tuple(case.kind_name(i) for i in here[:10].tolist())
     # Where a user may not run, or beyond its tasks, all that it holds is too much.
     outside = ~problem.can_use(bundles.user, bundles.block) & bundles.amounts.any(axis=1)
     if outside.any():
-        names = [case.name(i) for i in np.unique(bundles.user[outside]).tolist()]
+        names = [case.kind_name(i) for i in np.unique(bundles.user[outside]).tolist()]
         first = int(np.flatnonzero(outside)[0])
-        where = (
-            f"{case.name(int(bundles.user[first]))} on {_server(case, int(bundles.block[first]))}"
-        )
+        where = case.kind_name(int(bundles.user[first]))
+        where += f" on {_server(case, int(bundles.block[first]))}"
         return case.found(
             "feasible", 1.0, f"tasks run where they may not or cannot: {where}",
             hurt=tuple(names[:10]), counterexample=_same(case, "runs where it may not"),
         )  # fmt: skip
     beyond = lost(problem.limit, bundles.unlimited_tasks * (1 - _RELATIVE))
     if beyond.max() > max(amount, case.tolerance):
-        i = int(np.argmax(beyond))
-        amount, hurt = float(beyond[i]), case.hurt(beyond)
+        i = worst_of(beyond)
+        amount, hurt = float(beyond[i]), case.hurt(beyond, problem.names())
         text = (
-            f"{case.name(i)} holds room for "
+            f"{case.kind_name(i)} holds room for "
             f"{format_count(bundles.unlimited_tasks[i], 'task', 4)} and has only "
         )
         text += format_number(problem.limit[i])
@@ -79,19 +78,19 @@ def non_wasteful(case: Case) -> Finding:
     part[~np.isfinite(part)] = 0.0
     by_user = part.max(axis=1)
     amount = float(by_user.max(initial=0.0))
-    worst = int(np.argmax(by_user))
+    worst = worst_of(by_user)
     resource = problem.cluster.resources[int(np.argmax(part[worst]))]
     text = "everybody can use all that it holds"
     if amount > case.tolerance:
         text = (
-            f"{case.name(worst)} cannot use {format_percent(amount)} of the {resource} that "
+            f"{case.kind_name(worst)} cannot use {format_percent(amount)} of the {resource} that "
             "it holds"
         )
     return case.found(
         "non-wasteful",
         amount,
         text,
-        hurt=case.hurt(by_user),
+        hurt=case.hurt(by_user, problem.names()),
         counterexample=_same(case, text),
     )
 
@@ -137,30 +136,33 @@ def pareto(case: Case) -> Finding:
     better = answer.placement.user_tasks
     gain = lost(now, better)
     worse = float(lost(better, now).max(initial=0.0))
-    i = int(np.argmax(gain))
+    i = worst_of(gain)
     amount = float(gain[i])
     text = "nobody can have more without somebody having less"
+    if case.problem.mixes is not None:
+        text = "no kind of tasks can have more without another having less"
     example = None
     if worse > case.tolerance:
         # More is held than there is: then there is no allocation to compare with.
         return case.skipped("pareto", "what is held does not fit on the servers")
     if amount > case.tolerance:
-        names = [case.name(j) for j in np.flatnonzero(gain > case.tolerance).tolist()]
+        names = [case.kind_name(j) for j in np.flatnonzero(gain > case.tolerance).tolist()]
         text = (
-            f"{case.name(i)} could have {format_count(better[i], 'task', 4)} instead of "
+            f"{case.kind_name(i)} could have {format_count(better[i], 'task', 4)} instead of "
             f"{format_number(now[i])}"
         )
         text += f" and nobody less; {join_names(names, most=3)} would gain"
         example = case.changed(
             "a better allocation for all",
             text,
-            before=dict(zip(case.problem.names(), now.tolist(), strict=True)),
-            after=dict(zip(case.problem.names(), better.tolist(), strict=True)),
+            before=case.by_name(now),
+            after=case.by_name(better),
         )
     proof = answer.certificate
     if proof is not None and not proof.closed and amount <= case.tolerance:
         return Finding("pareto", "not found", 0.0, f"{text}, but for a gap of {proof.gap:.0e}")
-    return case.found("pareto", amount, text, hurt=case.hurt(gain), counterexample=example)
+    hurt = case.hurt(gain, case.problem.names())
+    return case.found("pareto", amount, text, hurt=hurt, counterexample=example)
 
 
 def _one_more_task(case: Case) -> Finding:
@@ -178,14 +180,19 @@ def _one_more_task(case: Case) -> Finding:
         if fits.any():
             gain[i] = float(lost(case.tasks[i], case.tasks[i] + 1))
             where[i] = int(np.argmax(fits))
-    i = int(np.argmax(gain))
+    i = worst_of(gain)
     amount = float(gain[i])
     text = "no further task fits beside the others; moving tasks was not tried"
     example = None
     if amount > 0:
         server = problem.cluster.names[int(problem.blocks.group[where[i]])]
-        text = f"{case.name(i)} could run one more task on {server}, all others left in place"
+        text = f"{case.kind_name(i)} could run one more task on {server}, all others left in place"
         example = case.changed("one more task fits", text)
     return case.found(
-        "pareto", amount, text, hurt=case.hurt(gain), counterexample=example, searched=True
+        "pareto",
+        amount,
+        text,
+        hurt=case.hurt(gain, problem.names()),
+        counterexample=example,
+        searched=True,
     )

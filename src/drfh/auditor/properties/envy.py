@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations
 
 import numpy as np
 
 from drfh.allocation.problem import Floats
-from drfh.auditor.case import Case, lost
+from drfh.auditor.bundles import best_use
+from drfh.auditor.case import Case, lost, worst_of
 from drfh.auditor.finding import Finding
-from drfh.formatting import format_count, format_number
 
 __all__ = ["envy_free", "envy_free_1", "envy_free_literal"]
 
@@ -19,6 +20,8 @@ def envy_free(case: Case) -> Finding:
 
     N_i(A_j)·w_i/w_j, at most the tasks of i, is compared with N_i(A_i).
     """
+    if case.problem.mixes is not None:
+        return _compare_kinds(case)
     weight, limit = case.problem.weight, case.problem.limit
 
     def prefers(i: int, worth: Floats) -> Floats:
@@ -60,26 +63,54 @@ def _compare(case: Case, name: str, prefers: Callable[[int, Floats], Floats]) ->
     for i in range(n):
         worth = prefers(i, case.bundles.worth(i))
         worth[i] = 0.0
-        whom[i] = int(np.argmax(worth))
+        whom[i] = worst_of(worth)
         value[i] = worth[whom[i]]
         envy[i] = lost(case.tasks[i], value[i])
         if i % 64 == 0:
             case.progress(i / n)
-    i = int(np.argmax(envy))
+    i = worst_of(envy)
+    return _finding(case, name, envy, i, int(whom[i]), value)
+
+
+def _compare_kinds(case: Case) -> Finding:
+    """Compare bundles of users with several kinds of tasks."""
+    problem, weight = case.problem, case.weight
+    n = len(weight)
+    # In any order: what is cut off by time is a sample of all.
+    pairs = np.random.default_rng(case.seed).permutation(list(permutations(range(n), 2))).tolist()
+    held = [case.bundles.held_by([j]) for j in range(n)]
+    envy, who, whom, value = np.zeros(n), 0, 0, case.outcome
+    looked_at = 0
+    for i, j in case.timed(pairs):
+        looked_at += 1
+        block, amounts = held[j]
+        would = case.outcome.copy()
+        would[problem.rows_of(i)] = best_use(problem, i, block, amounts * (weight[i] / weight[j]))
+        amount = float(case.lost(case.outcome, would)[i])
+        if amount > envy.max():
+            who, whom, value = i, j, would
+        envy[i] = max(envy[i], amount)
+    return _finding(case, "envy-free", envy, who, whom, value, cut=looked_at < len(pairs))
+
+
+def _finding(
+    case: Case, name: str, envy: Floats, i: int, whom: int, value: Floats, *, cut: bool = False
+) -> Finding:
     amount = float(envy[i])
     text = "nobody could run more with what another user holds"
+    if cut:
+        text += ", as far as was looked: time was up"
     example = None
     if amount > case.tolerance:
-        me, other = case.name(i), case.name(int(whom[i]))
-        text = (
-            f"{me} has {format_count(case.tasks[i], 'task', 4)} and would have "
-            f"{format_number(value[i])} with "
-        )
-        text += f"what {other} holds"
+        me, other = case.name(i), case.name(whom)
+        has, would = case.shown(i, case.outcome, value)
+        text = f"{me} has {has} and would have {would} with what {other} holds"
         example = case.changed(
             f"{me} envies {other}",
             text,
-            before={me: float(case.tasks[i]), other: float(case.tasks[whom[i]])},
-            after={me: float(value[i])},
+            before=case.by_name(case.outcome, [i, whom]),
+            after=case.by_name(value, [i]),
         )
-    return case.found(name, amount, text, hurt=case.hurt(envy), counterexample=example)
+    return case.found(
+        name, amount, text, hurt=case.hurt(envy), counterexample=example, searched=cut
+    )

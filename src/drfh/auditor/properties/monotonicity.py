@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import compress
 
 import numpy as np
 
+from drfh.allocation.mixes import Mixes
 from drfh.allocation.problem import Floats, Problem
-from drfh.auditor.case import Case
+from drfh.auditor.case import Case, worst_of
 from drfh.auditor.finding import Finding
-from drfh.formatting import format_amount, format_count, format_number
+from drfh.formatting import format_amount, format_count
 from drfh.model.cluster import Cluster, Server
 
 __all__ = ["population_monotone", "resource_monotone", "without_user"]
@@ -29,44 +31,51 @@ def without_user(problem: Problem, user: int) -> Problem:
     >>> without_user(Problem.build(Cluster([Server({"cpu": 4})]), users), 0).names()
     ['b']
     """
-    keep = np.arange(len(problem.users)) != user
+    mixes = problem.mixes
+    keep = np.ones(len(problem.users), dtype=bool)
+    keep[problem.rows_of(user)] = False
+    if mixes is not None:
+        users = mixes.users[:user] + mixes.users[user + 1 :]
+        mixes = Mixes.of(users) if any(other.kinds for other in users) else None
     restriction = problem.restriction
     return replace(
         problem,
-        users=problem.users[:user] + problem.users[user + 1 :],
+        users=tuple(compress(problem.users, keep.tolist())),
         demand=problem.demand[keep],
         weight=problem.weight[keep],
         limit=problem.limit[keep],
         restriction=None if restriction is None else restriction[keep],
+        mixes=mixes,
     )
 
 
 def population_monotone(case: Case) -> Finding:
     """When a user leaves, nobody else has less."""
-    n = len(case.problem.users)
+    n = len(case.scenario.users)
     if n < 2:
         return case.skipped("population-monotone", "there is one user only")
     worst, leaver = np.zeros(n), 0
-    after = case.tasks
+    after = case.outcome
     tried = 0
     for j in case.timed(case.shuffled(n, _MOST_USERS)):
         tried += 1
         answer = case.ask(without_user(case.problem, j))
-        full = np.insert(answer.placement.user_tasks, j, case.tasks[j])
-        fall = case.fall(answer, case.tasks, full)
+        full = case.outcome_beside([j], case.outcome_of(answer))
+        fall = case.fall(answer, case.outcome, full)
         if fall.max() > worst.max():
             worst, leaver, after = fall, j, full
     text = f"nobody has less when one of {format_count(tried, 'user')} leaves"
     if not worst.any():
         return case.found("population-monotone", 0.0, text, tries=tried, searched=tried < n)
-    loser = int(np.argmax(worst))
+    loser = worst_of(worst)
     me, gone = case.name(loser), case.name(leaver)
-    text = f"when {gone} leaves, {me} falls from {format_number(case.tasks[loser])} to "
-    text += format_count(after[loser], "task", 4)
+    then, now = case.shown(loser, after, case.outcome)
+    text = f"when {gone} leaves, {me} falls from {now} to {then}"
     example = case.changed(
         f"{gone} leaves and {me} has less", text,
         users=[u for u in case.scenario.users if u.name != gone],
-        before=case.by_name(case.tasks), after=_without(case.by_name(after), gone),
+        before=case.by_name(case.outcome),
+        after=case.by_name(after, (i for i in range(n) if i != leaver)),
     )  # fmt: skip
     return case.found(
         "population-monotone", float(worst.max()), text, hurt=case.hurt(worst),
@@ -74,35 +83,29 @@ def population_monotone(case: Case) -> Finding:
     )  # fmt: skip
 
 
-def _without(tasks: dict[str, float], name: str) -> dict[str, float]:
-    return {user: count for user, count in tasks.items() if user != name}
-
-
 def resource_monotone(case: Case) -> Finding:
     """When the cluster grows, nobody has less: servers added, and single resources enlarged."""
-    worst, what = np.zeros(len(case.tasks)), ""
+    worst, what = np.zeros(len(case.scenario.users)), ""
     grown: Cluster | None = None
-    after: Floats = case.tasks
+    after: Floats = case.outcome
     tries = 0
     for label, cluster in case.timed(list(_growth(case))):
         tries += 1
         answer = case.answer(cluster, case.scenario.users)
-        fall = case.fall(answer, case.tasks, answer.placement.user_tasks)
+        then = case.outcome_of(answer)
+        fall = case.fall(answer, case.outcome, then)
         if fall.max() > worst.max() + 1e-12:
-            worst, what, grown = fall, label, cluster
-            after = answer.placement.user_tasks
+            worst, what, grown, after = fall, label, cluster, then
     text = f"nobody has less after any of {format_count(tries, 'addition')} to the cluster"
     if grown is None:
         return case.found("resource-monotone", 0.0, text, tries=tries, searched=True)
-    loser = int(np.argmax(worst))
+    loser = worst_of(worst)
     me = case.name(loser)
-    text = (
-        f"with {what}, {me} falls from {format_number(case.tasks[loser])} to "
-        f"{format_count(after[loser], 'task', 4)}"
-    )
+    few, many = case.shown(loser, after, case.outcome)
+    text = f"with {what}, {me} falls from {many} to {few}"
     example = case.changed(
         f"more capacity and {me} has less", text, cluster=grown,
-        before=case.by_name(case.tasks), after=case.by_name(after),
+        before=case.by_name(case.outcome), after=case.by_name(after),
     )  # fmt: skip
     return case.found(
         "resource-monotone", float(worst.max()), text, hurt=case.hurt(worst),

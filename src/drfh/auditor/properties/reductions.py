@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from drfh.allocation.problem import Bools, Floats, Problem
-from drfh.auditor.case import Case, lost
+from drfh.auditor.case import Case, lost, worst_of
 from drfh.auditor.finding import Counterexample, Finding
 from drfh.errors import InputError
 from drfh.formatting import format_count, format_number, format_percent
@@ -54,10 +54,10 @@ def bottleneck_fair(case: Case) -> Finding:
         return case.skipped("bottleneck-fair", shares)
     resource, level, wants = shares
     short = np.where(wants, lost(level, level.max()), 0.0)
-    i = int(np.argmax(short))
+    i = worst_of(short)
     text = f"all hold equal amounts of {resource}, the dominant resource of everybody"
     if short[i] > case.tolerance:
-        j = int(np.argmax(level))
+        j = worst_of(level)
         text = f"{case.name(i)} holds {format_percent(level[i])} of the {resource} per weight and "
         text += f"{case.name(j)} {format_percent(level[j])}, though it is dominant for both"
     return case.found(
@@ -74,7 +74,7 @@ def bottleneck_share(case: Case) -> Finding:
     resource, level, wants = shares
     part = 1 / case.problem.weight.sum()
     short = np.where(wants, lost(level, part), 0.0)
-    i = int(np.argmax(short))
+    i = worst_of(short)
     text = f"everybody holds its part of {resource}, the dominant resource of everybody"
     if short[i] > case.tolerance:
         weight = float(case.problem.weight[i])
@@ -100,7 +100,7 @@ def bbf(case: Case) -> Finding:
     entitlement = problem.weight / problem.weight.sum()
     lacking = complaints(problem, case.tasks, tolerance=case.tolerance)
     short = np.array([lacking.get(name, 0.0) for name in problem.names()])
-    i = int(np.argmax(short))
+    i = worst_of(short)
     text = "everybody has its entitlement of some resource that is used up"
     if short[i] > case.tolerance:
         text = (
@@ -142,7 +142,7 @@ def _compare(case: Case, name: str, parts: list[_Part], fine: str) -> Finding:
         has = answer.placement.user_tasks
         should = lexicographic(problem).placement.user_tasks
         short = case.fall(answer, should, has)
-        i = int(np.argmax(short))
+        i = worst_of(short)
         if short[i] > worst:
             worst, hurt = float(short[i]), part.users[i].name
             text = (

@@ -7,21 +7,20 @@ import math
 import numpy as np
 
 from drfh.allocation.problem import Floats, Ints, Problem
-from drfh.auditor.case import Case, lost
+from drfh.auditor.bundles import best_use
+from drfh.auditor.case import Case, worst_of
 from drfh.auditor.finding import Finding
-from drfh.formatting import format_count, format_number, format_percent
+from drfh.formatting import format_percent
 
 __all__ = ["dedicated_cloud", "sharing_incentive", "tasks_on"]
 
 
 def sharing_incentive(case: Case) -> Finding:
     """Everybody has at least what its part of every server, by weight, would run."""
-    problem = case.problem
-    part = problem.weight / problem.weight.sum()
-    blocks = problem.blocks
-    alone = np.empty(len(part))
-    for i in range(len(part)):
-        alone[i] = tasks_on(problem, i, blocks.count, part=float(part[i]), whole=case.whole)
+    weight = case.weight
+    part = weight / weight.sum()
+    count = case.problem.blocks.count
+    alone = [_alone(case, i, count, part=p) for i, p in enumerate(part.tolist())]
     return _finding(
         case,
         "sharing-incentive",
@@ -34,18 +33,19 @@ def sharing_incentive(case: Case) -> Finding:
 def dedicated_cloud(case: Case) -> Finding:
     """Everybody has at least what its number of servers, drawn at random by weight, would run."""
     problem = case.problem
-    if problem.cluster.size < len(problem.users):
+    weight = case.weight
+    if problem.cluster.size < len(weight):
         return case.skipped("dedicated-cloud", "there are fewer servers than users")
     blocks = problem.blocks
     block_of = np.repeat(np.arange(len(blocks)), blocks.count)
     order = np.random.default_rng(case.seed).permutation(len(block_of))
-    edges = np.cumsum(problem.weight) * (len(block_of) / problem.weight.sum())
+    edges = np.cumsum(weight) * (len(block_of) / weight.sum())
     edges = np.floor(edges * (1 + 1e-12)).astype(np.int64)
     starts = np.concatenate(([0], edges[:-1]))
-    alone = np.empty(len(edges))
+    alone = []
     for i, (a, b) in enumerate(zip(starts.tolist(), edges.tolist(), strict=True)):
         counts = np.bincount(block_of[order[a:b]], minlength=len(blocks))
-        alone[i] = tasks_on(problem, i, counts, whole=case.whole)
+        alone.append(_alone(case, i, counts))
     return _finding(
         case,
         "dedicated-cloud",
@@ -54,6 +54,16 @@ def dedicated_cloud(case: Case) -> Finding:
         "everybody has at least what servers of its own, drawn at random once, would run",
         sampled=True,
     )
+
+
+def _alone(case: Case, user: int, counts: Ints, *, part: float = 1.0) -> Floats:
+    """Return a user's tasks by kind, alone with some servers."""
+    problem = case.problem
+    if problem.mixes is None:
+        return np.array([tasks_on(problem, user, counts, part=part, whole=case.whole)])
+    blocks = np.arange(len(counts))
+    capacity = problem.cluster.capacity[problem.blocks.group] * counts[:, None]
+    return best_use(problem, user, blocks, capacity * part)
 
 
 def tasks_on(
@@ -82,24 +92,22 @@ def tasks_on(
 
 
 def _finding(
-    case: Case, name: str, alone: Floats, what: str, fine: str, *, sampled: bool = False
+    case: Case, name: str, by_user: list[Floats], what: str, fine: str, *, sampled: bool = False
 ) -> Finding:
-    short = lost(case.tasks, alone)
-    i = int(np.argmax(short))
+    alone = np.concatenate(by_user)
+    short = case.lost(case.outcome, alone)
+    i = worst_of(short)
     amount = float(short[i])
     if amount <= case.tolerance:
         return case.found(name, amount, fine, searched=sampled)
     count = int((short > case.tolerance).sum())
-    text = (
-        f"{case.name(i)} has {format_count(case.tasks[i], 'task', 4)} and would have "
-        f"{format_number(alone[i])} "
-    )
-    text += f"with {what}"
+    me = case.name(i)
+    has, would = case.shown(i, case.outcome, alone)
+    text = f"{me} has {has} and would have {would} with {what}"
     if count > 1:
         text += f"; {format_percent(count / len(short))} of the users lose"
-    me = case.name(i)
     example = case.changed(
-        f"{me} is better off alone", text, before={me: float(case.tasks[i])},
-        after={me: float(alone[i])},
+        f"{me} is better off alone", text, before=case.by_name(case.outcome, [i]),
+        after=case.by_name(alone, [i]),
     )  # fmt: skip
     return case.found(name, amount, text, hurt=case.hurt(short), counterexample=example)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
-from drfh.allocation.problem import Problem
+from drfh.allocation.problem import Floats, Problem
 from drfh.auditor.bundles import Bundles
-from drfh.auditor.case import Case, lost
+from drfh.auditor.case import Case
 from drfh.auditor.finding import Finding
 from drfh.auditor.lies import (
     MARGIN,
@@ -18,17 +19,18 @@ from drfh.auditor.lies import (
     asked,
     candidates,
     lying,
-    utility,
+    outcome,
     verified,
     who_pays,
 )
-from drfh.formatting import format_count, format_number, format_percent, join_names
+from drfh.formatting import format_count, format_percent, join_names
 from drfh.mechanisms import Mechanism
+from drfh.mechanisms.drfh import drfh
 from drfh.mechanisms.nash import nash
 from drfh.mechanisms.shared.progressive_filling import progressive_filling
 from drfh.model.cluster import Cluster, Server
 from drfh.model.scenario import Scenario
-from drfh.model.users import User
+from drfh.model.users import Kind, User
 
 __all__ = ["group_truthful", "split_proof", "truthful"]
 
@@ -40,7 +42,7 @@ def truthful(case: Case) -> Finding:
     closed (or tasks are whole, and counted in integers). With every search goes a control: the
     same search must find lies against Nash welfare and against filling with whole tasks.
     """
-    control, fine = _control()
+    control, fine = _control(kinds=case.problem.mixes is not None)
     search = Search(case)
     best = search.run()
     summary = f"no lie found in {search.tries:,} tries"
@@ -52,42 +54,63 @@ def truthful(case: Case) -> Finding:
         summary += f" ({control})"
     if best is None:
         return case.found("truthful", 0.0, summary, tries=search.tries, searched=True)
-    lie, truth, gained, how = best
-    me = case.name(lie.user)
-    text = f"{me} gains {format_percent(gained / truth - 1) if truth > 0 else 'all'} by claiming "
-    text += f"{lie.label}: {format_count(truth, 'task', 4)} become {format_number(gained)} "
+    lie, gained, how = best
+    gain = _gain(case, lie, gained)
+    text = f"{case.name(lie.user)} gains {'all' if np.isinf(gain) else format_percent(gain)} by "
+    truth, then = case.shown(lie.user, case.outcome, gained)
+    text += f"claiming {lie.label}: {truth} become {then} "
     text += f"(verified by {how}, {search.tries:,} tries)"
-    example = lying(case, [lie], text, {me: truth}, {me: gained})
+    example = lying(case, [lie], text, gained)
+    amount = float(case.lost(case.outcome, gained)[lie.user])
     return case.found(
-        "truthful", float(lost(truth, gained)), text, hurt=who_pays(case, [lie]),
+        "truthful", amount, text, hurt=who_pays(case, [lie]),
         counterexample=example, tries=search.tries,
     )  # fmt: skip
 
 
+def _gain(case: Case, lie: Lie, gained: Floats) -> float:
+    """Return the relative gain of a user by its lie."""
+    truth, then = (float(tasks[lie.user]) for tasks in case.decisive(case.outcome, gained))
+    return then / truth - 1 if truth > 0 else math.inf
+
+
 @cache
-def _control() -> tuple[str, bool]:
+def _control(*, kinds: bool) -> tuple[str, bool]:
     """Run the search where lies are known to pay; return the text, and whether it found them."""
+    cases = [
+        ("Nash welfare", nash, 100.0, (User("u1", _demand(16, 1)), User("u2", _demand(1, 2)))),
+        (
+            "whole tasks",
+            progressive_filling,
+            6.0,
+            (User("u1", _demand(1, 1)), User("u2", _demand(4, 3))),
+        ),
+    ]
+    if kinds:
+        # Only u1 needs cpu: claiming less of it lowers its share, and the first kind rises on.
+        both = [Kind({"cpu": 2}), Kind({"memory": 1})]
+        cases.append(
+            ("DRFH with kinds", drfh, 8.0, (User("u1", kinds=both), User("u2", {"memory": 1})))
+        )
     label = []
     fine = True
-    for name, mechanism, size, demands in (
-        ("Nash welfare", nash, 100.0, ((16.0, 1.0), (1.0, 2.0))),
-        ("whole tasks", progressive_filling, 6.0, ((1.0, 1.0), (4.0, 3.0))),
-    ):
-        cluster = Cluster([Server({"cpu": size, "memory": size})])
-        users = [
-            User(f"u{i}", {"cpu": a, "memory": b}) for i, (a, b) in enumerate(demands, start=1)
-        ]
-        found = Search(_control_case(cluster, users, mechanism)).run()
+    for name, mechanism, size, users in cases:
+        control = _control_case(Cluster([Server(_demand(size, size))]), users, mechanism)
+        found = Search(control).run()
         fine = fine and found is not None
-        gain = 0.0 if found is None else found[2] / found[1] - 1
+        gain = 0.0 if found is None else _gain(control, *found[:2])
         label.append(f"{format_percent(gain)} against {name}")
     return f"the same search gains {join_names(label)}", fine
 
 
-def _control_case(cluster: Cluster, users: list[User], mechanism: Mechanism) -> Case:
+def _demand(cpu: float, memory: float) -> dict[str, float]:
+    return {"cpu": cpu, "memory": memory}
+
+
+def _control_case(cluster: Cluster, users: tuple[User, ...], mechanism: Mechanism) -> Case:
     solution = mechanism(Problem.build(cluster, users))
     bundles = Bundles.of(solution.placement, whole=solution.whole)
-    scenario = Scenario(cluster, tuple(users))
+    scenario = Scenario(cluster, users)
     return Case(scenario, bundles, mechanism, solution.certificate, filled=solution.whole)
 
 
@@ -98,7 +121,7 @@ _PART_FOR_PAIRS = 8  # of all tries, a part goes to pairs
 
 def group_truthful(case: Case) -> Finding:
     """No two users both gain by lying together; pairs are sampled."""
-    n = len(case.problem.users)
+    n = len(case.scenario.users)
     if n < 2:
         return case.skipped("group-truthful", "there is one user only")
     rng = np.random.default_rng(case.seed)
@@ -118,19 +141,22 @@ def group_truthful(case: Case) -> Finding:
         menus = [[x for x in candidates(case, i, rng) if x.demand is not None] for i in pair]
         for lies in _together(menus, per_pair, rng):
             tries += 1
-            truth = [float(case.tasks[i]) for i in pair]
             answer = asked(case, lies)
-            gained = [0.0, 0.0] if answer is None else [utility(case, answer, i) for i in pair]
-            gain = min(float(lost(t, g)) for t, g in zip(truth, gained, strict=True))
-            if gain > MARGIN and answer is not None and verified(case, answer):
+            if answer is None:
+                continue
+            gained = case.outcome.copy()
+            for i in pair:
+                rows = case.problem.rows_of(i)
+                gained[rows] = outcome(case, answer, i)[rows]
+            gain = float(case.lost(case.outcome, gained)[list(pair)].min())
+            if gain > MARGIN and verified(case, answer):
                 names = [case.name(i) for i in pair]
+                first = case.shown(pair[0], gained, case.outcome)[1]
+                then = case.shown(pair[0], case.outcome, gained)[1]
+                second, also = case.shown(pair[1], case.outcome, gained)
                 text = f"{names[0]} and {names[1]} both gain by lying together: "
-                text += f"{format_number(truth[0])} and {format_count(truth[1], 'task', 4)} become "
-                text += f"{format_number(gained[0])} and {format_number(gained[1])}"
-                example = lying(
-                    case, lies, text, dict(zip(names, truth, strict=True)),
-                    dict(zip(names, gained, strict=True)),
-                )  # fmt: skip
+                text += f"{first} and {second} become {then} and {also}"
+                example = lying(case, lies, text, gained)
                 return case.found(
                     "group-truthful", gain, text, hurt=who_pays(case, lies),
                     counterexample=example, tries=tries,
@@ -155,17 +181,16 @@ def split_proof(case: Case) -> Finding:
     """No user gains by becoming two users that split its weight and its tasks."""
     if case.scenario.parameters.get("endowments"):
         return case.skipped("split-proof", "endowments are given by name")
-    worst, liar, after = 0.0, 0, 0.0
+    worst, liar, after = 0.0, 0, case.outcome
     tried = 0
-    for i in case.timed(case.shuffled(len(case.problem.users), 100)):
+    for i in case.timed(case.shuffled(len(case.scenario.users), 100)):
         users = _split(case, i)
         if users is None:
             continue
         tried += 1
         answer = case.answer(case.scenario.cluster, users)
-        tasks = answer.placement.user_tasks
-        together = min(float(tasks[i] + tasks[i + 1]), float(case.problem.limit[i]))
-        gain = float(lost(float(case.tasks[i]), together))
+        together = outcome(case, answer, i, claimed=(i, i + 1))
+        gain = float(case.lost(case.outcome, together)[i])
         gain = gain if gain > case.noise(answer) else 0.0
         if gain > worst:
             worst, liar, after = gain, i, together
@@ -173,11 +198,11 @@ def split_proof(case: Case) -> Finding:
     if worst <= MARGIN:
         return case.found("split-proof", 0.0, text, tries=tried, searched=True)
     me = case.name(liar)
-    text = f"{me} gains by becoming two users: {format_count(case.tasks[liar], 'task', 4)} become "
-    text += format_number(after)
+    text = f"{me} gains by becoming two users: "
+    text += " become ".join(case.shown(liar, case.outcome, after))
     example = case.changed(
         f"{me} becomes two users", text, users=_split(case, liar),
-        before={me: float(case.tasks[liar])}, after={me: after},
+        before=case.by_name(case.outcome, [liar]), after=case.by_name(after, [liar]),
     )  # fmt: skip
     return case.found("split-proof", worst, text, counterexample=example, tries=tried)
 
@@ -187,12 +212,22 @@ def _split(case: Case, user: int) -> list[User] | None:
     record = case.scenario.users[user]
     names = {u.name for u in case.scenario.users}
     other = next(n for k in range(len(names) + 1) if (n := f"{record.name}-{k + 2}") not in names)
-    first = second = None if record.tasks is None else record.tasks / 2
-    if case.whole and record.tasks is not None:
-        if record.tasks < 2:
-            return None
-        first, second = float(record.tasks // 2), float(record.tasks - record.tasks // 2)
-    half = replace(record, weight=record.weight / 2, tasks=first)
+    tasks = [one.tasks for one in record.kinds or (record,)]
+    half = [None if t is None else float(t // 2) if case.whole else t / 2 for t in tasks]
+    if case.whole and not any(h is None or h > 0 for h in half):
+        return None
+    rest = [None if t is None or h is None else t - h for t, h in zip(tasks, half, strict=True)]
     users = list(case.scenario.users)
-    users[user : user + 1] = [half, replace(half, name=other, tasks=second)]
+    users[user : user + 1] = [
+        replace(_with_tasks(record, part), weight=record.weight / 2, name=name)
+        for name, part in ((record.name, half), (other, rest))
+    ]
     return users
+
+
+def _with_tasks(record: User, tasks: list[float | None]) -> User:
+    """Return a user with another number of tasks, of each of its kinds."""
+    if not record.kinds:
+        return replace(record, tasks=tasks[0])
+    kinds = [replace(kind, tasks=t) for kind, t in zip(record.kinds, tasks, strict=True)]
+    return replace(record, kinds=tuple(kinds))

@@ -35,7 +35,7 @@ def print_allocation(allocation: Allocation, title: str = "", *, everyone: bool 
     out.print()
     _print_users(out, allocation, everyone)
     _print_groups(out, allocation, everyone)
-    if len(allocation.problem.users) <= _MOST_ROWS:
+    if len(allocation.users) <= _MOST_ROWS:
         _print_reasons(out, allocation)
     _print_proof(out, allocation)
 
@@ -49,15 +49,31 @@ def _print_users(out: Any, allocation: Allocation, everyone: bool) -> None:
     columns += ["share", "", "of its"]
     grid = table(*columns, right=_NUMBERS)
     shown = frame if everyone else frame.head(_MOST_ROWS)
+    more = [name for name in ("promised", "divisible") if name in frame.columns]
+    kinds = _kinds_by_user(allocation)
     for row in shown.iter_rows(named=True):
         cells = [row["user"], f"{row['weight']:g}", _number(row["tasks"])]
         cells += [_number(row["limit"])] * limited
-        cells += [_number(row[name]) for name in ("promised", "divisible") if name in row]
+        cells += [_number(row[name]) for name in more]
         cells += [format_percent(row["share"]), bar(row["share"]), row["dominant"]]
         grid.add_row(*cells)
+        for kind in kinds.get(row["user"], ()):
+            cells = [f"  {kind['kind']}", "", _number(kind["tasks"])]
+            cells += [_number(kind["limit"])] * limited
+            grid.add_row(*cells, *[""] * (len(more) + 3), style="dim")
     out.print(grid)
     if len(shown) < len(frame):
         out.print(_rest(len(frame), len(shown), "user"))
+
+
+def _kinds_by_user(allocation: Allocation) -> dict[str, list[dict[str, Any]]]:
+    """Return the kinds of tasks of the users that have several."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    if allocation.problem.mixes is not None:
+        for row in allocation.kind_table().iter_rows(named=True):
+            if row["kind"] is not None:
+                found.setdefault(row["user"], []).append(row)
+    return found
 
 
 def _print_reasons(out: Any, allocation: Allocation) -> None:
@@ -168,7 +184,7 @@ def print_change(
     grid = table("user", *numbers, right=numbers)
     rows = list(
         zip(
-            after.problem.names(),
+            (user.name for user in after.users),
             before.tasks.values(),
             after.tasks.values(),
             before.shares.values(),
@@ -186,8 +202,8 @@ def print_change(
         shares = [format_percent(old_share), format_percent(new_share)]
         grid.add_row(name, _number(old), _number(new), _relative(old, new), *shares, style=style)
     out.print(grid)
-    if len(rows) < len(after.problem.users):
-        out.print(_rest(len(after.problem.users), len(rows), "user"))
+    if len(rows) < len(after.users):
+        out.print(_rest(len(after.users), len(rows), "user"))
     use = table("resource", "used before", "used after", right=("used before", "used after"))
     old_use, new_use = before.utilisation, after.utilisation
     for resource in dict.fromkeys((*old_use, *new_use)):
@@ -195,7 +211,7 @@ def print_change(
             resource, format_percent(old_use.get(resource)), format_percent(new_use.get(resource))
         )
     out.print(use)
-    if len(after.problem.users) <= _MOST_ROWS:
+    if len(after.users) <= _MOST_ROWS:
         _print_reasons(out, after)
     _print_proof(out, after)
 

@@ -27,7 +27,7 @@ def print_report(report: Report) -> None:
     counted = [f for f in report if f.verdict != "not applicable"]
     failing = len(report.failed)
     out.print(
-        f"{report.subject}, {format_count(len(report.tasks), 'user')} on "
+        f"{report.subject}, {format_count(len(report.scenario.users), 'user')} on "
         f"{format_count(report.scenario.cluster.size, 'server')}: {failing} of {len(counted)} "
         "properties "
         f"{plural(failing, 'fails', 'fail')}"

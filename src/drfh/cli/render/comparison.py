@@ -116,9 +116,7 @@ def _print_tasks(out: Any, comparison: Comparison, everyone: bool) -> None:
     answers = _answers(comparison)
     many = len(comparison.scenario.users) > _MOST_USERS and not everyone
     print_line(f"{'Share' if many else 'Tasks'} of each user, and how full the cluster is")
-    pool = [
-        Column("in all", [format_number(float(a.assignment.user_tasks.sum())) for a in answers])
-    ]
+    pool = [Column("in all", [format_number(float(a.task_vector.sum())) for a in answers])]
     used = [answer.utilisation for answer in answers]
     pool += [
         Column(resource, [format_percent(part[resource]) for part in used])
@@ -149,7 +147,7 @@ def _names(comparison: Comparison) -> Column:
 def _each(comparison: Comparison) -> list[Column]:
     """Return columns of each user: tasks, marked where fewer than with DRFH, and the share."""
     names = [user.name for user in comparison.scenario.users]
-    tasks = np.array([answer.assignment.user_tasks for answer in _answers(comparison)])
+    tasks = np.array([answer.task_vector for answer in _answers(comparison)])
     fair = np.array([comparison.fair.get(name, 0.0) for name in names])
     below = np.where(fair > 0, 1 - tasks / np.where(fair > 0, fair, 1.0), 0.0)
     most = below.max(axis=1, initial=_BELOW, keepdims=True) - _ROUND_OFF

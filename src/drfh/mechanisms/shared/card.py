@@ -25,7 +25,7 @@ import numpy as np
 from drfh.allocation.problem import Problem
 from drfh.errors import InputError, UnknownNameError
 
-__all__ = ["ASSUMPTIONS", "Card", "PropertyClaim", "card_of"]
+__all__ = ["ASSUMPTIONS", "Card", "PropertyClaim", "beyond_kinds", "card_of"]
 
 
 def _divisible(problem: Problem, whole: bool) -> bool:
@@ -47,6 +47,20 @@ ASSUMPTIONS: dict[str, Callable[[Problem, bool], bool]] = {
         (problem.demand[:, problem.demand.any(axis=0)] > 0).all()
     ),
 }
+
+
+def beyond_kinds(problem: Problem) -> tuple[str, ...]:
+    """Return the assumption of every claim that several kinds break.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Kind, Server, User
+    >>> kinds = [Kind({"cpu": 1}), Kind({"cpu": 2})]
+    >>> beyond_kinds(Problem.build(Cluster([Server({"cpu": 4})]), [User("a", kinds=kinds)]))
+    ('one kind of tasks a user',)
+    """
+    return () if problem.mixes is None else ("one kind of tasks a user",)
+
 
 _LINE = re.compile(r"([a-z0-9-]+): (yes|no)(?: if ([^;]+))?; (.+)")
 _HARMLESS = {"method", "reference", "whole_tasks"}  # parameters that do not change the rule
@@ -76,11 +90,12 @@ class PropertyClaim:
     ) -> tuple[str, ...]:
         """Return the assumptions that a problem, or the parameters, do not fulfil."""
         changed = set(parameters or ()) - _HARMLESS
-        return tuple(
+        unmet = tuple(
             name
             for name in self.assumes
             if not ASSUMPTIONS[name](problem, whole) or (name == "default parameters" and changed)
         )
+        return unmet + beyond_kinds(problem)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
 
 import numpy as np
 
-from drfh.allocation.placement import Placement, Solution
-from drfh.allocation.problem import Bools, Entitlement, Floats, Problem, Promise, Rule, by_weight
-from drfh.allocation.proofs.certificate import Certificate, Prices, Round
-from drfh.errors import InputError, UnknownNameError
+from drfh.allocation.mixes import MixPath
+from drfh.allocation.placement import Placement, Pools, Solution
+from drfh.allocation.problem import (
+    Bools,
+    Entitlement,
+    Floats,
+    Ints,
+    Problem,
+    Promise,
+    Rule,
+    by_mix,
+    by_weight,
+)
+from drfh.allocation.proofs.certificate import Certificate, Prices, ResourcePrices, Round
+from drfh.errors import InputError, SolverError, UnknownNameError
 from drfh.mechanisms.solvers.closed_form import ProportionalServers, TwoResources
-from drfh.mechanisms.solvers.oracle import Oracle
+from drfh.mechanisms.solvers.oracle import Cut, Oracle, lowest_prices
 from drfh.mechanisms.solvers.presolve import Classes
 
-__all__ = ["METHODS", "choose_oracle", "lexicographic", "leximin", "placed"]
+__all__ = ["METHODS", "Unsure", "choose_oracle", "lexicographic", "leximin", "placed"]
 
 
 _NOTHING_LEFT = 1e-12  # of the pool
+_ROUND_OFF = 1e-15  # part of a sum
+_NOISE = 1e-14  # part of the worth of all capacity by which lowered prices may miss
+_FAINT = 0.1  # part of a price that is left where the right one is 0
+_SURE = 4e-9  # part by which a user that stops could rise at most
+# Rows of servers up to which the simplex method ends.
+_MOST_ROWS = 10_000
+
+
+class Unsure(Enum):
+    """What happens with users of which a round does not tell whether they stop."""
+
+    STOP = "they stop, and the certificate says how far they might rise"
+    POSTPONE = "they rise on: a round that is about them alone tells more"
+    REFUSE = "the solver is given up"
 
 
 def leximin(
-    problem: Problem, oracle: Oracle, rule: Rule = by_weight
+    problem: Problem, oracle: Oracle, rule: Rule = by_weight, unsure: Unsure = Unsure.STOP
 ) -> tuple[Placement, Certificate]:
     """Return the leximin allocation of levels, share / entitlement, and its proof.
 
@@ -36,15 +63,18 @@ def leximin(
         Solver for a round.
     rule
         What a level is.
+    unsure
+        What happens with users of which a round does not tell whether they stop.
     """
     entitlement = rule(problem)
-    share, rounds = _shares_by_rounds(problem, oracle, entitlement)
+    by_rounds = _mixes_by_rounds if rule is by_mix else _shares_by_rounds
+    share, rounds = by_rounds(problem, oracle, entitlement, unsure)
     placement = oracle.place(share)
     return placement, Certificate.of(placement, rounds, rule, entitlement)
 
 
 def _shares_by_rounds(
-    problem: Problem, oracle: Oracle, entitlement: Entitlement
+    problem: Problem, oracle: Oracle, entitlement: Entitlement, unsure: Unsure
 ) -> tuple[Floats, list[Round]]:
     """Return the share of each user and the rounds, not measured yet; nothing is placed."""
     cap, phase = entitlement.cap, entitlement.phase
@@ -74,34 +104,171 @@ def _shares_by_rounds(
             if last > 0:  # what the earlier phases leave may be round-off
                 share[share < _NOTHING_LEFT] = 0.0
             share[~turn] = fixed[~turn]
-            stopped = turn & (
-                _stopped(problem, cut.prices, share, turn, oracle.faintest)
-                | (cap <= rising * cut.level)
+            full = turn & (cap <= rising * cut.level)
+            stopped, prices = _stopped(
+                problem, oracle.classes, cut.prices, share, turn, full, unsure
             )
+            cut = Cut(cut.level, prices)
+            if oracle.classes is not None:
+                share = share * (1 - _spare(problem, prices, share, stopped & ~full))
             fixed[stopped] = share[stopped]
         rounds.append(Round(np.flatnonzero(stopped), cut.level, cut.prices))
         active &= ~stopped
     return fixed, rounds
 
 
+def _mixes_by_rounds(
+    problem: Problem, oracle: Oracle, entitlement: Entitlement, unsure: Unsure
+) -> tuple[Floats, list[Round]]:
+    """Return the share of each kind and the rounds, not measured yet; nothing is placed."""
+    cap = entitlement.cap
+    share = np.zeros(len(problem.users))
+    active = cap > 0
+    rounds: list[Round] = []
+    if not active.all():
+        rounds.append(Round(np.flatnonzero(~active), 0.0, None))
+    level = 0.0
+    while active.any():
+        path = problem.path(active, share)
+        step, prices = _highest_mix(problem, oracle, path, share, active)
+        if prices is None:
+            rounds.append(Round(np.flatnonzero(active), level + float(path.ends.max()), None))
+            return np.where(active, cap, share), rounds
+        share = np.where(active, np.minimum(path.at(step) * problem.task_share, cap), share)
+        full = active & (share >= cap * (1 - _ALL))
+        share = np.where(full, cap, share)
+        stopped, prices = _stopped(problem, oracle.classes, prices, share, active, full, unsure)
+        if not stopped.any():  # round-off; the certificate will show how good this is
+            stopped = active
+        level += step
+        rounds.append(Round(np.flatnonzero(stopped), level, prices))
+        active = active & ~stopped
+    return share, rounds
+
+
+_MOST_CUTS = 60
+_ALL = 1e-12  # part of all tasks of a kind that may be lacking by round-off
+
+
+def _highest_mix(
+    problem: Problem, oracle: Oracle, path: MixPath, share: Floats, active: Bools
+) -> tuple[float, Prices | None]:
+    """Return how far the level can rise along a path, and the prices that stop it.
+
+    Newton's method from above: where the last prices are spent is the next question.
+    """
+    best = math.inf
+    prices: Prices | None = None
+    for resource in range(problem.demand.shape[1]):  # the pool as a whole is a bound
+        of_pool = ResourcePrices(resource)
+        step = path.level_for(
+            of_pool.of_users(problem) * problem.task_share, of_pool.value(problem)
+        )
+        if step < best:
+            best, prices = step, of_pool
+    for _ in range(_MOST_CUTS):
+        target = np.where(active, path.at(best) * problem.task_share, share)
+        rising = np.maximum(target - share, 0.0)
+        if not rising.any():
+            break
+        oracle.new_phase()
+        cut = oracle.raise_level(share, rising, np.full(len(rising), math.inf))
+        if cut.prices is None:
+            break
+        unit = cut.prices.of_users(problem) * problem.task_share
+        step = path.level_for(unit, cut.prices.value(problem))
+        if not step < best:
+            # All fits; the prices that bound it say why it cannot be more.
+            if cut.level <= 1 + 1e-9 and not math.isinf(best):
+                prices = cut.prices
+            break
+        best, prices = step, cut.prices
+    return best, None if math.isinf(best) else prices
+
+
 def _stopped(
-    problem: Problem, prices: Prices, share: Floats, active: Bools, faintest: float
-) -> Bools:
-    """Return who pays the prices that stop this round."""
+    problem: Problem,
+    classes: Classes | None,
+    prices: Prices,
+    share: Floats,
+    turn: Bools,
+    full: Bools,
+    if_unsure: Unsure,
+) -> tuple[Bools, Prices]:
+    """Return who stops at these shares, and the prices that say so.
+
+    A user stops if it has all its tasks, or if the prices leave it next to nothing more. A solver
+    has small prices where the right one is 0; who pays only such ones rises on, and the prices
+    are lowered to what the others need.
+    """
     unit = prices.of_users(problem)
-    # At level 0 (nothing is left for a late phase) nobody spends: then a price is enough.
-    spent = unit * share if (share[active] > 0).any() else np.where(active, unit, 0.0)
-    stopped: Bools = spent > faintest * float(spent.sum())
-    if not (stopped & active).any():
-        # The certificate will show how good this is; going on is better than stopping here.
-        stopped = spent == spent[active].max()
-    return stopped
+    rising = turn & ~full
+    if classes is None or not (share[turn] > 0).any():
+        # Sharp prices; or nothing is left for a late phase: then a price is enough.
+        return full | (rising & (unit > 0)), prices
+    payers = rising & (unit > 0)
+    paid, unspent = _spent(problem, prices, unit, share)
+    unsure = _unsure(payers, paid, unspent)
+    while len(unsure):
+        worth = np.where(rising & ~payers, 0.0, unit)
+        worth[unsure] = 0.0
+        lower = lowest_prices(classes, worth)
+        unit_lower = lower.of_users(problem)
+        paid_lower, less = _spent(problem, lower, unit_lower, share)
+        free = paid_lower[unsure] <= np.maximum(_FAINT * paid[unsure], less)
+        if free.all() and less <= 2 * unspent + _NOISE * lower.value(problem):
+            prices, unit, paid, unspent = lower, unit_lower, paid_lower, less
+            payers[unsure] = False
+            unsure = _unsure(payers, paid, unspent)
+        elif len(unsure) > 1:  # some of them do pay, only little
+            unsure = unsure[: len(unsure) // 2]
+        else:
+            if if_unsure is Unsure.REFUSE:
+                raise SolverError("a round does not tell who stops")
+            if if_unsure is Unsure.POSTPONE:
+                payers[_unsure(payers, paid, unspent)] = False
+            break
+    return full | payers, prices
 
 
-# Pairs of classes up to which the simplex method on the whole model is the fastest way.
-_SIMPLEX_PAIRS = 3_000
-# And up to which it is worth the minute when the interior point leaves the certificate open.
-_SECOND_TRY_PAIRS = 40_000
+def _spare(problem: Problem, prices: Prices, share: Floats, payers: Bools) -> Floats:
+    """Return the part of each payer's share that round-off of the others' may take away.
+
+    Held exactly where the prices stop it, it might not fit beside them in the next round.
+    """
+    paid, _ = _spent(problem, prices, prices.of_users(problem), share)
+    total = _ROUND_OFF * prices.value(problem)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = np.where(payers & (paid > 0), total / (payers.sum() * paid), 0.0)
+    spare: Floats = np.minimum(part, _SURE)
+    return spare
+
+
+def _unsure(payers: Bools, paid: Floats, unspent: float) -> Ints:
+    """Return who could rise for what is unspent, the least payers first; never the largest."""
+    largest = float(paid[payers].max(initial=0.0))
+    unsure = np.flatnonzero(payers & (unspent > _SURE * paid) & (paid < largest))
+    order: Ints = unsure[np.argsort(paid[unsure], kind="stable")]
+    return order
+
+
+def _spent(problem: Problem, prices: Prices, unit: Floats, share: Floats) -> tuple[Floats, float]:
+    """Return what each user pays, and what is left of the worth of all capacity."""
+    paid, value = unit * share, prices.value(problem)
+    return paid, max(_ROUND_OFF * value, value - float(paid.sum()))
+
+
+# Pairs of classes up to which the simplex method on the whole model is the fastest way; and where
+# not all pairs can be used, so that there are many rounds.
+_SIMPLEX_PAIRS, _SPARSE_PAIRS = 3_000, 40_000
+
+_FAR = 1e-8  # part of the largest amount of a user or of a server
+# Gap from the simplex method that only more digits would close.
+_ILL_CONDITIONED = 1e-5
+
+# Entries (users × servers × resources) and work up to which rational arithmetic takes seconds.
+_RATIONAL_ENTRIES = 600
+_RATIONAL_WORK = 4.0
 
 #: The ways to solve a round, from the most special to the most general.
 METHODS = ("closed-form", "single-pool", "simplex", "interior-point")
@@ -134,17 +301,92 @@ def lexicographic(
     >>> lexicographic(problem).placement.user_tasks
     array([4.])
     """
+    if problem.mixes is not None and rule is by_weight:
+        rule = by_mix
+    if method == "auto" and _far_apart(problem) and (exact := _exact(problem, rule)) is not None:
+        return exact
+    found: list[tuple[float, Solution]] = []
+    failure = SolverError("no solver was tried")
+    for oracle, used, unsure in _attempts(problem, method, progress, found):
+        try:
+            placement, certificate = leximin(problem, oracle, rule, unsure)
+        except SolverError as error:
+            failure = error
+        else:
+            solution = Solution(placement, certificate, used)
+            if certificate.closed:
+                return solution
+            found.append((certificate.gap, solution))
+        exact = _exact(problem, rule) if method == "auto" else None
+        if exact is not None:
+            return exact
+        if used == "simplex" and found and found[-1][0] <= _ILL_CONDITIONED:
+            break
+    if not found:
+        raise failure
+    return min(found, key=lambda one: one[0])[1]
+
+
+def _attempts(
+    problem: Problem,
+    method: str,
+    progress: Callable[[float], None] | None,
+    found: Sequence[object],
+) -> Iterator[tuple[Oracle, str, Unsure]]:
+    """Yield solvers, until one closes the certificate; `found` has those that do not."""
     oracle, used = choose_oracle(problem, method, progress)
-    placement, certificate = leximin(problem, oracle, rule)
-    if method == "auto" and used == "interior-point" and not certificate.closed:
-        # Several rounds can wear the interior point's digits out; a vertex keeps them.
-        classes = Classes.of(problem)
-        if classes.usable.sum() <= _SECOND_TRY_PAIRS:
-            oracle, other = choose_oracle(problem, "simplex")
-            second, proof = leximin(problem, oracle, rule)
-            if proof.gap < certificate.gap:
-                placement, certificate, used = second, proof, other
-    return Solution(placement, certificate, used)
+    classes = oracle.classes
+    if classes is None or classes.capacity.size > _MOST_ROWS:
+        yield oracle, used, Unsure.STOP
+        return
+    if used == "simplex":
+        yield oracle, used, Unsure.POSTPONE
+        if method == "auto":
+            yield *choose_oracle(problem, "interior-point", progress), Unsure.STOP
+        return
+    if method != "auto" or _far_apart(problem):
+        yield oracle, used, Unsure.STOP
+        return
+    # Several rounds can wear the interior point's digits out; a vertex keeps them.
+    from drfh.mechanisms.solvers.interior.rounds import InteriorPoint
+    from drfh.mechanisms.solvers.simplex import Simplex
+
+    yield oracle, used, Unsure.REFUSE
+    assert isinstance(oracle, InteriorPoint)
+    yield Simplex(classes, oracle.used), "simplex", Unsure.POSTPONE
+    if not found:
+        yield *choose_oracle(problem, used, progress), Unsure.STOP
+
+
+def _far_apart(problem: Problem) -> bool:
+    """Return whether numbers differ so much that HiGHS may lose its way, and not come back."""
+    if not problem.demand.any(axis=0).sum() > 2:
+        return False
+    capacity = problem.capacity[:, problem.demand.any(axis=0)]
+    largest = capacity.max(axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = (problem.direction, capacity / largest)
+    return any(bool((part[part > 0] < _FAR).any()) for part in parts)
+
+
+def _exact(problem: Problem, rule: Rule) -> Solution | None:
+    """Return the allocation by rational arithmetic, where the problem is small."""
+    entitlement = rule(problem)
+    entries = len(problem.users) * len(problem.blocks) * problem.demand.shape[1]
+    if entries > _RATIONAL_ENTRIES or entitlement.phase is not None:
+        return None
+    from drfh.allocation.proofs.rational import RationalProblem
+    from drfh.mechanisms.solvers.rational import TooLargeError, rational_leximin
+
+    try:
+        exact = RationalProblem.of(problem, entitlement, mixed=rule is by_mix)
+        proof = rational_leximin(exact, work=_RATIONAL_WORK)
+    except TooLargeError:
+        return None
+    users, blocks, tasks = proof.placed()
+    pools = Pools.single(len(problem.blocks))
+    placement = Placement.fitted(problem, users, blocks, tasks, pools)
+    return Solution(placement, Certificate.rational(placement, proof, rule), "rational")
 
 
 def placed(problem: Problem, promise: Solution | Floats, *, method: str = "auto") -> Solution:
@@ -190,7 +432,9 @@ def choose_oracle(
         if free and len(classes.capacity) == 1:
             method = "single-pool"
         else:
-            method = "simplex" if pairs <= _SIMPLEX_PAIRS else "interior-point"
+            most = _SIMPLEX_PAIRS if pairs == classes.usable.size else _SPARSE_PAIRS
+            quick = pairs <= most and not _far_apart(problem)
+            method = "simplex" if quick else "interior-point"
     if method == "single-pool":
         if not free or len(classes.capacity) > 1:
             raise InputError(

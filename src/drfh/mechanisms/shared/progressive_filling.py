@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from drfh.allocation.mixes import Mixes
 from drfh.allocation.placement import Placement, Pools, Solution
 from drfh.allocation.problem import Blocks, Bools, Floats, Ints, Problem
 from drfh.errors import InputError
@@ -130,6 +131,9 @@ def filling_order(
     left = np.where(np.isinf(problem.limit), _ENDLESS, np.floor(problem.limit + 1e-9))
     left = np.minimum(left, _ENDLESS).astype(np.int64)
     _check_size(problem, share, left)
+    if problem.mixes is not None:
+        yield from _in_mixes(problem, problem.mixes, need, free, total, left, chosen)
+        return
     # A scan looks at all users and at no more servers than are in use.
     tasks = min(1 / float(share.max(axis=1).min()), float(left.astype(np.float64).sum()))
     steps = tasks * m * (len(need) + len(problem.blocks))
@@ -193,6 +197,76 @@ def _by_scan(
     while written == _ROOM:
         written = kernel(*state)
         yield user[:written], server[:written]
+
+
+def _in_mixes(
+    problem: Problem,
+    mixes: Mixes,
+    need: Ints,
+    free: Ints,
+    total: Floats,
+    left: Ints,
+    reference: int,
+) -> Iterator[tuple[Ints, Ints]]:
+    """Yield kinds and servers of tasks in order of placement, where users have several kinds.
+
+    Whose turn: the lowest level, ties to the first. A task adds the share of a mix of the kinds
+    left, divided by its weight and by the tasks of a mix. Which kind: the one with the fewest
+    tasks for its ratio, ties to the first. Which server: as for users of one kind.
+    """
+    share = need / np.where(total > 0, total, 1.0)
+    ref = np.where(need[:, reference] > 0, reference, np.argmax(need > 0, axis=1))
+    ratio = share / share[np.arange(len(need)), ref][:, None]
+    count = problem.blocks.count
+    available = np.repeat(free, count, axis=0)
+    allowed = np.repeat(_allowed(problem), count, axis=1)
+    scale = np.where(total > 0, total, 1.0)
+    rows = [np.flatnonzero(mixes.owner == user) for user in range(len(mixes.users))]
+    running = np.zeros(len(need))
+    level = np.where(mixes.sums(left.astype(np.float64)) > 0, 0.0, np.inf)
+    step = np.zeros(len(rows))
+
+    def measure(user: int) -> None:
+        kinds = rows[user][left[rows[user]] > 0]
+        if not len(kinds):
+            level[user] = np.inf
+            return
+        amount = mixes.ratio[kinds]
+        mix = float((amount[:, None] * share[kinds]).sum(axis=0).max())
+        step[user] = mix / (mixes.weight[user] * float(amount.sum()))
+
+    for user in range(len(rows)):
+        measure(user)
+    placed: list[tuple[int, int]] = []
+    while np.isfinite(level).any():
+        user = int(np.argmin(level))
+        kinds = rows[user][left[rows[user]] > 0]
+        kind = int(kinds[np.argmin(running[kinds] / mixes.ratio[kinds])])
+        fits = np.flatnonzero(allowed[kind] & (available >= need[kind]).all(axis=1))
+        if not len(fits):
+            left[kind] = 0
+            measure(user)
+            continue
+        part = available[fits] / scale
+        alike = np.abs(ratio[kind] - part / part[:, [ref[kind]]])[:, total > 0].sum(axis=1)
+        server = int(fits[np.argmin(alike)])
+        available[server] -= need[kind]
+        running[kind] += 1
+        left[kind] -= 1
+        level[user] += step[user]
+        if not left[kind]:
+            measure(user)
+        placed.append((kind, server))
+        if len(placed) == _ROOM:
+            yield _columns(placed)
+            placed = []
+    if placed:
+        yield _columns(placed)
+
+
+def _columns(placed: list[tuple[int, int]]) -> tuple[Ints, Ints]:
+    table = np.array(placed, dtype=np.int64)
+    return table[:, 0], table[:, 1]
 
 
 def progressive_filling(problem: Problem, *, reference: str | None = None) -> Solution:

@@ -137,7 +137,7 @@ class ProportionalServers:
     Then the prices of single resources are enough, for any number of them.
     """
 
-    faintest = 0.0
+    classes = None
 
     def __init__(self, problem: Problem, pools: Pools) -> None:
         self._problem = problem
@@ -177,7 +177,7 @@ class TwoResources:
         The one or two resources that anybody demands.
     """
 
-    faintest = 0.0
+    classes = None
 
     def __init__(self, problem: Problem, resources: Ints) -> None:
         self._problem = problem
@@ -219,7 +219,7 @@ class TwoResources:
             if not improved and candidate[0] < n:
                 break  # round-off: it is as good as filled
             with np.errstate(invalid="ignore"):
-                share = np.where(rising > 0, np.minimum(rising * best.level, cap), fixed)
+                share = fixed + np.where(rising > 0, np.minimum(rising * best.level, cap), 0.0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 spent = slopes.cost(share) / slopes.worth
             spent[np.isnan(spent)] = 0.0

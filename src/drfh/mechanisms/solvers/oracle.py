@@ -10,10 +10,12 @@ import numpy as np
 
 from drfh.allocation.placement import Placement
 from drfh.allocation.problem import Floats
-from drfh.allocation.proofs.certificate import Prices
+from drfh.allocation.proofs.certificate import Prices, TablePrices
+from drfh.kernels import fast
+from drfh.kernels.schur import price_servers
 from drfh.mechanisms.solvers.presolve import Classes
 
-__all__ = ["Cut", "Oracle", "raised_prices"]
+__all__ = ["Cut", "Oracle", "lowest_prices", "raised_prices"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,12 +36,11 @@ class Oracle(Protocol):
     fit on the servers (users with ``rising == 0`` have just `fixed`). `place` puts given shares,
     known to fit, on servers; where round-off stands in the way it places a little less.
 
-    `faintest` says how sharp its prices are: a user is stopped by prices if it pays more than this
-    part of what all users pay. At an interior point no price is exactly 0, and one that should be
-    must not freeze anybody.
+    `classes` are what its prices are computed for; None if they are sharp, by a closed form.
     """
 
-    faintest: float
+    @property
+    def classes(self) -> Classes | None: ...  # noqa: D102
 
     def new_phase(self) -> None:
         """Start again from level 0: other users rise from now on."""
@@ -49,6 +50,42 @@ class Oracle(Protocol):
 
     def place(self, share: Floats) -> Placement:
         """Return a placement of the shares."""
+
+
+_PIVOTS = 60
+_MISSED = 1e-14  # part of the dearest user's price that is round-off
+_CHUNK = 4_000_000  # pairs priced together
+
+
+def lowest_prices(classes: Classes, worth: Floats) -> TablePrices:
+    """Return the lowest prices at which a unit of share costs each user at least its `worth`.
+
+    Parameters
+    ----------
+    classes
+        Users and servers.
+    worth
+        One number ≥ 0 for each user; who has 0 does not count.
+    """
+    of_class = np.zeros(len(classes.direction))
+    np.maximum.at(of_class, classes.user_class, worth)
+    paying = np.flatnonzero(of_class > 0)
+    d, c = classes.direction[paying], classes.capacity
+    table = np.zeros_like(c)
+    step = max(1, _CHUNK // max(1, len(paying)))
+    kernel = fast(price_servers, steps=5.0 * d.size * len(c))
+    for start in range(0, len(c), step):
+        some = slice(start, start + step)
+        value = np.where(classes.usable[paying, some].T, of_class[paying], -1.0)
+        dearest = value.max(axis=1, initial=0.0)
+        served = np.flatnonzero(dearest > 0)
+        value = value[served] / dearest[served, None]
+        size = c[some][served] / c[some][served].max(axis=1, keepdims=True)
+        prices, basis = np.empty_like(size), np.empty(size.shape, dtype=np.int64)
+        size, value = np.ascontiguousarray(size), np.ascontiguousarray(value)
+        kernel(d, size, value, _PIVOTS, _MISSED, prices, basis)
+        table[start + served] = prices * dearest[served, None]
+    return TablePrices(classes.full_prices(table), classes.server_class)
 
 
 _PRICE_ERROR = 1e-11  # what is less short than this is round-off and must not raise a price

@@ -120,7 +120,7 @@ def users_chart(comparison: Comparison, title: str = "") -> altair.LayerChart:
 def _heat_map(comparison: Comparison) -> altair.LayerChart:
     answers = [(row.name, row.allocation) for row in comparison.answered if row.allocation]
     users = [user.name for user in comparison.scenario.users]
-    tasks = np.array([answer.assignment.user_tasks for _, answer in answers])
+    tasks = np.array([answer.task_vector for _, answer in answers])
     named = [name for name, _ in answers]
     measure = tasks[named.index("drfh")] if "drfh" in named else tasks.max(axis=0)
     part = np.divide(tasks, measure, out=np.ones_like(tasks), where=measure > 0)
@@ -177,7 +177,7 @@ def _spread(comparison: Comparison) -> altair.LayerChart:
     for row in comparison.answered:
         if row.allocation is None:
             continue
-        levels = row.allocation.share_vector / row.allocation.problem.weight
+        levels = row.allocation.level_vector
         quantiles = np.quantile(levels, [0, 0.1, 0.25, 0.5, 0.75, 0.9, 1]).tolist()
         worst = float(levels[names.index(row.worst_off)]) if row.worst_off else None
         rows.append(

@@ -298,4 +298,8 @@ def _tasks(report: Report) -> Markup:
     shown = table(["user", "tasks", "fair level"][:width], [row[:width] for row in rows])
     if len(users) > _MOST_USERS:
         shown = join([shown, tag("p", format_rest(len(users) - _MOST_USERS), "note")])
-    return details(f"{len(users):,} users", shown) if len(users) > _FEW_USERS else shown
+    return (
+        details(f"{len(report.scenario.users):,} users", shown)
+        if len(users) > _FEW_USERS
+        else shown
+    )

@@ -251,7 +251,7 @@ def _mechanisms(comparison: Comparison) -> Markup:
             Cell(tag("b", row.name)),
             bar(row.distance),
             row.worst_off or "nobody",
-            float(answer.assignment.user_tasks.sum()),
+            float(answer.task_vector.sum()),
             None if row.gap is None else bar(row.gap),
             certificate,
             Cell(f"{row.seconds:.2g}", "number"),

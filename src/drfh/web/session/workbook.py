@@ -37,6 +37,10 @@ def completed(scenario: Scenario) -> Scenario:
     >>> completed(Scenario(Cluster([Server({"cpu": 8})]), (User("ann"),), jobs=jobs)).users
     (User('ann', {'cpu': 1.5}, tasks=4.0),)
     """
+    for user in scenario.users:
+        if user.kinds:
+            rule = "must be one kind: the explorer shows one kind of tasks a user"
+            raise InputError(f"kinds of {user.name}", rule)
     users = tuple(user if user.demand else _of_jobs(user, scenario) for user in scenario.users)
     return scenario if users == scenario.users else replace(scenario, users=users)
 

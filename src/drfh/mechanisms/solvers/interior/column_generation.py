@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from drfh.allocation.problem import Bools, Floats, Ints
-from drfh.kernels import fast
-from drfh.kernels.schur import price_servers
 from drfh.mechanisms.solvers.interior.points import (
     Columns,
     Iterate,
@@ -25,14 +23,16 @@ from drfh.mechanisms.solvers.interior.points import (
     lacking,
     usable_pairs,
 )
-from drfh.mechanisms.solvers.interior.primal_dual import improve, reached
+from drfh.mechanisms.solvers.interior.primal_dual import corrected, improve, reached
 
 __all__ = ["CLUSTERS", "RadialSolution", "coarser", "first_choice", "near_prices", "solve_radial"]
 
 
 CLUSTERS, SHRINK = 200, 8  # fewest clusters, and servers per cluster, of the coarser problem
-# The first choice: users per server by price, users per server in turn, fewest servers per user.
-BY_PRICE, IN_TURN, FEWEST = 20, 6, 8
+# The first choice: users per server by price and in turn, of few users and of more; fewest servers
+# per user.
+FEW_USERS = 300
+BY_PRICE, IN_TURN, FEWEST = (10, 20), (3, 6), 8
 DISTORTION = 0.05  # how differently the servers see the users in the first choice
 MARGIN = 0.05  # how far above the guessed prices to start
 
@@ -93,45 +93,52 @@ def coarser(problem: RadialProblem) -> RadialProblem:
     )
 
 
+def _ascending(keys: Ints) -> Ints:
+    """Return the keys in order, each once; np.unique hashes, which takes ten times as long."""
+    keys = np.sort(keys)
+    return keys[np.diff(keys, prepend=-1) > 0]
+
+
 def first_choice(problem: RadialProblem, mu: Floats) -> tuple[Ints, Floats]:
     """Return promising columns given the users' prices, and the servers' prices they imply."""
     (n, m), k = problem.d.shape, problem.c.shape[1]
+    by_price, in_turn = (min(count[n > FEW_USERS], n) for count in (BY_PRICE, IN_TURN))
     prices = np.empty((k, m))
-    kernel = fast(price_servers, steps=5.0 * n * k * m)
     noise = np.random.default_rng(1)
     chosen = []
     for some, keys in problem.chunks():
         # Large problems have many equally good answers. Each server sees the users through its
         # own small distortion, so that the choice spreads over all users.
         distorted = mu * (1.0 + DISTORTION * noise.random((keys.size, n)))
-        if problem.usable is not None:
-            distorted[~problem.usable[some]] = -1.0
-        kernel(problem.d, np.ascontiguousarray(problem.c[:, some].T), distorted, 60, prices[some])
+        prices[some], _ = problem.priced(some, distorted)
         cost = prices[some] @ problem.d.T - distorted
-        best = np.argpartition(cost, min(BY_PRICE, n) - 1, axis=1)[:, :BY_PRICE]
+        best = np.argpartition(cost, by_price - 1, axis=1)[:, :by_price]
         chosen.append((keys + best)[np.take_along_axis(distorted, best, axis=1) > 0])
     # Some of every kind of server for everybody keeps the first prices sane.
-    turn = np.arange(k * min(IN_TURN, n))
-    turn = turn // min(IN_TURN, n) * n + turn % n
+    turn = np.arange(k * in_turn)
+    turn = turn // in_turn * n + turn % n
     chosen.append(turn if problem.usable is None else turn[problem.usable.ravel()[turn]])
-    found = np.unique(np.concatenate(chosen))
+    found = _ascending(np.concatenate(chosen))
+    fewest = []
     for user in np.flatnonzero(np.bincount(found % n, minlength=n) < FEWEST):
         open_to = (
             np.arange(k) if problem.usable is None else np.flatnonzero(problem.usable[:, user])
         )
         some_of = open_to[np.linspace(0, open_to.size - 1, min(open_to.size, FEWEST)).astype(int)]
-        chosen.append(some_of * n + user)
-    return np.unique(np.concatenate(chosen)), np.ascontiguousarray(prices.T)
+        fewest.append(some_of * n + user)
+    return _ascending(np.concatenate([found, *fewest])), np.ascontiguousarray(prices.T)
 
 
-def near_prices(problem: RadialProblem, keys: Ints, p: Floats, mu: Floats) -> Iterate:
+def near_prices(
+    problem: RadialProblem, keys: Ints, p: Floats, mu: Floats, margin: float = MARGIN
+) -> Iterate:
     """Return a point near good prices: cheap columns fuller, loads level."""
     columns, live = problem.columns(keys), problem.c > 0
-    mu = mu * (columns.servers / float(problem.a @ mu))
-    p = np.where(live, p + MARGIN, 0.0)
+    size = columns.servers / float(problem.a @ mu)
+    mu, p = mu * size, np.where(live, p * size + margin, 0.0)
     # The prices are a guess that may leave some column too cheap; lift its server.
     short = np.zeros(columns.servers)
-    np.maximum.at(short, columns.server, MARGIN - columns.cost(p) + mu[columns.user])
+    np.maximum.at(short, columns.server, margin - columns.cost(p) + mu[columns.user])
     p = np.where(live, p + short, 0.0)
     z = columns.cost(p) - mu[columns.user]
     x = columns.spread(np.where(live, problem.c, np.inf).min(axis=0)) / z
@@ -152,9 +159,9 @@ def near_prices(problem: RadialProblem, keys: Ints, p: Floats, mu: Floats) -> It
 
 WHOLE = 50_000  # pairs up to which all of them are taken at once
 AFFORDABLE = 4_000_000  # pairs up to which that is at least a last resort
-ADDED = 8  # most underpriced pairs to add per server and round
-FIRST = 1e-2  # gap on the first columns at which to look for more
-NEARLY = 2e-3  # proved gap from which on to solve the chosen columns to the end
+FIRST = 3e-2  # gap on the first columns at which to look for more
+COARSE = 2e-3  # gap of the problem with fewer servers
+NEARLY = 1e-5  # proved gap from which on to solve the chosen columns to the end
 FAR = 0.2  # proved gap above which the last point is no good start
 ROUNDS = 20
 # How much more than the rising users those with a fixed part may pay: what is more than enough
@@ -163,7 +170,8 @@ MOST, MORE, VERY_MOST = 10.0, 10.0, 1e5
 ROUGH = 1e-4  # gap at which that shows
 LACKING = 1e-10  # part of the fixed part that may be lacking
 FORGOTTEN = 1e-15  # part of a user's share that may go where something is fixed
-CENTRAL = 1e-4  # restart from the last point with at least this gap: later ones hug the boundary
+CORRECTABLE = 1e-4  # gap from which on the last digits can be computed
+CENTRAL = 1e-6  # restart from the last point with at least this gap: later ones hug the boundary
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +221,7 @@ def _guess(problem: RadialProblem) -> tuple[RadialState, int]:
         search = _Search(coarse, every_pair(coarse))
     else:
         search = _Search(coarse, *_guess(coarse))
-    search.run(FIRST, NEARLY, 3, lambda gap: None)
+    search.run(FIRST, COARSE, 3, lambda gap: None)
     keys, p = first_choice(problem, search.latest.mu)
     return RadialState(keys, near_prices(problem, keys, p, search.latest.mu)), search.made
 
@@ -276,7 +284,7 @@ class _Search:
             stuck = extra.size == 0 and aim <= final and (sure or not lost)
             if self.gap <= tolerance or stuck:
                 break
-            keys = np.union1d(self.state.keys, extra)
+            keys = _ascending(np.concatenate((self.state.keys, extra)))
             # A restart nearby is quick but may get stuck; one from afar is sure.
             sure = lost or self.gap > FAR
             point = problem.start(keys) if sure else _carry(problem, self.state, keys)
@@ -304,40 +312,57 @@ class _Search:
             watch=watch,
         )
         self.latest, self.made = point, self.made + made
-        cheapest, extra = self._price(point)
-        paid = float(problem.a @ cheapest)
-        if paid > 0:
-            worth = float((point.p * problem.c).sum()) / paid
-            held = 0.0 if problem.fixed is None else float(problem.fixed @ cheapest) / paid
-            if worth - held < self.worth - self.held:
-                self.worth, self.held = worth, held
-                self.p, self.mu = point.p / paid, cheapest / paid
-        theta, kept, _ = _within(problem, columns, point.x)
-        if self._gap(theta, kept) < self.gap or self.theta < 0:
-            self.theta, self.kept, self.keys, self.x = theta, kept, self.state.keys, point.x
+        extra = self._judge(point, columns)
+        if inner <= CORRECTABLE:
+            exact = corrected(columns, problem.c, problem.a, point, problem.fixed)
+            if exact is not None:
+                extra = _ascending(np.concatenate((extra, self._judge(exact, columns))))
         self.state = RadialState(self.state.keys, central)
         return np.setdiff1d(extra, self.state.keys, assume_unique=True), inner > 10 * aim
 
-    def _price(self, point: Iterate) -> tuple[Floats, Ints]:
-        """Return each user's cheapest unit over all pairs, and the most underpriced pairs."""
+    def _judge(self, point: Iterate, columns: Columns) -> Ints:
+        """Keep the placement and the prices of a point if they are the best; return cheap pairs."""
+        problem = self.problem
+        p, cheapest, extra = self._price(point.mu)
+        server, user = np.divmod(extra, len(problem.d))
+        cost = (point.p[:, server] * problem.d[user].T).sum(axis=0)
+        extra = np.compress(cost < point.mu[user], extra)
+        paid = float(problem.a @ cheapest)
+        if paid > 0:
+            worth = float((p * problem.c).sum()) / paid
+            held = 0.0 if problem.fixed is None else float(problem.fixed @ cheapest) / paid
+            if worth - held < self.worth - self.held:
+                self.worth, self.held = worth, held
+                self.p, self.mu = p / paid, cheapest / paid
+        theta, kept, _ = _within(problem, columns, point.x)
+        if self._gap(theta, kept) < self.gap or self.theta < 0:
+            self.theta, self.kept, self.keys, self.x = theta, kept, self.state.keys, point.x
+        return extra
+
+    def _price(self, mu: Floats) -> tuple[Floats, Floats, Ints]:
+        """Return prices of the servers given those of the users, users' cheapest unit, new pairs.
+
+        The pairs are those that would fill the servers best.
+        """
         problem, n = self.problem, self.problem.d.shape[0]
-        slack, found = np.full(n, np.inf), []
+        prices = np.empty_like(problem.c)
+        cheapest, found = np.full(n, np.inf), []
         for some, keys in problem.chunks():
-            cost = point.p[:, some].T @ problem.d.T - point.mu
+            own, basis = problem.priced(some, np.tile(mu, (keys.size, 1)))
+            cost = own @ problem.d.T
             if problem.usable is not None:
                 cost[~problem.usable[some]] = np.inf
-            np.minimum(slack, cost.min(axis=0), out=slack)
-            best = np.argpartition(cost, min(ADDED, n) - 1, axis=1)[:, :ADDED]
-            found.append((keys + best)[np.take_along_axis(cost, best, axis=1) < 0])
-        return slack + point.mu, np.sort(np.concatenate(found))
+            np.minimum(cheapest, cost.min(axis=0), out=cheapest)
+            prices[:, some] = own.T
+            found.append((keys + basis)[basis < n])
+        return prices, cheapest, _ascending(np.concatenate(found))
 
 
-def _within(problem: RadialProblem, columns: Columns, x: Floats) -> tuple[float, float, float]:
-    """Return what `x` reaches and keeps once scaled into capacity, and the factor for that."""
-    live = problem.c > 0
-    factor = 1.0 / float((columns.load(x)[live] / problem.c[live]).max())
+def _within(problem: RadialProblem, columns: Columns, x: Floats) -> tuple[float, float, Floats]:
+    """Return what `x` reaches and keeps once scaled into capacity, and so scaled."""
+    fitted = columns.fitted(x, problem.c)
     fixed = np.zeros_like(problem.a) if problem.fixed is None else problem.fixed
-    return *reached(factor * columns.per_user(x), problem.a, fixed), factor
+    return *reached(columns.per_user(fitted), problem.a, fixed), fitted
 
 
 def _weighty(columns: Columns, x: Floats, budget: float) -> Bools:
@@ -345,7 +370,7 @@ def _weighty(columns: Columns, x: Floats, budget: float) -> Bools:
     part = x / columns.per_user(x)[columns.user]
     order = np.lexsort((part, columns.user))
     # Each user's fractions sum to one, so its running total starts at its number.
-    running = np.cumsum(part[order]) - columns.user[order]
+    running = np.cumsum(part[order].astype(np.longdouble)) - columns.user[order]
     kept = np.ones(x.size, dtype=np.bool_)
     kept[order] = running > budget
     return kept
@@ -463,7 +488,7 @@ def solve_radial(
     spare = 0.1 * (tolerance - search.gap) if fixed is None else FORGOTTEN
     weighty = _weighty(columns, search.x, spare)
     columns, x = problem.columns(search.keys[weighty]), search.x[weighty]
-    theta, kept, factor = _within(problem, columns, x)
+    theta, kept, x = _within(problem, columns, x)
     theta *= k * unit / total
     bound = (search.worth - kept * search.held) * k * unit / total
     # What nobody can buy costs nothing to price; priced so, the proof holds for all pairs.
@@ -478,7 +503,7 @@ def solve_radial(
         mu=mu,
         user=columns.user,
         server=columns.server,
-        share=x * (factor * unit),
+        share=x * unit,
         gap=(bound - theta) / bound,
         iterations=search.made,
         state=search.state,

@@ -9,6 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from drfh.allocation.problem import Bools, Floats, Ints
+from drfh.kernels import compiled, fast
+from drfh.kernels.schur import price_servers, server_loads, unit_costs
 
 __all__ = [
     "Columns",
@@ -20,6 +22,9 @@ __all__ = [
     "lacking",
     "usable_pairs",
 ]
+
+
+MANY = 50_000  # columns from which on compiled sums are faster, with the time to load them
 
 
 class Columns:
@@ -35,11 +40,13 @@ class Columns:
     """
 
     def __init__(self, d: Floats, servers: int, user: Ints, server: Ints) -> None:
-        self.users, self.resources = d.shape
+        self._set(np.ascontiguousarray(d.T[:, user]), servers, len(d), user, server)
+
+    def _set(self, demand: Floats, servers: int, users: int, user: Ints, server: Ints) -> None:
+        self.users, self.resources, self.demand = users, len(demand), demand
         self.servers, self.user, self.server = servers, user, server
         self.count = np.bincount(server, minlength=servers)
         self.start = np.concatenate(([0], np.cumsum(self.count))).astype(np.int64)
-        self.demand = np.ascontiguousarray(d.T[:, user])
         self._filled = np.flatnonzero(self.count)
         self._first = self.start[self._filled]
 
@@ -50,9 +57,36 @@ class Columns:
         start = np.concatenate(([0], np.cumsum(count))).astype(np.int64)
         return np.argsort(self.user, kind="stable"), start
 
+    def subset(self, chosen: Ints, counted: Bools) -> Columns:
+        """Return some of the columns, with demands of the capacities that count, shape (m, k)."""
+        columns = Columns.__new__(Columns)
+        columns._set(
+            self.demand[:, chosen] * counted[:, self.server[chosen]],
+            self.servers,
+            self.users,
+            self.user[chosen],
+            self.server[chosen],
+        )
+        return columns
+
+    @property
+    def complete(self) -> bool:
+        """Whether every user has a column."""
+        return bool(np.bincount(self.user, minlength=self.users).all())
+
     def load(self, x: Floats) -> Floats:
         """Return what the amounts `x` use of each resource (row) at each server (column)."""
-        return np.stack([self.per_server(row * x) for row in self.demand])
+        if self.user.size < MANY:
+            return np.stack([self.per_server(row * x) for row in self.demand])
+        load = np.empty((self.resources, self.servers))
+        compiled(server_loads)(self.start, self.demand, x, load)
+        return load
+
+    def fitted(self, x: Floats, c: Floats) -> Floats:
+        """Return the amounts with each server scaled so that it is full, by its load on `c`."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            used = np.where(c > 0, self.load(x) / c, 0.0).max(axis=0)
+        return x / self.spread(np.where(used > 0, used, 1.0))
 
     def per_server(self, x: Floats) -> Floats:
         """Return each server's total of the amounts `x`."""
@@ -72,6 +106,9 @@ class Columns:
     def cost(self, p: Floats) -> Floats:
         """Return what a unit of each column costs at the prices `p`, shape (m, k)."""
         total = np.zeros(self.user.size)
+        if self.user.size >= MANY:
+            compiled(unit_costs)(self.start, self.demand, np.ascontiguousarray(p), total)
+            return total
         for row, price in zip(self.demand, p, strict=True):
             total += row * self.spread(price)
         return total
@@ -143,6 +180,7 @@ def lacking(part: float, cost: float, most: float) -> tuple[float, float]:
 
 
 CHUNK = 2_000_000  # pairs looked at together
+PIVOTS, MISSED = 60, 1e-13  # most pivots to price a server, and what is missed by round-off
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +219,24 @@ class RadialProblem:
     def likely(self) -> Floats:
         """Return what each user is likely to get."""
         return self.guess * self.a + (0.0 if self.fixed is None else self.fixed)
+
+    def priced(self, some: slice, worth: Floats) -> tuple[Floats, Ints]:
+        """Return the prices of some servers, and which users fill them best.
+
+        Parameters
+        ----------
+        some
+            The servers.
+        worth
+            What a unit of each user is worth there, shape (servers, n).
+        """
+        if self.usable is not None:
+            worth[~self.usable[some]] = -1.0
+        c = np.ascontiguousarray(self.c[:, some].T)
+        prices, basis = np.empty_like(c), np.empty(c.shape, dtype=np.int64)
+        kernel = fast(price_servers, steps=5.0 * worth.size * c.shape[1])
+        kernel(self.d, c, worth, PIVOTS, MISSED, prices, basis)
+        return prices, basis
 
     def chunks(self) -> Iterator[tuple[slice, Ints]]:
         """Yield runs of servers whose pairs fit into memory, with the keys of their first pairs."""

@@ -10,14 +10,16 @@ from drfh.allocation.problem import Bools, Floats
 from drfh.mechanisms.solvers.interior.newton import Newton, Residual, newton_system
 from drfh.mechanisms.solvers.interior.points import Columns, Iterate
 
-__all__ = ["improve", "reached"]
+__all__ = ["corrected", "improve", "reached"]
 
 # Most attempts per iteration to lengthen the step by pulling outlying products back.
 CORRECTORS = 2
 # Iterations without progress after which to give up.
 PATIENCE = 12
-# Times a step is refined.
-REFINE = 1
+# Times a step is refined, once the gap is below the second number.
+REFINE, REFINED = 1, 1e-3
+# Times the last point is corrected.
+CORRECTIONS = 3
 
 
 def reached(given: Floats, a: Floats, fixed: Floats) -> tuple[float, float]:
@@ -102,7 +104,7 @@ def improve(
         calm = most - float(held @ at.mu) - at.calm if elastic else 0.0
         residual = (capacity, user, unit, reduced, calm)
         # What is certain on these columns: the placement scaled into capacity, and the prices.
-        given = given / float((load[live] / c[live]).max())
+        given = columns.per_user(columns.fitted(at.x, c))
         lower, kept = reached(given, a, held)
         mu = columns.least(price)
         paid = float(a @ mu)
@@ -127,7 +129,11 @@ def improve(
                 # Products far below what the target needs only spoil the conditioning.
                 floor = 0.1 * target * cost / pairs
                 keep = max(0.9, 1.0 - 10.0 * gap)
-                at = _advanced(newton, at, live, (xz, sp, lc), residual, mean, floor, keep, elastic)
+                refine = REFINE if gap < REFINED else 0
+                products = (xz, sp, lc)
+                at = _advanced(
+                    newton, at, live, products, residual, mean, floor, keep, elastic, refine
+                )
         except (np.linalg.LinAlgError, FloatingPointError):
             break  # rounding has eaten the system; the best point stands
     return best, best_gap, iteration
@@ -143,6 +149,7 @@ def _advanced(
     floor: float,
     keep: float,
     elastic: bool,
+    refine: int,
 ) -> Iterate:
     """Return the next point: a predictor, a corrector, and attempts to go further.
 
@@ -160,7 +167,7 @@ def _advanced(
     xz = aim - xz - step.x * step.z
     sp = np.where(live, aim - sp - step.s * step.p, 0.0)
     lc = elastic * (aim - lc - step.lack * step.calm)
-    step = newton.step(xz, sp, lc, residual, refine=REFINE)
+    step = newton.step(xz, sp, lc, residual, refine=refine)
     primal, dual = _lengths(at, step, live)
     for _ in range(CORRECTORS):
         far, deep = min(1.0, 1.1 * primal + 0.1), min(1.0, 1.1 * dual + 0.1)
@@ -168,7 +175,7 @@ def _advanced(
         sp = sp + live * _pull((at.s + far * step.s) * (at.p + deep * step.p), aim)
         product = (at.lack + far * step.lack) * (at.calm + deep * step.calm)
         lc += elastic * float(_pull(np.array(product), aim))
-        other = newton.step(xz, sp, lc, residual, refine=REFINE)
+        other = newton.step(xz, sp, lc, residual, refine=refine)
         far, deep = _lengths(at, other, live)
         if min(far, 1.0) + min(deep, 1.0) < min(primal, 1.0) + min(dual, 1.0) + 0.01:
             break
@@ -184,6 +191,47 @@ def _advanced(
         at.lack + primal * step.lack,
         at.calm + dual * step.calm,
     )
+
+
+def corrected(
+    columns: Columns, c: Floats, a: Floats, at: Iterate, fixed: Floats | None = None
+) -> Iterate | None:
+    """Return the point that `at` comes near to, without its last digits; None if there is none.
+
+    At the end of the path a column is in use or has a reduced cost, a capacity is used up or costs
+    nothing. Held to that, amounts and prices solve linear equations, with the matrix of a step.
+    """
+    used = np.flatnonzero(at.x > at.z)
+    tight = (c > 0) & (at.p > at.s) & (columns.load(np.where(at.x > at.z, at.x, 0.0)) > 0)
+    some = columns.subset(used, tight)
+    if not some.complete or not tight.any():
+        return None
+    held = np.zeros_like(a) if fixed is None else fixed
+    x, theta, p, mu = at.x[used], at.theta, np.where(tight, at.p, 0.0), at.mu
+    start = Iterate(x, at.s, theta, at.p, mu, 1.0 / x)
+    none = np.zeros_like(x)
+    try:
+        with np.errstate(divide="raise", over="raise", invalid="raise"):
+            newton = newton_system(some, a, start, tight, np.zeros_like(a))
+            for _ in range(CORRECTIONS):
+                capacity = np.where(tight, c - some.load(x), 0.0)
+                user = held + theta * a - some.per_user(x)
+                step = newton.step(
+                    none, np.zeros_like(c), 0.0, (capacity, user, 0.0, none, 0.0), refine=1
+                )
+                x, theta = x + step.x, theta + step.theta
+                reduced = some.cost(p) - mu[some.user]
+                unit = some.servers - float(a @ mu)
+                zero = (np.zeros_like(c), np.zeros_like(a), unit, reduced, 0.0)
+                step = newton.step(none, np.zeros_like(c), 0.0, zero, refine=1)
+                p, mu = p + step.p, mu + step.mu
+    except (np.linalg.LinAlgError, FloatingPointError):
+        return None
+    if not (np.isfinite(x).all() and np.isfinite(p).all()):
+        return None
+    whole = np.zeros_like(at.x)
+    whole[used] = np.maximum(x, 0.0)
+    return Iterate(whole, at.s, theta, np.maximum(p, 0.0), mu, at.z, at.lack, at.calm)
 
 
 def _lengths(at: Iterate, step: Iterate, live: Bools) -> tuple[float, float]:

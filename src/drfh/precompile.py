@@ -1,6 +1,6 @@
 """Compile every kernel once, so that the first real call finds machine code on disk.
 
-The install step runs ``python -m drfh.warm``.
+The install step runs ``python -m drfh.precompile``.
 """
 
 from __future__ import annotations
