@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 import drfh
 from drfh.kernels import compiled
-from drfh.kernels.schur import price_servers, subtract_outer
+from drfh.kernels.schur import price_servers, server_loads, subtract_outer
 from drfh.mechanisms.solvers.interior import column_generation as coarse
 from drfh.mechanisms.solvers.interior import column_generation as generation
+from drfh.mechanisms.solvers.interior import points
 from drfh.mechanisms.solvers.interior.column_generation import RadialSolution, solve_radial
 from drfh.mechanisms.solvers.interior.newton import ServersLast, UsersLast
 from drfh.mechanisms.solvers.interior.points import Columns, Iterate, cold_start
@@ -190,6 +191,29 @@ def test_kernels_equal_their_compiled_twins(n: int, k: int, m: int, seed: int) -
     compiled(price_servers)(d, c, mu, 20, 1e-9, fast, same_users)
     assert np.array_equal(plain, fast)
     assert np.array_equal(users, same_users)
+
+
+def test_sums_over_many_columns_are_those_over_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(5)
+    pairs = np.flatnonzero(draw.random(40 * 7) < 0.4)
+    columns = Columns(draw.random((7, 3)), 40, pairs % 7, pairs // 7)
+    x, p = draw.random(len(pairs)), draw.random((3, 40))
+    load, cost = columns.load(x), columns.cost(p)
+    monkeypatch.setattr(points, "MANY", 0)
+    assert columns.load(x) == pytest.approx(load, rel=1e-14)
+    assert np.array_equal(columns.cost(p), cost)
+    plain = np.empty_like(load)
+    server_loads(columns.start, columns.demand, x, plain)
+    assert np.array_equal(columns.load(x), plain)
+
+
+def test_the_last_digits_come_from_the_active_set() -> None:
+    draw = np.random.default_rng(6)
+    d = np.exp(draw.normal(0, 0.7, (30, 3)))
+    c = np.exp(draw.normal(0, 0.7, (300, 3)))
+    d /= d.max(axis=1, keepdims=True)
+    solution = solve_radial(d, c / c.sum(axis=0), np.ones(30), tolerance=1e-12)
+    assert solution.gap < 5e-14
 
 
 def somewhere(

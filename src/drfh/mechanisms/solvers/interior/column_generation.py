@@ -159,6 +159,7 @@ def near_prices(
 
 WHOLE = 50_000  # pairs up to which all of them are taken at once
 AFFORDABLE = 4_000_000  # pairs up to which that is at least a last resort
+ADDED = 4  # most underpriced pairs to add per server and round
 FIRST = 3e-2  # gap on the first columns at which to look for more
 COARSE = 2e-3  # gap of the problem with fewer servers
 NEARLY = 1e-5  # proved gap from which on to solve the chosen columns to the end
@@ -323,10 +324,7 @@ class _Search:
     def _judge(self, point: Iterate, columns: Columns) -> Ints:
         """Keep the placement and the prices of a point if they are the best; return cheap pairs."""
         problem = self.problem
-        p, cheapest, extra = self._price(point.mu)
-        server, user = np.divmod(extra, len(problem.d))
-        cost = (point.p[:, server] * problem.d[user].T).sum(axis=0)
-        extra = np.compress(cost < point.mu[user], extra)
+        p, cheapest, extra = self._price(point)
         paid = float(problem.a @ cheapest)
         if paid > 0:
             worth = float((p * problem.c).sum()) / paid
@@ -339,22 +337,28 @@ class _Search:
             self.theta, self.kept, self.keys, self.x = theta, kept, self.state.keys, point.x
         return extra
 
-    def _price(self, mu: Floats) -> tuple[Floats, Floats, Ints]:
+    def _price(self, point: Iterate) -> tuple[Floats, Floats, Ints]:
         """Return prices of the servers given those of the users, users' cheapest unit, new pairs.
 
-        The pairs are those that would fill the servers best.
+        The pairs are underpriced at the point's own prices: those that would fill the servers
+        best or, among many users of whom each has few servers, the most underpriced.
         """
         problem, n = self.problem, self.problem.d.shape[0]
-        prices = np.empty_like(problem.c)
+        prices, most = np.empty_like(problem.c), min(ADDED, n)
         cheapest, found = np.full(n, np.inf), []
         for some, keys in problem.chunks():
-            own, basis = problem.priced(some, np.tile(mu, (keys.size, 1)))
+            own, basis = problem.priced(some, np.tile(point.mu, (keys.size, 1)))
             cost = own @ problem.d.T
+            short = point.p[:, some].T @ problem.d.T - point.mu
             if problem.usable is not None:
                 cost[~problem.usable[some]] = np.inf
+                short[~problem.usable[some]] = np.inf
             np.minimum(cheapest, cost.min(axis=0), out=cheapest)
             prices[:, some] = own.T
-            found.append((keys + basis)[basis < n])
+            best = np.minimum(basis, n - 1)  # a slack is no user, and the last is as good as any
+            if n > FEW_USERS:
+                best = np.argpartition(short, most - 1, axis=1)[:, :most]
+            found.append((keys + best)[np.take_along_axis(short, best, axis=1) < 0])
         return prices, cheapest, _ascending(np.concatenate(found))
 
 
