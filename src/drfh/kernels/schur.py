@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["price_servers", "server_loads", "subtract_outer", "unit_costs"]
+__all__ = [
+    "nearest_pairs",
+    "price_servers",
+    "server_loads",
+    "subtract_outer",
+    "unit_costs",
+]
 
 
 def server_loads(
@@ -114,6 +120,81 @@ def subtract_outer(
                 for r in range(m):
                     total += factor[j, r] * factor[other, r]
                 schur[row, user[other]] -= total
+
+
+def nearest_pairs(
+    start: npt.NDArray[np.int64],
+    user: npt.NDArray[np.int64],
+    d: npt.NDArray[np.float64],
+    usable: npt.NDArray[np.bool_],
+    p: npt.NDArray[np.float64],
+    mu: npt.NDArray[np.float64],
+    step_p: npt.NDArray[np.float64],
+    step_mu: npt.NDArray[np.float64],
+    shrunk: float,
+    found: npt.NDArray[np.int64],
+    reach: npt.NDArray[np.float64],
+) -> None:
+    """Find pairs out of play that a step of the prices makes much cheaper.
+
+    Parameters
+    ----------
+    start, user
+        The columns in play, as of :func:`subtract_outer`.
+    d
+        Demands, shape (n, m).
+    usable
+        Which pairs there are, shape (k, n); with no rows, all of them.
+    p, mu
+        Prices of the servers' resources, shape (k, m), and of the users.
+    step_p, step_mu
+        How they change.
+    shrunk
+        Part of its reduced cost that the whole step leaves to a pair that counts.
+    found
+        Filled with users of each server, those that become too cheap first; -1 for no more.
+    reach
+        Filled with the multiple of the step at which that happens; inf for no more.
+
+    Examples
+    --------
+    >>> d, one, found = np.array([[1.0], [0.5]]), np.ones((1, 1)), np.empty((1, 1), dtype=int)
+    >>> play, every = np.array([0], dtype=int), np.empty((0, 2), dtype=bool)
+    >>> ends, mu, reach = np.array([0, 1]), np.array([0.9, 0.1]), np.empty((1, 1))
+    >>> nearest_pairs(ends, play, d, every, one, mu, -one, 0 * mu, 0.5, found, reach)
+    >>> found.tolist(), reach.tolist()
+    ([[1]], [[0.8]])
+    """
+    n, m = d.shape
+    most = found.shape[1]
+    for server in range(start.size - 1):
+        for slot in range(most):
+            found[server, slot] = -1
+            reach[server, slot] = np.inf
+        column = start[server]
+        for i in range(n):
+            if column < start[server + 1] and user[column] == i:
+                column += 1
+                continue
+            if usable.shape[0] > 0 and not usable[server, i]:
+                continue
+            z = -mu[i]
+            step = -step_mu[i]
+            for r in range(m):
+                z += p[server, r] * d[i, r]
+                step += step_p[server, r] * d[i, r]
+            slot = most - 1
+            if z + step >= shrunk * z:
+                continue
+            length = -z / step if z > 0 else 0.0
+            if length >= reach[server, slot]:
+                continue
+            while slot > 0 and reach[server, slot - 1] > length:
+                reach[server, slot] = reach[server, slot - 1]
+                found[server, slot] = found[server, slot - 1]
+                slot -= 1
+            reach[server, slot] = length
+            found[server, slot] = i
 
 
 def price_servers(

@@ -274,6 +274,33 @@ class Cluster:
         """Position of each group by name."""
         return {name: position for position, name in enumerate(self.names)}
 
+    @cached_property
+    def _by_label(self) -> dict[str, dict[str, list[int]]]:
+        """Positions of the groups with each value of each label."""
+        found: dict[str, dict[str, list[int]]] = {}
+        for position, server in enumerate(self.servers):
+            for key, value in server.labels.items():
+                found.setdefault(key, {}).setdefault(value, []).append(position)
+        return found
+
+    def labelled(self, labels: Mapping[str, Iterable[str]]) -> NDArray[np.bool_]:
+        """Return which groups have one of the values of every label.
+
+        Examples
+        --------
+        >>> cluster = Cluster([Server({"cpu": 1}, labels={"zone": z}) for z in "aba"])
+        >>> cluster.labelled({"zone": ["a"]})
+        array([ True, False,  True])
+        """
+        every = np.ones(len(self.counts), dtype=bool)
+        for key, choices in labels.items():
+            by_value = self._by_label.get(key, {})
+            one = np.zeros_like(every)
+            for value in choices:
+                one[by_value.get(value, [])] = True
+            every &= one
+        return every
+
     @property
     def size(self) -> int:
         """Number of single servers."""

@@ -382,12 +382,7 @@ def resolve_restriction(
             else:
                 singles.setdefault(group, set()).add(index)
         elif isinstance(term, Mapping):
-            groups |= np.array(
-                [
-                    all(server.labels.get(key) in choices for key, choices in term.items())
-                    for server in cluster.servers
-                ]
-            )
+            groups |= cluster.labelled(term)
         else:
             groups |= np.array([_holds(term, server, owner) for server in cluster.servers])
     singles = {group: picked for group, picked in singles.items() if not groups[group]}

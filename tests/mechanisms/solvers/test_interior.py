@@ -9,18 +9,24 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 import pytest
+from benchmarks.instances import fleet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drfh
 from drfh.kernels import compiled
-from drfh.kernels.schur import price_servers, server_loads, subtract_outer
-from drfh.mechanisms.solvers.interior import column_generation as coarse
+from drfh.kernels.schur import nearest_pairs, price_servers, server_loads, subtract_outer
 from drfh.mechanisms.solvers.interior import column_generation as generation
-from drfh.mechanisms.solvers.interior import points
+from drfh.mechanisms.solvers.interior import points, rounds
 from drfh.mechanisms.solvers.interior.column_generation import RadialSolution, solve_radial
 from drfh.mechanisms.solvers.interior.newton import ServersLast, UsersLast
-from drfh.mechanisms.solvers.interior.points import Columns, Iterate, cold_start
+from drfh.mechanisms.solvers.interior.points import (
+    Columns,
+    Iterate,
+    RadialProblem,
+    cold_start,
+    every_pair,
+)
 from drfh.mechanisms.solvers.interior.primal_dual import improve
 
 Floats = npt.NDArray[np.float64]
@@ -147,7 +153,6 @@ def test_chosen_columns_agree_with_all(kind: str, monkeypatch: pytest.MonkeyPatc
         c[1:][draw.random((k - 1, m)) < 0.2] = 0
     whole = solve_radial(d, c, a, allowed)
     monkeypatch.setattr(generation, "WHOLE", 3000)
-    monkeypatch.setattr(coarse, "CLUSTERS", 25)
     monkeypatch.setattr(generation, "CLUSTERS", 25)
     monkeypatch.setattr(generation, "AFFORDABLE", 0)
     chosen = solve_radial(d, c, a, allowed)
@@ -374,13 +379,103 @@ def test_rounds_agree_with_simplex(seed: int) -> None:
     assert list(ours.shares.values()) == pytest.approx(list(sure.shares.values()), rel=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_many_pairs_follow_a_path(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Caps, restrictions and zero demands, solved the way that large problems are."""
+    monkeypatch.setattr(rounds, "_SMALL", 0)
+    test_rounds_agree_with_simplex(seed)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_many_kinds_follow_a_path(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, teams = fleet(6, 100, kinds=3, seed=seed)
+    sure = drfh.allocate(cluster, teams, method="simplex")
+    monkeypatch.setattr(rounds, "_SMALL", 0)
+    ours = drfh.allocate(cluster, teams, method="interior-point")
+    assert ours.certificate is not None
+    assert ours.certificate.closed
+    for team in teams:
+        assert ours.kinds[team.name] == pytest.approx(sure.kinds[team.name], rel=1e-6, abs=1e-9)
+
+
 def test_a_point_too_close_to_the_edge_is_left_as_it_is() -> None:
-    demand = np.array([[1.0, 0.2], [0.2, 1.0]])
-    columns = Columns(demand, 2, np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]))
+    d = np.array([[1.0, 0.2], [0.2, 1.0]])
     c, a = np.array([[1.5, 0.5], [0.5, 1.5]]), np.array([0.5, 1.5])
-    start = cold_start(columns, c, a)
-    edge = replace(start, z=np.full_like(start.z, 1e-320))  # x / z is beyond all numbers
-    point, gap, iterations = improve(columns, c, a, edge, 1e-9)
+    problem = RadialProblem(d, c, a, None, 1.0, 0.0, None)
+    state = every_pair(problem)
+    # x / z is beyond all numbers
+    edge = replace(state, point=replace(state.point, z=np.full_like(state.point.z, 1e-320)))
+    _, found, gap, iterations = improve(problem, edge, 1e-9)
     assert gap > 1e-9
-    assert point is edge
+    assert found is edge
     assert iterations == 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2**32 - 1))
+def test_pairs_to_join_are_the_first_to_become_too_cheap(n: int, k: int, m: int, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    play, usable = draw.random((k, n)) < 0.3, draw.random((k, n)) < 0.8
+    start = np.concatenate(([0], np.cumsum(play.sum(axis=1)))).astype(np.int64)
+    user = np.nonzero(play)[1].astype(np.int64)
+    d, p, mu = draw.random((n, m)), 1 + draw.random((k, m)), draw.random(n)
+    step_p, step_mu = draw.normal(size=(k, m)), draw.normal(size=n)
+    z, move = p @ d.T - mu, step_p @ d.T - step_mu
+    with np.errstate(divide="ignore"):
+        length = np.where(z > 0, -z / move, 0.0)
+    cheaper = usable & ~play & (z + move < 0.2 * z)
+    for kernel in (nearest_pairs, compiled(nearest_pairs)):
+        found, reach = np.empty((k, 2), dtype=np.int64), np.empty((k, 2))
+        kernel(start, user, d, usable, p, mu, step_p, step_mu, 0.2, found, reach)
+        for server in range(k):
+            expected = np.sort(length[server][cheaper[server]])[:2]
+            assert reach[server][: len(expected)] == pytest.approx(expected)
+            chosen = found[server][found[server] >= 0]
+            assert len(chosen) == len(expected)
+            assert cheaper[server, chosen].all()
+
+
+def zones(n: int, k: int, m: int, seed: int) -> tuple[Floats, Floats, Flags]:
+    """Servers of four zones and users that may use some of them."""
+    draw = np.random.default_rng(seed)
+    d, c = hard(n, k, m, seed)
+    zone = draw.integers(0, 4, k)
+    allowed = (draw.random((n, 4)) < 0.5)[:, zone]
+    allowed[:, zone == 0] = True
+    return d, c, allowed
+
+
+def test_sums_over_runs_of_servers_are_those_over_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    d, _, allowed = zones(9, 80, 3, seed=1)
+    usable = allowed.T[points.alike_order(allowed.T)]
+    keys = np.flatnonzero(usable)
+    plain = Columns(d, 80, keys % 9, keys // 9)
+    monkeypatch.setattr(points, "MANY", 0)
+    runs = Columns(d, 80, keys % 9, keys // 9)
+    assert plain.runs is None
+    assert runs.runs is not None
+    assert sum(run.servers.stop - run.servers.start for run in runs.runs) == 80
+    draw = np.random.default_rng(2)
+    x, p, mu = draw.random(len(keys)), draw.random((3, 80)), draw.random(9)
+    monkeypatch.setattr(points, "MANY", 10**9)
+    for name, values in (("load", x), ("cost", p), ("per_user", x), ("of_users", mu), ("least", x)):
+        ours = getattr(plain, name)(values)
+        monkeypatch.setattr(points, "MANY", 0)
+        assert getattr(runs, name)(values) == pytest.approx(ours, rel=1e-13), name
+        monkeypatch.setattr(points, "MANY", 10**9)
+    for row, other in zip(runs.moments(x), plain.moments(x), strict=True):
+        for one, two in zip(row, other, strict=True):
+            assert one == pytest.approx(two, rel=1e-13)
+
+
+def test_a_coarse_answer_that_is_split_up_ends_at_the_same_level(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    d, c, allowed = zones(30, 300, 3, seed=3)
+    whole = solve_radial(d, c, np.ones(30), allowed)
+    monkeypatch.setattr(generation, "WHOLE", 0)
+    monkeypatch.setattr(generation, "CLUSTERS", 40)
+    monkeypatch.setattr(points, "MANY", 0)
+    split = solve_radial(d, c, np.ones(30), allowed)
+    assert recheck(d, c, np.ones(30), allowed, split) <= 1e-9
+    assert split.theta == pytest.approx(whole.theta, rel=2e-9)

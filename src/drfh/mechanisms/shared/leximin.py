@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from enum import Enum
 
 import numpy as np
 
-from drfh.allocation.mixes import MixPath
 from drfh.allocation.placement import Placement, Pools, Solution
 from drfh.allocation.problem import (
     Bools,
@@ -24,7 +24,14 @@ from drfh.allocation.problem import (
 from drfh.allocation.proofs.certificate import Certificate, Prices, ResourcePrices, Round
 from drfh.errors import InputError, SolverError, UnknownNameError
 from drfh.mechanisms.solvers.closed_form import ProportionalServers, TwoResources
-from drfh.mechanisms.solvers.oracle import Cut, Oracle, lowest_prices
+from drfh.mechanisms.solvers.oracle import (
+    NOTHING_STOPS,
+    Cut,
+    MixRise,
+    Oracle,
+    lower_cut,
+    lowest_prices,
+)
 from drfh.mechanisms.solvers.presolve import Classes
 
 __all__ = ["METHODS", "Unsure", "choose_oracle", "lexicographic", "leximin", "placed"]
@@ -101,6 +108,8 @@ def _shares_by_rounds(
             fixed[stopped] = cap[stopped]
         else:
             share = np.minimum(rising * cut.level, cap)
+            if cut.part is not None:
+                share *= cut.part
             if last > 0:  # what the earlier phases leave may be round-off
                 share[share < _NOTHING_LEFT] = 0.0
             share[~turn] = fixed[~turn]
@@ -108,7 +117,7 @@ def _shares_by_rounds(
             stopped, prices = _stopped(
                 problem, oracle.classes, cut.prices, share, turn, full, unsure
             )
-            cut = Cut(cut.level, prices)
+            cut = replace(cut, prices=prices)
             if oracle.classes is not None:
                 share = share * (1 - _spare(problem, prices, share, stopped & ~full))
             fixed[stopped] = share[stopped]
@@ -130,17 +139,20 @@ def _mixes_by_rounds(
     level = 0.0
     while active.any():
         path = problem.path(active, share)
-        step, prices = _highest_mix(problem, oracle, path, share, active)
-        if prices is None:
+        cut = _highest_mix(oracle, MixRise(problem, path, share, active))
+        if cut.prices is None:
             rounds.append(Round(np.flatnonzero(active), level + float(path.ends.max()), None))
             return np.where(active, cap, share), rounds
-        share = np.where(active, np.minimum(path.at(step) * problem.task_share, cap), share)
+        raised = path.at(cut.level) * problem.task_share
+        if cut.part is not None:
+            raised = np.maximum(raised * cut.part, share)
+        share = np.where(active, np.minimum(raised, cap), share)
         full = active & (share >= cap * (1 - _ALL))
         share = np.where(full, cap, share)
-        stopped, prices = _stopped(problem, oracle.classes, prices, share, active, full, unsure)
+        stopped, prices = _stopped(problem, oracle.classes, cut.prices, share, active, full, unsure)
         if not stopped.any():  # round-off; the certificate will show how good this is
             stopped = active
-        level += step
+        level += cut.level
         rounds.append(Round(np.flatnonzero(stopped), level, prices))
         active = active & ~stopped
     return share, rounds
@@ -150,40 +162,32 @@ _MOST_CUTS = 60
 _ALL = 1e-12  # part of all tasks of a kind that may be lacking by round-off
 
 
-def _highest_mix(
-    problem: Problem, oracle: Oracle, path: MixPath, share: Floats, active: Bools
-) -> tuple[float, Prices | None]:
+def _highest_mix(oracle: Oracle, path: MixRise) -> Cut:
     """Return how far the level can rise along a path, and the prices that stop it.
 
     Newton's method from above: where the last prices are spent is the next question.
     """
-    best = math.inf
-    prices: Prices | None = None
+    if oracle.follow is not None:
+        return oracle.follow(path)
+    problem, best = path.problem, NOTHING_STOPS
     for resource in range(problem.demand.shape[1]):  # the pool as a whole is a bound
-        of_pool = ResourcePrices(resource)
-        step = path.level_for(
-            of_pool.of_users(problem) * problem.task_share, of_pool.value(problem)
-        )
-        if step < best:
-            best, prices = step, of_pool
+        best = lower_cut(best, ResourcePrices(resource), path, problem)
     for _ in range(_MOST_CUTS):
-        target = np.where(active, path.at(best) * problem.task_share, share)
-        rising = np.maximum(target - share, 0.0)
+        rising = np.maximum(path.shares(best.level) - path.share, 0.0)
         if not rising.any():
             break
         oracle.new_phase()
-        cut = oracle.raise_level(share, rising, np.full(len(rising), math.inf))
+        cut = oracle.raise_level(path.share, rising, np.full(len(rising), math.inf))
         if cut.prices is None:
             break
-        unit = cut.prices.of_users(problem) * problem.task_share
-        step = path.level_for(unit, cut.prices.value(problem))
-        if not step < best:
+        lower = lower_cut(best, cut.prices, path, problem)
+        if lower is best:
             # All fits; the prices that bound it say why it cannot be more.
-            if cut.level <= 1 + 1e-9 and not math.isinf(best):
-                prices = cut.prices
+            if cut.level <= 1 + 1e-9 and not math.isinf(best.level):
+                best = replace(best, prices=cut.prices)
             break
-        best, prices = step, cut.prices
-    return best, None if math.isinf(best) else prices
+        best = lower
+    return best
 
 
 def _stopped(

@@ -143,6 +143,8 @@ class ProportionalServers:
         self._problem = problem
         self._pools = pools
 
+    follow = None
+
     def new_phase(self) -> None:
         """Nothing is kept from round to round."""
 
@@ -189,6 +191,8 @@ class TwoResources:
         else:
             d2, c2 = problem.direction[:, second], problem.capacity[:, second]
         self._slopes = Slopes(d1, d2, c1, c2)
+
+    follow = None
 
     def new_phase(self) -> None:
         """Nothing is kept from round to round."""

@@ -3,30 +3,135 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from drfh.allocation.mixes import MixPath
 from drfh.allocation.placement import Placement
-from drfh.allocation.problem import Floats
+from drfh.allocation.problem import Bools, Floats, Problem, water_level
 from drfh.allocation.proofs.certificate import Prices, TablePrices
 from drfh.kernels import fast
 from drfh.kernels.schur import price_servers
 from drfh.mechanisms.solvers.presolve import Classes
 
-__all__ = ["Cut", "Oracle", "lowest_prices", "raised_prices"]
+__all__ = [
+    "Cut",
+    "MixRise",
+    "Oracle",
+    "Rise",
+    "SharePath",
+    "lower_cut",
+    "lowest_prices",
+    "raised_prices",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """How far a level can rise, and the prices that stop it."""
+    """How far a level can rise, and the prices that stop it.
+
+    `part` is what round-off leaves each user of its share at that level; None for all of it.
+    """
 
     level: float
     prices: Prices | None
+    part: Floats | None = None
 
 
 NOTHING_STOPS = Cut(math.inf, None)
+
+
+def lower_cut(best: Cut, prices: Prices, path: SharePath, problem: Problem) -> Cut:
+    """Return the lower of a known bound of the level and that by other prices."""
+    level = path.level_for(prices.of_users(problem), prices.value(problem))
+    return Cut(level, prices) if level < best.level else best
+
+
+class SharePath(Protocol):
+    """What everybody has at each level.
+
+    `holds` says whether somebody has something at level 0.
+    """
+
+    @property
+    def holds(self) -> bool: ...  # noqa: D102
+
+    def shares(self, level: float) -> Floats:
+        """Return the share of each user at a level; at infinity, all that it may have."""
+
+    def level_for(self, price: Floats, worth: float) -> float:
+        """Return the highest level that prices allow; inf if they are no bound.
+
+        Parameters
+        ----------
+        price
+            Of one unit of share, for each user.
+        worth
+            Of all capacity.
+        """
+
+
+_BUDGET = 1e-9  # part of the value that must be left over for prices to mean anything
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rise:
+    """Users that rise in proportion, up to a cap, beside what is fixed."""
+
+    fixed: Floats
+    rising: Floats
+    cap: Floats
+
+    @property
+    def holds(self) -> bool:
+        """Whether something is fixed."""
+        return bool(self.fixed.any())
+
+    def shares(self, level: float) -> Floats:
+        """Return the share of each user at a level."""
+        with np.errstate(invalid="ignore"):
+            raised = np.where(self.rising > 0, np.minimum(self.rising * level, self.cap), 0.0)
+        shares: Floats = self.fixed + raised
+        return shares
+
+    def level_for(self, price: Floats, worth: float) -> float:
+        """Return the highest level that prices allow; inf if they are no bound."""
+        budget = worth - float(price @ self.fixed)
+        if budget <= _BUDGET * worth:
+            return math.inf  # the rising users pay nothing but round-off, and are not bound by it
+        return water_level(price, self.rising, self.cap, budget)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixRise:
+    """Kinds that rise in the proportion of their mixes, beside those that have stopped."""
+
+    problem: Problem
+    path: MixPath
+    share: Floats
+    active: Bools
+
+    @property
+    def holds(self) -> bool:
+        """Whether somebody has something already."""
+        return bool(self.share.any())
+
+    def shares(self, level: float) -> Floats:
+        """Return the share of each kind at a level above the present one."""
+        if math.isinf(level):
+            level = float(self.path.ends.max())
+        tasks = self.path.at(level)
+        shares: Floats = np.where(self.active, tasks * self.problem.task_share, self.share)
+        return shares
+
+    def level_for(self, price: Floats, worth: float) -> float:
+        """Return the highest level that prices allow; inf if they are no bound."""
+        if worth - float(price @ self.share) <= _BUDGET * worth:
+            return math.inf
+        return self.path.level_for(price * self.problem.task_share, worth)
 
 
 class Oracle(Protocol):
@@ -37,7 +142,11 @@ class Oracle(Protocol):
     known to fit, on servers; where round-off stands in the way it places a little less.
 
     `classes` are what its prices are computed for; None if they are sharp, by a closed form.
+    `follow` is None, or finds the highest level along a path that is not straight.
     """
+
+    @property
+    def follow(self) -> Callable[[SharePath], Cut] | None: ...  # noqa: D102
 
     @property
     def classes(self) -> Classes | None: ...  # noqa: D102

@@ -130,6 +130,8 @@ class Simplex:
         self._reached = 0.0
         self._late = False
 
+    follow = None
+
     def new_phase(self) -> None:
         """Let levels start from nothing again."""
         self._reached = 0.0

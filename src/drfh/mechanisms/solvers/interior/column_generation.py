@@ -15,26 +15,29 @@ import numpy as np
 
 from drfh.allocation.problem import Bools, Floats, Ints
 from drfh.mechanisms.solvers.interior.points import (
+    FEW_USERS,
     Columns,
     Iterate,
     RadialProblem,
     RadialState,
+    Target,
+    alike_order,
     every_pair,
     lacking,
     usable_pairs,
 )
-from drfh.mechanisms.solvers.interior.primal_dual import corrected, improve, reached
+from drfh.mechanisms.solvers.interior.primal_dual import corrected, improve, joined, reached
 
-__all__ = ["CLUSTERS", "RadialSolution", "coarser", "first_choice", "near_prices", "solve_radial"]
+__all__ = ["CLUSTERS", "RadialSolution", "coarser", "solve_radial"]
 
 
 CLUSTERS, SHRINK = 200, 8  # fewest clusters, and servers per cluster, of the coarser problem
 # The first choice: users per server by price and in turn, of few users and of more; fewest servers
 # per user.
-FEW_USERS = 300
 BY_PRICE, IN_TURN, FEWEST = (10, 20), (3, 6), 8
 DISTORTION = 0.05  # how differently the servers see the users in the first choice
 MARGIN = 0.05  # how far above the guessed prices to start
+SOFT = 1e-3  # gap of the problem with fewer servers that is split up
 
 
 def _clusters(problem: RadialProblem, count: int) -> Ints:
@@ -72,8 +75,8 @@ def _clusters(problem: RadialProblem, count: int) -> Ints:
     return label
 
 
-def coarser(problem: RadialProblem) -> RadialProblem:
-    """Return the problem with alike servers made one."""
+def coarser(problem: RadialProblem) -> tuple[RadialProblem, Ints]:
+    """Return the problem with alike servers made one, and the number of each server there."""
     label = _clusters(problem, max(CLUSTERS, problem.c.shape[1] // SHRINK))
     order = np.argsort(label, kind="stable")
     first = np.flatnonzero(np.diff(label[order], prepend=-1))
@@ -81,8 +84,11 @@ def coarser(problem: RadialProblem) -> RadialProblem:
     usable = problem.usable
     if usable is not None:
         usable = np.logical_or.reduceat(usable[order], first, axis=0)
+        side_by_side = alike_order(usable)
+        usable, c = usable[side_by_side], c[:, side_by_side]
+        label = np.argsort(side_by_side)[label]
     unit, more = float(c.mean()), first.size / float(problem.a.sum())
-    return RadialProblem(
+    coarse = RadialProblem(
         problem.d,
         c / unit,
         problem.a * more,
@@ -90,7 +96,11 @@ def coarser(problem: RadialProblem) -> RadialProblem:
         problem.guess / (unit * more),
         problem.most * (first.size / (problem.c.shape[1] * unit * more)),
         usable,
+        problem.target,
+        problem.unit * unit,
+        problem.more * more,
     )
+    return coarse, label
 
 
 def _ascending(keys: Ints) -> Ints:
@@ -136,10 +146,12 @@ def near_prices(
     columns, live = problem.columns(keys), problem.c > 0
     size = columns.servers / float(problem.a @ mu)
     mu, p = mu * size, np.where(live, p * size + margin, 0.0)
-    # The prices are a guess that may leave some column too cheap; lift its server.
-    short = np.zeros(columns.servers)
-    np.maximum.at(short, columns.server, margin - columns.cost(p) + mu[columns.user])
-    p = np.where(live, p + short, 0.0)
+    # The prices are a guess that may leave some pair too cheap; lift its server.
+    for some, _ in problem.chunks():
+        short = mu - p[:, some].T @ problem.d.T
+        if problem.usable is not None:
+            short[~problem.usable[some]] = -np.inf
+        p[:, some] += live[:, some] * np.maximum(margin + short.max(axis=1), 0.0)
     z = columns.cost(p) - mu[columns.user]
     x = columns.spread(np.where(live, problem.c, np.inf).min(axis=0)) / z
     likely = problem.likely()
@@ -160,7 +172,6 @@ def near_prices(
 WHOLE = 50_000  # pairs up to which all of them are taken at once
 AFFORDABLE = 4_000_000  # pairs up to which that is at least a last resort
 ADDED = 4  # most underpriced pairs to add per server and round
-FIRST = 3e-2  # gap on the first columns at which to look for more
 COARSE = 2e-3  # gap of the problem with fewer servers
 NEARLY = 1e-5  # proved gap from which on to solve the chosen columns to the end
 FAR = 0.2  # proved gap above which the last point is no good start
@@ -171,7 +182,8 @@ MOST, MORE, VERY_MOST = 10.0, 10.0, 1e5
 ROUGH = 1e-4  # gap at which that shows
 LACKING = 1e-10  # part of the fixed part that may be lacking
 FORGOTTEN = 1e-15  # part of a user's share that may go where something is fixed
-CORRECTABLE = 1e-4  # gap from which on the last digits can be computed
+ROUND_OFF = 1e-11  # gap that another start hardly makes smaller
+ENOUGH = 3.0  # times the tolerance that will do: the last digits may take as long as all others
 CENTRAL = 1e-6  # restart from the last point with at least this gap: later ones hug the boundary
 
 
@@ -215,52 +227,64 @@ class RadialSolution:
     state: object
 
 
-def _guess(problem: RadialProblem) -> tuple[RadialState, int]:
+def _split(problem: RadialProblem) -> tuple[RadialProblem, RadialState, int]:
+    """Return all pairs and a point on them: that of a problem with fewer servers, split up."""
+    coarse, label = coarser(problem)
+    search = _Search(coarse, every_pair(coarse))
+    search.run(SOFT, SOFT, 1, lambda gap: None)
+    at, problem = search.latest, _aimed_as(problem, search.problem)
+    live = problem.c > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = np.where(live, problem.c / coarse.c[:, label], 0.0).sum(axis=0) / live.sum(axis=0)
+    of_cluster = np.zeros((coarse.c.shape[1], len(problem.d)))
+    of_cluster.ravel()[coarse.keys] = at.x
+    keys = problem.keys
+    columns = problem.columns(keys)
+    x = of_cluster[label[columns.server], columns.user] * columns.spread(part)
+    p = np.where(live, at.p[:, label], 0.0)
+    z = columns.cost(p) - columns.of_users(at.mu)
+    mean = (float(at.x @ at.z) + float((at.s * at.p).sum())) / at.x.size
+    least = mean / np.where(live, p, 1.0)
+    s = np.where(live, np.maximum(problem.c - columns.load(x), least), 1.0)
+    return problem, RadialState(keys, Iterate(x, s, at.theta, p, at.mu, z)), search.made
+
+
+def _aimed_as(problem: RadialProblem, coarse: RadialProblem) -> RadialProblem:
+    """Return the problem with the shares that its coarser one came to, if they follow prices."""
+    if problem.target is None:
+        return problem
+    return replace(problem, a=coarse.a * (problem.more / coarse.more))
+
+
+def _guess(problem: RadialProblem) -> tuple[RadialProblem, RadialState, int]:
     """Return promising columns and a point on them, from a problem with fewer servers."""
-    coarse = coarser(problem)
+    coarse, _ = coarser(problem)
     if coarse.d.shape[0] * coarse.c.shape[1] <= WHOLE or coarse.c.shape[1] <= CLUSTERS:
         search = _Search(coarse, every_pair(coarse))
     else:
-        search = _Search(coarse, *_guess(coarse))
-    search.run(FIRST, COARSE, 3, lambda gap: None)
+        search = _Search(*_guess(coarse))
+    search.run(COARSE, COARSE, 3, lambda gap: None)
+    problem = _aimed_as(problem, search.problem)
     keys, p = first_choice(problem, search.latest.mu)
-    return RadialState(keys, near_prices(problem, keys, p, search.latest.mu)), search.made
-
-
-def _carry(problem: RadialProblem, state: RadialState, keys: Ints) -> Iterate:
-    """Return the point of `state` on the wider column set `keys`, its prices lifted to fit."""
-    old, columns = state.point, problem.columns(keys)
-    pairs = old.x.size + int((problem.c > 0).sum())
-    mean = (float(old.x @ old.z) + float((old.s * old.p).sum())) / pairs
-    fresh = np.ones(keys.size, dtype=np.bool_)
-    fresh[np.searchsorted(keys, state.keys)] = False
-    cost, mu = columns.cost(old.p), old.mu[columns.user]
-    short = np.zeros(columns.servers)
-    lift = (mu[fresh] + np.sqrt(mean)) / cost[fresh] - 1.0
-    np.maximum.at(short, columns.server[fresh], lift)
-    p = old.p * (1.0 + short)
-    z = columns.cost(p) - mu
-    z[~fresh] = old.z + (cost * columns.spread(short))[~fresh]
-    # Fresh columns start small enough not to upset anybody's total.
-    total = np.bincount(columns.user[~fresh], old.x, minlength=columns.users)
-    x = 0.3 * mean / z
-    limit = 1e-3 * total / np.maximum(columns.per_user(x * fresh), 1e-300)
-    x *= np.minimum(1.0, limit)[columns.user]
-    x[~fresh] = old.x
-    x *= (total / columns.per_user(x))[columns.user]
-    return Iterate(x, old.s, old.theta, p, old.mu, z, old.lack, old.calm)
+    point = near_prices(problem, keys, p, search.latest.mu)
+    return problem, RadialState(keys, point), search.made
 
 
 class _Search:
     """Column generation: the columns in play, and the best placement and bound so far."""
 
     def __init__(self, problem: RadialProblem, state: RadialState, made: int = 0) -> None:
-        self.problem, self.state, self.made = problem, state, made
+        self.state, self.made = state, made
         self.latest = state.point
+        self._ask(problem)
+
+    def _ask(self, problem: RadialProblem) -> None:
+        """Set what is asked, of which nothing is known."""
+        self.problem = problem
         self.theta, self.kept = -np.inf, 0.0
         self.worth, self.held = np.inf, 0.0  # of the servers, and of what is fixed
-        self.p, self.mu = state.point.p, state.point.mu
-        self.keys, self.x = state.keys, state.point.x
+        self.p, self.mu = self.state.point.p, self.state.point.mu
+        self.keys, self.x = self.state.keys, self.state.point.x
 
     @property
     def bound(self) -> float:
@@ -278,48 +302,59 @@ class _Search:
         self, aim: float, tolerance: float, rounds: int, progress: Callable[[float], None]
     ) -> None:
         """Solve (to the gap `aim` at first), add columns, repeat until proved or out of ideas."""
-        problem, sure, final = self.problem, False, 0.3 * tolerance
+        sure, final = False, 0.3 * tolerance
         for _ in range(rounds):
-            extra, lost = self._round(aim)
+            extra, lost = self._round(aim, tolerance)
             progress(self.gap)
             stuck = extra.size == 0 and aim <= final and (sure or not lost)
-            if self.gap <= tolerance or stuck:
+            if self.gap <= max(ENOUGH * tolerance, ROUND_OFF) or stuck:
                 break
-            keys = _ascending(np.concatenate((self.state.keys, extra)))
             # A restart nearby is quick but may get stuck; one from afar is sure.
             sure = lost or self.gap > FAR
-            point = problem.start(keys) if sure else _carry(problem, self.state, keys)
-            self.state = RadialState(keys, point)
+            if sure:
+                keys = _ascending(np.concatenate((self.state.keys, extra)))
+                self.state = RadialState(keys, self.problem.start(keys))
+            else:
+                self.state = joined(self.problem, self.state, extra, self._mean())
             aim = max(final, min(aim, 0.05 * self.gap)) if self.gap > NEARLY else final
 
-    def _round(self, aim: float) -> tuple[Ints, bool]:
-        """Solve on the columns in play; return pairs left too cheap, and whether it failed."""
-        problem, columns = self.problem, self.problem.columns(self.state.keys)
-        central = self.state.point
+    def _mean(self) -> float:
+        """Return the mean product of the point to go on from."""
+        at, live = self.state.point, self.problem.c > 0
+        total = float(at.x @ at.z) + float((at.s * at.p)[live].sum())
+        return total / (at.x.size + int(live.sum()))
 
-        def watch(point: Iterate, gap: float) -> None:
+    def _round(self, aim: float, tolerance: float) -> tuple[Ints, bool]:
+        """Solve from the state; return pairs left too cheap, and whether it failed."""
+        central = self.state
+        found: list[Ints] = []
+
+        def watch(state: RadialState, gap: float) -> None:
             nonlocal central
             if CENTRAL <= gap < 1.0:
-                central = point
+                central = state
 
-        point, inner, made = improve(
-            columns,
-            problem.c,
-            problem.a,
-            self.state.point,
-            aim,
-            problem.fixed,
-            problem.most,
-            watch=watch,
-        )
-        self.latest, self.made = point, self.made + made
-        extra = self._judge(point, columns)
-        if inner <= CORRECTABLE:
-            exact = corrected(columns, problem.c, problem.a, point, problem.fixed)
+        def finish(problem: RadialProblem, state: RadialState) -> bool:
+            if problem is not self.problem:
+                self._ask(problem)
+            columns = problem.columns(state.keys)
+            exact = corrected(columns, problem.c, problem.a, state.point, problem.fixed)
             if exact is not None:
-                extra = _ascending(np.concatenate((extra, self._judge(exact, columns))))
-        self.state = RadialState(self.state.keys, central)
-        return np.setdiff1d(extra, self.state.keys, assume_unique=True), inner > 10 * aim
+                self.state = state
+                found.append(self._judge(exact, columns))
+            return self.gap <= ENOUGH * tolerance
+
+        problem, best, inner, made = improve(
+            self.problem, self.state, aim, watch=watch, finish=finish
+        )
+        if problem is not self.problem:
+            self._ask(problem)
+        self.latest, self.state, self.made = best.point, best, self.made + made
+        if self.gap > ENOUGH * tolerance:
+            found.append(self._judge(best.point, problem.columns(best.keys)))
+        self.state = central
+        extra = _ascending(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+        return np.setdiff1d(extra, central.keys, assume_unique=True), inner > 10 * aim
 
     def _judge(self, point: Iterate, columns: Columns) -> Ints:
         """Keep the placement and the prices of a point if they are the best; return cheap pairs."""
@@ -371,12 +406,9 @@ def _within(problem: RadialProblem, columns: Columns, x: Floats) -> tuple[float,
 
 def _weighty(columns: Columns, x: Floats, budget: float) -> Bools:
     """Return which entries to keep if every user can spare the fraction `budget` of its total."""
-    part = x / columns.per_user(x)[columns.user]
-    order = np.lexsort((part, columns.user))
-    # Each user's fractions sum to one, so its running total starts at its number.
-    running = np.cumsum(part[order].astype(np.longdouble)) - columns.user[order]
-    kept = np.ones(x.size, dtype=np.bool_)
-    kept[order] = running > budget
+    count = np.bincount(columns.user[x > 0], minlength=columns.users)
+    least = budget * columns.per_user(x) / np.maximum(count, 1)
+    kept: Bools = x > columns.of_users(least)
     return kept
 
 
@@ -397,9 +429,12 @@ def _search(
     elif n * k <= WHOLE or k <= CLUSTERS or (k <= 2 * CLUSTERS and n * k <= AFFORDABLE):
         search = _Search(problem, every_pair(problem))
         search.run(0.3 * tolerance, tolerance, ROUNDS, report)
+    elif problem.alike and problem.pairs <= AFFORDABLE:
+        search = _Search(*_split(problem))
+        search.run(0.3 * tolerance, tolerance, ROUNDS, report)
     else:
-        search = _Search(problem, *_guess(problem))
-        search.run(FIRST, tolerance, ROUNDS, report)
+        search = _Search(*_guess(problem))
+        search.run(0.3 * tolerance, tolerance, ROUNDS, report)
         if search.gap > 10 * tolerance and n * k <= AFFORDABLE:
             search.state = every_pair(problem)
             search.run(0.3 * tolerance, tolerance, 2, report)
@@ -417,6 +452,7 @@ def solve_radial(
     start: object = None,
     tolerance: float = 1e-9,
     progress: Callable[[float], None] | None = None,
+    target: Target | None = None,
 ) -> RadialSolution:
     """Hand every user the largest common multiple of `a`, beside `fixed`, and prove it.
 
@@ -442,6 +478,8 @@ def solve_radial(
         Relative gap to reach.
     progress
         Called with the proved gap whenever it is computed.
+    target
+        What to ask for instead of `a`, given the prices reached.
 
     Returns
     -------
@@ -456,6 +494,11 @@ def solve_radial(
     (0.666667, True)
     """
     k, unit, total = c.shape[0], float(c.mean()), float(a.sum())
+    usable = usable_pairs(d, c, allowed)
+    order = np.arange(k)
+    if usable is not None:
+        order = alike_order(usable)
+        usable, c = usable[order], c[order]
     problem = RadialProblem(
         np.ascontiguousarray(d, dtype=np.float64),
         np.ascontiguousarray(c.T / unit),
@@ -463,7 +506,10 @@ def solve_radial(
         None if fixed is None else fixed / unit,
         1.0 if fixed is None else guess * total / (k * unit),
         0.0 if fixed is None else MOST * guess * total / unit,
-        usable_pairs(d, c, allowed),
+        usable,
+        target,
+        unit,
+        k / total,
     )
     report = progress or (lambda gap: None)
     # A rough answer shows whether some of the fixed part is left lacking on purpose.
@@ -487,6 +533,7 @@ def solve_radial(
             break
         search = _Search(problem, state, search.made)
         search.run(0.3 * first, first, ROUNDS, report)
+    problem = search.problem
     columns = problem.columns(search.keys)
     # A fixed part that is missing would be missed for good: it may be all that stops the others.
     spare = 0.1 * (tolerance - search.gap) if fixed is None else FORGOTTEN
@@ -503,10 +550,10 @@ def solve_radial(
         theta=theta,
         kept=kept,
         bound=bound,
-        prices=np.ascontiguousarray(prices.T),
+        prices=np.ascontiguousarray(prices.T[np.argsort(order)]),
         mu=mu,
         user=columns.user,
-        server=columns.server,
+        server=order[columns.server],
         share=x * unit,
         gap=(bound - theta) / bound,
         iterations=search.made,

@@ -68,11 +68,11 @@ class Newton(ABC):
             )
             # Large ratios magnify the round-off of prices. Those of a correction are small, and
             # so is what they add to the amounts; computed from the sum it would come back.
-            x = x - self.ratio * (columns.cost(more[2]) - more[0][columns.user])
+            x = x - self.ratio * (columns.cost(more[2]) - columns.of_users(more[0]))
             s = np.where(self.live, s - at.s * more[2] / self.price, 0.0)
             lack += self.slope * float(fixed @ more[0])
             mu, theta, p = mu + more[0], theta + more[1], p + more[2]
-        z = columns.cost(p) - mu[columns.user] + reduced
+        z = columns.cost(p) - columns.of_users(mu) + reduced
         return Iterate(x, s, theta, p, mu, z, lack, calm - float(fixed @ mu))
 
     def _factorise(self, schur: Floats, diagonal: Floats, border: Floats) -> None:
@@ -113,34 +113,57 @@ class UsersLast(Newton):
         self, columns: Columns, a: Floats, at: Iterate, live: Bools, fixed: Floats
     ) -> None:
         super().__init__(columns, a, at, live, fixed)
-        weighted = self.ratio * columns.demand
-        # The servers' blocks, all factorised side by side (m is small).
-        lower: list[list[Floats]] = []
-        factor = np.empty_like(weighted)
-        for r in range(columns.resources):
-            lower.append([])
-            part = weighted[r]
+        self.lower = lower = columns.moments(self.ratio)
+        m = columns.resources
+        # The servers' blocks, all factorised side by side (m is small). Capacities that do not
+        # count are left out.
+        for r in range(m):
             for q in range(r + 1):
-                block = columns.per_server(weighted[r] * columns.demand[q])
+                block = lower[r][q] * (live[r] & live[q])
                 if q == r:
                     block += np.where(live[r], at.s[r] / self.price[r], 1.0)
                     floor = 1e-15 * block
                 for t in range(q):
                     block = block - lower[r][t] * lower[q][t]
-                if q < r:
-                    block /= lower[q][q]
-                    part = part - columns.spread(block) * factor[q]
-                else:
-                    block = np.sqrt(np.maximum(block, floor))
-                    part = part / columns.spread(block)
-                lower[r].append(block)
-            factor[r] = part
-        self.lower = lower
+                lower[r][q] = block / lower[q][q] if q < r else np.sqrt(np.maximum(block, floor))
         schur = np.diag(self.total)
-        _subtract_squares(schur, columns.start, columns.server, columns.user, factor)
+        self._subtract_servers(schur)
         if self.slope > 0:
             schur += (self.slope * fixed)[:, None] * fixed
         self._factorise(schur, self.total + self.slope * fixed**2, a)
+
+    def _subtract_servers(self, schur: Floats) -> None:
+        """Take every server's part out of the users' matrix (at least its lower triangle)."""
+        columns, lower, live = self.columns, self.lower, self.live
+        m = columns.resources
+        if columns.runs is None:
+            factor = self.ratio * columns.demand
+            for r in range(m):
+                factor[r] *= columns.spread(live[r].astype(float))
+                for q in range(r):
+                    factor[r] -= columns.spread(lower[r][q]) * factor[q]
+                factor[r] /= columns.spread(lower[r][r])
+            _subtract_squares(schur, columns.start, columns.server, columns.user, factor)
+            return
+        # The inverse of each server's factor, row by row.
+        inverse = np.zeros((columns.servers, m, m))
+        for r in range(m):
+            inverse[:, r, r] = live[r]
+            for q in range(r):
+                inverse[:, r] -= lower[r][q][:, None] * inverse[:, q]
+            inverse[:, r] /= lower[r][r][:, None]
+        for run in columns.runs:
+            ratio, size = run.of(self.ratio), run.users.size
+            step = max(1, DENSE_ENTRIES // (size * m))
+            taken = np.zeros((size, size))
+            for first in range(0, len(ratio), step):
+                some = slice(first, first + step)
+                part = inverse[run.servers][some].reshape(-1, m) @ run.demand.T
+                part = part.reshape(-1, m, size)
+                part *= ratio[some, None, :]
+                part = part.reshape(-1, size)
+                taken += part.T @ part
+            schur[np.ix_(run.users, run.users)] -= taken
 
     def _servers(self, right: Floats) -> Floats:
         """Solve every server's block for its right-hand side, shape (m, k)."""
@@ -162,7 +185,7 @@ class UsersLast(Newton):
         particular = self._dense(user * self.scale + self.border * unit)
         theta = (unit - float(self.border @ particular)) / self.along_border
         mu = self.scale * (particular + theta * self.of_border)
-        pull = columns.load(self.ratio * mu[columns.user])
+        pull = columns.load(self.ratio * columns.of_users(mu))
         return mu, theta / self.length, self._servers(np.where(self.live, pull - capacity, 0.0))
 
 
@@ -176,7 +199,9 @@ class ServersLast(Newton):
         k, m, own, demand = columns.servers, columns.resources, columns.user, columns.demand
         order, start = columns.by_user
         entry = (columns.server[order, None] * m + np.arange(m)).ravel()
-        factor = ((self.ratio / np.sqrt(self.total)[own]) * demand)[:, order].T.ravel()
+        factor = (self.ratio / np.sqrt(self.total)[own]) * demand
+        factor *= [columns.spread(row) for row in live.astype(float)]
+        factor = factor[:, order].T.ravel()
         schur = np.zeros((k * m, k * m))
         _subtract_squares(schur, start * m, np.repeat(own[order], m), entry, factor[None])
         # A user on one server nearly cancels out there; what is left of it is what it has on the
@@ -186,10 +211,11 @@ class ServersLast(Newton):
         rest = columns.per_user(np.where(major, 0.0, self.ratio))
         others = np.where(major, rest[own], self.total[own] - self.ratio)
         left = self.ratio * (others / self.total[own])
+        moments = columns.moments(left)
         blocks, number = schur.reshape(k, m, k, m), np.arange(k)
         for r in range(m):
             for q in range(r + 1):
-                block = columns.per_server(left * demand[r] * demand[q])
+                block = moments[r][q] * (live[r] & live[q])
                 if q == r:
                     block += np.where(live[r], at.s[r] / self.price[r], 1.0)
                 blocks[number, r, number, q] = blocks[number, q, number, r] = block

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from drfh.allocation.problem import Bools, Floats, Ints
 from drfh.kernels import compiled, fast
-from drfh.kernels.schur import price_servers, server_loads, unit_costs
+from drfh.kernels.schur import (
+    nearest_pairs,
+    price_servers,
+    server_loads,
+    unit_costs,
+)
 
 __all__ = [
+    "FEW_USERS",
     "Columns",
     "Iterate",
     "RadialProblem",
     "RadialState",
+    "Target",
+    "alike_order",
     "cold_start",
     "every_pair",
     "lacking",
@@ -25,12 +33,32 @@ __all__ = [
 
 
 MANY = 50_000  # columns from which on compiled sums are faster, with the time to load them
+ALIKE = 8  # servers in a run, on average, from which on matrix products are faster
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Servers one after the other with columns for the same users.
+
+    `servers` and `columns` are where they stand, `users` who they are for, `demand` the rows of
+    these users.
+    """
+
+    servers: slice
+    columns: slice
+    users: Ints
+    demand: Floats
+
+    def of(self, values: Floats) -> Floats:
+        """Return values of the columns as a table, servers × users."""
+        return values[self.columns].reshape(-1, self.users.size)
 
 
 class Columns:
     """The usable user-server pairs in play, sorted by server, then user.
 
-    `user` and `server` have shape (J,), `demand`, one row per resource, has shape (m, J).
+    `user` and `server` have shape (J,). `runs` are servers with the same users, if they are many:
+    then sums are matrix products.
 
     Examples
     --------
@@ -40,15 +68,40 @@ class Columns:
     """
 
     def __init__(self, d: Floats, servers: int, user: Ints, server: Ints) -> None:
-        self._set(np.ascontiguousarray(d.T[:, user]), servers, len(d), user, server)
-
-    def _set(self, demand: Floats, servers: int, users: int, user: Ints, server: Ints) -> None:
-        self.users, self.resources, self.demand = users, len(demand), demand
-        self.servers, self.user, self.server = servers, user, server
+        self.users, self.resources, self.servers = *d.shape, servers
+        self.user, self.server, self._d = user, server, d
         self.count = np.bincount(server, minlength=servers)
         self.start = np.concatenate(([0], np.cumsum(self.count))).astype(np.int64)
         self._filled = np.flatnonzero(self.count)
         self._first = self.start[self._filled]
+        self.runs = self._find_runs() if user.size >= MANY else None
+
+    def _find_runs(self) -> list[Run] | None:
+        """Return the runs of servers with the same users; None if they are short."""
+        ends = np.flatnonzero(np.diff(self.count)) + 1  # where the number of users changes
+        first, last = np.concatenate(([0], ends)), np.concatenate((ends, [self.servers]))
+        most = self.servers / ALIKE
+        if first.size > most:
+            return None
+        runs: list[Run] = []
+        for i, j in zip(first.tolist(), last.tolist(), strict=True):
+            size = int(self.count[i])
+            table = self.user[self.start[i] : self.start[j]].reshape(-1, size) if size else None
+            if table is None:
+                continue
+            cut = np.flatnonzero((table[1:] != table[:-1]).any(axis=1)) + i + 1
+            for low, high in zip([i, *cut.tolist()], [*cut.tolist(), j], strict=True):
+                users = self.user[self.start[low] : self.start[low] + size]
+                part = slice(int(self.start[low]), int(self.start[high]))
+                runs.append(Run(slice(low, high), part, users, self._d[users]))
+            if len(runs) > most:
+                return None
+        return runs
+
+    @cached_property
+    def demand(self) -> Floats:
+        """Demand of each column, one row per resource, shape (m, J)."""
+        return np.ascontiguousarray(self._d.T[:, self.user])
 
     @cached_property
     def by_user(self) -> tuple[Ints, Ints]:
@@ -57,35 +110,23 @@ class Columns:
         start = np.concatenate(([0], np.cumsum(count))).astype(np.int64)
         return np.argsort(self.user, kind="stable"), start
 
-    def subset(self, chosen: Ints, counted: Bools) -> Columns:
-        """Return some of the columns, with demands of the capacities that count, shape (m, k)."""
-        columns = Columns.__new__(Columns)
-        columns._set(
-            self.demand[:, chosen] * counted[:, self.server[chosen]],
-            self.servers,
-            self.users,
-            self.user[chosen],
-            self.server[chosen],
-        )
-        return columns
-
-    @property
-    def complete(self) -> bool:
-        """Whether every user has a column."""
-        return bool(np.bincount(self.user, minlength=self.users).all())
-
     def load(self, x: Floats) -> Floats:
         """Return what the amounts `x` use of each resource (row) at each server (column)."""
         if self.user.size < MANY:
             return np.stack([self.per_server(row * x) for row in self.demand])
-        load = np.empty((self.resources, self.servers))
-        compiled(server_loads)(self.start, self.demand, x, load)
+        load = np.zeros((self.resources, self.servers))
+        if self.runs is None:
+            compiled(server_loads)(self.start, self.demand, x, load)
+            return load
+        for run in self.runs:
+            load[:, run.servers] = (run.of(x) @ run.demand).T
         return load
 
-    def fitted(self, x: Floats, c: Floats) -> Floats:
+    def fitted(self, x: Floats, c: Floats, load: Floats | None = None) -> Floats:
         """Return the amounts with each server scaled so that it is full, by its load on `c`."""
+        load = self.load(x) if load is None else load
         with np.errstate(divide="ignore", invalid="ignore"):
-            used = np.where(c > 0, self.load(x) / c, 0.0).max(axis=0)
+            used = np.where(c > 0, load / c, 0.0).max(axis=0)
         return x / self.spread(np.where(used > 0, used, 1.0))
 
     def per_server(self, x: Floats) -> Floats:
@@ -98,24 +139,62 @@ class Columns:
         """Return one value per column from one per server."""
         return np.asarray(np.repeat(values, self.count))
 
+    def of_users(self, values: Floats) -> Floats:
+        """Return one value per column from one per user."""
+        if self.runs is None:
+            return values[self.user]
+        result = np.empty(self.user.size)
+        for run in self.runs:
+            run.of(result)[:] = values[run.users]
+        return result
+
     def least(self, values: Floats) -> Floats:
         """Return each user's least of the values of its columns; all must have one."""
-        order, start = self.by_user
-        return np.asarray(np.minimum.reduceat(values[order], start[:-1]))
+        if self.runs is None:
+            order, start = self.by_user
+            return np.asarray(np.minimum.reduceat(values[order], start[:-1]))
+        least = np.full(self.users, np.inf)
+        for run in self.runs:
+            least[run.users] = np.minimum(least[run.users], run.of(values).min(axis=0))
+        return least
 
     def cost(self, p: Floats) -> Floats:
         """Return what a unit of each column costs at the prices `p`, shape (m, k)."""
         total = np.zeros(self.user.size)
-        if self.user.size >= MANY:
+        if self.runs is not None:
+            for run in self.runs:
+                np.matmul(p[:, run.servers].T, run.demand.T, out=run.of(total))
+        elif self.user.size >= MANY:
             compiled(unit_costs)(self.start, self.demand, np.ascontiguousarray(p), total)
-            return total
-        for row, price in zip(self.demand, p, strict=True):
-            total += row * self.spread(price)
+        else:
+            for row, price in zip(self.demand, p, strict=True):
+                total += row * self.spread(price)
         return total
 
     def per_user(self, x: Floats) -> Floats:
         """Return each user's total of the amounts `x`."""
-        return np.asarray(np.bincount(self.user, x, minlength=self.users), dtype=np.float64)
+        if self.runs is None:
+            return np.asarray(np.bincount(self.user, x, minlength=self.users), dtype=np.float64)
+        total = np.zeros(self.users)
+        for run in self.runs:
+            total[run.users] += run.of(x).sum(axis=0)
+        return total
+
+    def moments(self, ratio: Floats) -> list[list[Floats]]:
+        """Return sums over each server's columns of ratio × demand × demand, r × q ≤ r."""
+        m = self.resources
+        if self.runs is None:
+            weighted = ratio * self.demand
+            return [
+                [self.per_server(weighted[r] * self.demand[q]) for q in range(r + 1)]
+                for r in range(m)
+            ]
+        result = np.zeros((m, m, self.servers))
+        lower = np.tril_indices(m)
+        for run in self.runs:
+            squares = run.demand[:, lower[0]] * run.demand[:, lower[1]]
+            result[(*lower, run.servers)] = (run.of(ratio) @ squares).T
+        return [list(result[r, : r + 1]) for r in range(m)]
 
 
 @dataclass(slots=True)
@@ -179,7 +258,15 @@ def lacking(part: float, cost: float, most: float) -> tuple[float, float]:
     return max(1.0 - part, 0.1), max(most - cost, 0.1 * most)
 
 
+# What users should have, given their prices and what all servers are worth at them: the question
+# that follows from a bound. It must get smaller as the bound does.
+Target = Callable[[Floats, float], Floats]
+
 CHUNK = 2_000_000  # pairs looked at together
+FEW_USERS = 300
+# Pairs that may join at a time, for each server, of few users and of more; and the part of its
+# reduced cost that a step leaves to such a pair.
+JOINING, SHRUNK = (2, 4), 0.05
 PIVOTS, MISSED = 60, 1e-13  # most pivots to price a server, and what is missed by round-off
 
 
@@ -196,7 +283,8 @@ class RadialProblem:
     """The problem, scaled: capacities (m, k) average one and `a` sums to the servers.
 
     User i gets ``fixed[i] + theta * a[i]``, where theta is likely to be about `guess`. `fixed` is
-    None if nothing is; else `most` is what it may cost at most.
+    None if nothing is; else `most` is what it may cost at most. With a `target`, `a` follows the
+    prices. `unit` is the capacity, `more` the share of `a` that is one here.
     """
 
     d: Floats
@@ -206,6 +294,52 @@ class RadialProblem:
     guess: float
     most: float
     usable: Bools | None  # (k, n); None if every user may use every server
+    target: Target | None = None
+    unit: float = 1.0
+    more: float = 1.0
+
+    @property
+    def keys(self) -> Ints:
+        """All pairs, as ``server * n + user``."""
+        if self.usable is None:
+            return np.arange(self.c.shape[1] * len(self.d))
+        return np.flatnonzero(self.usable)
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs there are."""
+        return self.c.shape[1] * len(self.d) if self.usable is None else int(self.usable.sum())
+
+    @property
+    def alike(self) -> bool:
+        """Whether restrictions leave long runs of servers for the same users."""
+        if self.usable is None:
+            return False
+        return ALIKE * int((self.usable[1:] != self.usable[:-1]).any(axis=1).sum()) < len(
+            self.usable
+        )
+
+    def aimed(self, mu: Floats, worth: float) -> RadialProblem:
+        """Return the problem with the `a` that follows from prices of users and of all servers."""
+        if self.target is None:
+            return self
+        return replace(self, a=self.target(mu, worth * self.unit) * self.more)
+
+    def ahead(self, columns: Columns, at: Iterate, step: Iterate) -> tuple[float, Ints]:
+        """Return the multiple of a step that makes no pair out of play too cheap.
+
+        And the pairs to join: those that it makes much cheaper, a few of each server.
+        """
+        found = np.empty((columns.servers, JOINING[len(self.d) > FEW_USERS]), dtype=np.int64)
+        reach = np.empty(found.shape)
+        usable = np.empty((0, len(self.d)), dtype=np.bool_) if self.usable is None else self.usable
+        kernel = fast(nearest_pairs, steps=2.0 * self.c.size * len(self.d))
+        kernel(
+            columns.start, columns.user, self.d, usable, np.ascontiguousarray(at.p.T), at.mu,
+            np.ascontiguousarray(step.p.T), step.mu, SHRUNK, found, reach,
+        )  # fmt: skip
+        server, slot = np.nonzero(found >= 0)
+        return float(reach.min()), np.sort(server * len(self.d) + found[server, slot])
 
     def columns(self, keys: Ints) -> Columns:
         """Return the columns of some pairs."""
@@ -257,9 +391,12 @@ def usable_pairs(d: Floats, c: Floats, allowed: Bools | None) -> Bools | None:
     return usable
 
 
+def alike_order(usable: Bools) -> Ints:
+    """Return an order of the servers with those for the same users side by side."""
+    _, pattern = np.unique(np.packbits(usable, axis=1), axis=0, return_inverse=True)
+    return np.argsort(pattern, kind="stable")
+
+
 def every_pair(problem: RadialProblem) -> RadialState:
     """Return all columns and a point on them."""
-    keys = np.arange(problem.d.shape[0] * problem.c.shape[1])
-    if problem.usable is not None:
-        keys = np.flatnonzero(problem.usable)
-    return RadialState(keys, problem.start(keys))
+    return RadialState(problem.keys, problem.start(problem.keys))

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from drfh.allocation.problem import Bools, Floats
+from drfh.allocation.problem import Bools, Floats, Ints
 from drfh.mechanisms.solvers.interior.newton import Newton, Residual, newton_system
-from drfh.mechanisms.solvers.interior.points import Columns, Iterate
+from drfh.mechanisms.solvers.interior.points import (
+    Columns,
+    Iterate,
+    RadialProblem,
+    RadialState,
+)
 
-__all__ = ["corrected", "improve", "reached"]
+__all__ = ["corrected", "improve", "joined", "reached"]
 
 # Most attempts per iteration to lengthen the step by pulling outlying products back.
-CORRECTORS = 2
+CORRECTORS = 1
 # Iterations without progress after which to give up.
 PATIENCE = 12
 # Times a step is refined, once the gap is below the second number.
 REFINE, REFINED = 1, 1e-3
-# Times the last point is corrected.
-CORRECTIONS = 3
+# Times the last point is corrected, and the error that is none; times what is in use is chosen
+# anew, and the part by which a capacity is exceeded that calls for it.
+CORRECTIONS, EXACT, REPAIRS, OVER = 3, 1e-14, 3, 1e-13
+# Complementarity, as a part of the value, from which on the last digits are tried to compute, and
+# how much smaller it must be to try again.
+ENDGAME, AGAIN = 1e-6, 0.05
+# A pair that joins: part of its central amount, most part of its user's total, least part of its
+# cost that is its reduced cost.
+SMALL, LITTLE, FAINT = 0.3, 1e-3, 1e-6
 
 
 def reached(given: Floats, a: Floats, fixed: Floats) -> tuple[float, float]:
@@ -45,71 +58,77 @@ def _reach(value: Floats, step: Floats) -> float:
 
 
 def improve(
-    columns: Columns,
-    c: Floats,
-    a: Floats,
-    at: Iterate,
+    problem: RadialProblem,
+    state: RadialState,
     target: float,
-    fixed: Floats | None = None,
-    most: float = 0.0,
     limit: int = 80,
-    watch: Callable[[Iterate, float], None] = lambda point, gap: None,
-) -> tuple[Iterate, float, int]:
-    """Follow the central path from `at` until the relative gap on these columns is `target`.
+    watch: Callable[[RadialState, float], None] = lambda state, gap: None,
+    finish: Callable[[RadialProblem, RadialState], bool] = lambda problem, state: False,
+) -> tuple[RadialProblem, RadialState, float, int]:
+    """Follow the central path until the relative gap is `target`.
+
+    Pairs out of play join before prices make them too cheap. The prices of the start must leave
+    none of them so.
 
     Parameters
     ----------
-    columns, c, a
-        The pairs in play, capacities (m, k) averaging about one, and shares (n,) summing to the
-        number of servers.
-    at
-        Where to start; positive, but it need not be feasible.
+    problem
+        What is asked. What is fixed may have just one place; then prices that keep it there may
+        be as high as they like, and the method would lose itself. So some of it may be lacking,
+        at the price `most`.
+    state
+        Where to start: the pairs in play and a point; positive, but it need not be feasible.
     target
         Relative gap to reach.
-    fixed, most
-        What the users get in any case, shape (n,), and the most that may cost. There may be
-        just one way to place it; then prices that keep it in place may be as high as they like,
-        and the method would lose itself. So some of it may be lacking, at the price `most`.
     limit
         Most iterations.
     watch
-        Called with each point and its gap.
+        Called with each state and its gap.
+    finish
+        Called with states near the end; whether the answer is known without going on.
 
     Returns
     -------
-    tuple of Iterate, float, int
-        The best point, its gap (scaled into capacity, hence honest) and the iterations made.
+    tuple of RadialProblem, RadialState, float, int
+        The problem with the shares that its target has come to, the best state, its gap (scaled
+        into capacity, hence honest) and the iterations made.
 
     Examples
     --------
-    >>> from drfh.mechanisms.solvers.interior.points import cold_start
-    >>> columns = Columns(np.array([[1.0], [1.0]]), 1, np.array([0, 1]), np.array([0, 0]))
-    >>> c, a = np.array([[1.0]]), np.array([0.5, 0.5])
-    >>> point, gap, _ = improve(columns, c, a, cold_start(columns, c, a), 1e-9)
+    >>> from drfh.mechanisms.solvers.interior.points import every_pair
+    >>> d, c, a = np.ones((2, 1)), np.array([[1.0]]), np.array([0.5, 0.5])
+    >>> problem = RadialProblem(d, c, a, None, 1.0, 0.0, None)
+    >>> _, state, gap, _ = improve(problem, every_pair(problem), 1e-9)
     >>> gap <= 1e-9  # once the point is scaled into capacity
     True
     """
+    c, most, at = problem.c, problem.most, state.point
     live = c > 0
-    held = np.zeros_like(a) if fixed is None else fixed
+    held = np.zeros_like(problem.a) if problem.fixed is None else problem.fixed
     elastic = bool(held.any())
-    pairs = at.x.size + int(live.sum()) + elastic
-    best, best_gap, least, since, iteration = at, np.inf, np.inf, 0, 0
+    columns, some = problem.columns(state.keys), state.keys.size < problem.pairs
+    best, asked, best_gap, least, since, iteration = state, problem, np.inf, np.inf, 0, 0
+    tried, late = ENDGAME, 0
     for iteration in range(limit + 1):
+        worth = float((at.p * c).sum())
+        problem = problem.aimed(at.mu, worth)
+        a = problem.a
+        pairs = at.x.size + int(live.sum()) + elastic
         load, given = columns.load(at.x), columns.per_user(at.x)
         capacity = np.where(live, c - load - at.s, 0.0)
         user = held * (1.0 - at.lack) + at.theta * a - given
         unit = columns.servers - float(a @ at.mu)
         price = columns.cost(at.p)
-        reduced = price - at.mu[columns.user] - at.z
+        reduced = price - columns.of_users(at.mu) - at.z
         calm = most - float(held @ at.mu) - at.calm if elastic else 0.0
         residual = (capacity, user, unit, reduced, calm)
-        # What is certain on these columns: the placement scaled into capacity, and the prices.
-        given = columns.per_user(columns.fitted(at.x, c))
+        # What is certain: the placement scaled into capacity, and the prices.
+        given = columns.per_user(columns.fitted(at.x, c, load))
         lower, kept = reached(given, a, held)
-        mu = columns.least(price)
+        mu = at.mu if some else columns.least(price)
         paid = float(a @ mu)
         burden = float(held @ mu)
-        cost = float((at.p * c).sum()) - kept * burden
+        cost = worth - kept * burden
         # What is lacking must be worth it.
         waste = (1.0 - kept) * max(most - burden, 0.0)
         gap = 1.0 - (lower * paid - waste) / cost if paid > 0 and cost > 0 else np.inf
@@ -118,10 +137,16 @@ def improve(
         since = 0 if gap < 0.9 * best_gap or mean < 0.9 * least else since + 1
         least = min(least, mean)
         if gap < best_gap:
-            best, best_gap = at, gap
-        watch(at, gap)
+            best, asked, best_gap = state, problem, gap
+        watch(state, gap)
+        rest = mean * pairs / worth
+        if rest <= tried:
+            tried = AGAIN * rest
+            if finish(problem, state):
+                return problem, state, 0.0, iteration
+        late += rest <= target
         lost = best_gap < 1e-6 and gap > 1e3 * best_gap
-        if gap <= target or lost or since >= PATIENCE or iteration == limit:
+        if gap <= target or lost or max(since, late) >= PATIENCE or iteration == limit:
             break
         try:
             with np.errstate(divide="raise", over="raise", invalid="raise"):
@@ -131,15 +156,44 @@ def improve(
                 keep = max(0.9, 1.0 - 10.0 * gap)
                 refine = REFINE if gap < REFINED else 0
                 products = (xz, sp, lc)
-                at = _advanced(
-                    newton, at, live, products, residual, mean, floor, keep, elastic, refine
+                step, primal, dual = _step(
+                    newton, at, live, products, residual, mean, floor, elastic, refine
                 )
+                primal, dual = min(1.0, keep * primal), min(1.0, keep * dual)
+                joining: Ints = np.zeros(0, dtype=np.int64)
+                if some:
+                    reach, joining = problem.ahead(columns, at, step)
+                    dual = min(dual, keep * reach)
+                state = RadialState(state.keys, _moved(at, step, live, primal, dual))
+                if joining.size:
+                    state = joined(problem, state, joining, mean)
+                    columns = problem.columns(state.keys)
+                at = state.point
         except (np.linalg.LinAlgError, FloatingPointError):
             break  # rounding has eaten the system; the best point stands
-    return best, best_gap, iteration
+    return asked, best, best_gap, iteration
 
 
-def _advanced(
+def joined(problem: RadialProblem, state: RadialState, fresh: Ints, mean: float) -> RadialState:
+    """Return the state with more pairs in play, so small that they upset nobody's total."""
+    old, keys = state.point, np.concatenate((state.keys, fresh))
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    columns = problem.columns(keys)
+    new = order >= state.keys.size
+    server, user = columns.server[new], columns.user[new]
+    cost = (old.p[:, server] * problem.d.T[:, user]).sum(axis=0)
+    x, z = np.zeros(keys.size), np.empty(keys.size)
+    x[~new], z[~new] = old.x, old.z
+    z[new] = np.maximum(cost - old.mu[user], FAINT * cost)
+    total = columns.per_user(x)
+    x[new] = SMALL * mean / z[new]
+    limit = LITTLE * total / np.maximum(columns.per_user(np.where(new, x, 0.0)), 1e-300)
+    x[new] *= np.minimum(1.0, limit)[user]
+    return RadialState(keys, replace(old, x=x, z=z))
+
+
+def _step(
     newton: Newton,
     at: Iterate,
     live: Bools,
@@ -147,14 +201,13 @@ def _advanced(
     residual: Residual,
     mean: float,
     floor: float,
-    keep: float,
     elastic: bool,
     refine: int,
-) -> Iterate:
-    """Return the next point: a predictor, a corrector, and attempts to go further.
+) -> tuple[Iterate, float, float]:
+    """Return a step and how far it may go, primal and dual.
 
-    `products` are those of each pair at the point and `mean` their mean; the new ones aim at
-    `floor` or more. Of the way to the edge, `keep` is gone.
+    It is a predictor, a corrector, and attempts to go further. `products` are those of each pair
+    at the point and `mean` their mean; the new ones aim at `floor` or more.
     """
     xz, sp, lc = products
     pairs = at.x.size + int(live.sum()) + elastic
@@ -180,7 +233,11 @@ def _advanced(
         if min(far, 1.0) + min(deep, 1.0) < min(primal, 1.0) + min(dual, 1.0) + 0.01:
             break
         step, primal, dual = other, far, deep
-    primal, dual = min(1.0, keep * primal), min(1.0, keep * dual)
+    return step, primal, dual
+
+
+def _moved(at: Iterate, step: Iterate, live: Bools, primal: float, dual: float) -> Iterate:
+    """Return the point after a step of these lengths."""
     return Iterate(
         at.x + primal * step.x,
         np.where(live, at.s + primal * step.s, 1.0),
@@ -201,37 +258,65 @@ def corrected(
     At the end of the path a column is in use or has a reduced cost, a capacity is used up or costs
     nothing. Held to that, amounts and prices solve linear equations, with the matrix of a step.
     """
-    used = np.flatnonzero(at.x > at.z)
-    tight = (c > 0) & (at.p > at.s) & (columns.load(np.where(at.x > at.z, at.x, 0.0)) > 0)
-    some = columns.subset(used, tight)
-    if not some.complete or not tight.any():
+    live = c > 0
+    used = at.x > at.z
+    tight = live & (at.p > at.s) & (columns.load(np.where(used, at.x, 0.0)) > 0)
+    exact = at
+    for _ in range(REPAIRS):
+        found = _solved(columns, c, a, at, fixed, used, tight)
+        if found is None:
+            return None
+        exact = found
+        over = live & ~tight & (columns.load(exact.x) > c * (1.0 + OVER))
+        if not over.any() and not (exact.x < 0).any():
+            break
+        tight |= over
+        used &= exact.x >= 0
+    return replace(exact, x=np.maximum(exact.x, 0.0), p=np.maximum(exact.p, 0.0))
+
+
+def _solved(
+    columns: Columns,
+    c: Floats,
+    a: Floats,
+    at: Iterate,
+    fixed: Floats | None,
+    used: Bools,
+    tight: Bools,
+) -> Iterate | None:
+    """Return the point with these columns in use and these capacities used up, if there is one."""
+    x = np.where(used, at.x, 0.0)
+    if not tight.any() or not (columns.per_user(x) > 0).all():
         return None
     held = np.zeros_like(a) if fixed is None else fixed
-    x, theta, p, mu = at.x[used], at.theta, np.where(tight, at.p, 0.0), at.mu
-    start = Iterate(x, at.s, theta, at.p, mu, 1.0 / x)
+    theta, p, mu = at.theta, np.where(tight, at.p, 0.0), at.mu
+    # Ratios are squares of amounts: so each of them moves in proportion to itself.
+    start = Iterate(x, at.s, theta, at.p, mu, np.where(used, 1.0 / at.x, 1.0))
     none = np.zeros_like(x)
     try:
         with np.errstate(divide="raise", over="raise", invalid="raise"):
-            newton = newton_system(some, a, start, tight, np.zeros_like(a))
+            newton = newton_system(columns, a, start, tight, np.zeros_like(a))
             for _ in range(CORRECTIONS):
-                capacity = np.where(tight, c - some.load(x), 0.0)
-                user = held + theta * a - some.per_user(x)
-                step = newton.step(
-                    none, np.zeros_like(c), 0.0, (capacity, user, 0.0, none, 0.0), refine=1
-                )
+                capacity = np.where(tight, c - columns.load(x), 0.0)
+                user = held + theta * a - columns.per_user(x)
+                if max(np.abs(capacity).max(), np.abs(user).max()) <= EXACT:
+                    break
+                right = (capacity, user, 0.0, none, 0.0)
+                step = newton.step(none, np.zeros_like(c), 0.0, right, refine=1)
                 x, theta = x + step.x, theta + step.theta
-                reduced = some.cost(p) - mu[some.user]
-                unit = some.servers - float(a @ mu)
-                zero = (np.zeros_like(c), np.zeros_like(a), unit, reduced, 0.0)
-                step = newton.step(none, np.zeros_like(c), 0.0, zero, refine=1)
+            for _ in range(CORRECTIONS):
+                reduced = np.where(used, columns.cost(p) - columns.of_users(mu), 0.0)
+                unit = columns.servers - float(a @ mu)
+                if max(np.abs(reduced).max(), abs(unit)) <= EXACT:
+                    break
+                right = (np.zeros_like(c), np.zeros_like(a), unit, reduced, 0.0)
+                step = newton.step(none, np.zeros_like(c), 0.0, right, refine=1)
                 p, mu = p + step.p, mu + step.mu
     except (np.linalg.LinAlgError, FloatingPointError):
         return None
     if not (np.isfinite(x).all() and np.isfinite(p).all()):
         return None
-    whole = np.zeros_like(at.x)
-    whole[used] = np.maximum(x, 0.0)
-    return Iterate(whole, at.s, theta, np.maximum(p, 0.0), mu, at.z, at.lack, at.calm)
+    return replace(at, x=x, theta=theta, p=p, mu=mu)
 
 
 def _lengths(at: Iterate, step: Iterate, live: Bools) -> tuple[float, float]:

@@ -12,10 +12,11 @@ from collections.abc import Callable
 import numpy as np
 
 from drfh.allocation.placement import Placement
-from drfh.allocation.problem import Bools, Floats, Ints, water_level
-from drfh.allocation.proofs.certificate import Prices, ResourcePrices, TablePrices
+from drfh.allocation.problem import Bools, Floats, Ints
+from drfh.allocation.proofs.certificate import ResourcePrices, TablePrices
 from drfh.mechanisms.solvers.interior.column_generation import RadialSolution, solve_radial
-from drfh.mechanisms.solvers.oracle import NOTHING_STOPS, Cut
+from drfh.mechanisms.solvers.interior.points import Target
+from drfh.mechanisms.solvers.oracle import NOTHING_STOPS, Cut, Rise, SharePath, lower_cut
 from drfh.mechanisms.solvers.presolve import Classes
 
 __all__ = ["InteriorPoint"]
@@ -24,7 +25,6 @@ _ROUGH = 1e-3  # gap that will do to see who has enough
 _TARGET = 1e-12  # gap of a round in which all stop: a user may pay a thousandth of all
 _FINE = 1e-13  # gap of the others: what is held from them magnifies their error in the next
 _SURE = 1e-9  # part by which a user that is stopped could rise at most
-_BUDGET = 1e-9  # part of the value that must be left over for prices to mean anything
 # Part of what is held that is lacking, and gap, that mean that the question was too hard.
 _LOST, _POOR = 1e-9, 1e-6
 _MOST_STEPS = 40
@@ -32,6 +32,7 @@ _SOME = 1e-2  # part of a user or of a server that matters
 # Pairs above which all is scaled together: columns chosen for one question do not hold what is
 # held in the next, and finding that out takes longer than it is worth.
 _SMALL = 50_000
+_KEPT = 2_000_000  # pairs up to which it is noted which of them are used
 
 
 class InteriorPoint:
@@ -44,8 +45,7 @@ class InteriorPoint:
         self._served: Ints = np.zeros(0, dtype=np.int64)
         self._last: RadialSolution | None = None
         self._level = 0.0  # reached so far; it never falls
-        #: Pairs of classes that matter in some answer.
-        self.used: Bools = np.zeros(classes.usable.shape, dtype=bool)
+        self._answers: list[tuple[Ints, Ints, Floats]] = []
 
     def new_phase(self) -> None:
         """Let levels start from nothing again."""
@@ -54,11 +54,12 @@ class InteriorPoint:
     def raise_level(self, fixed: Floats, rising: Floats, cap: Floats) -> Cut:
         """Return the highest level and the prices that bound it."""
         classes, problem = self.classes, self.classes.problem
+        path = Rise(fixed, rising, cap)
+        if classes.usable.size > _SMALL:
+            return self._follow(path)
         best = NOTHING_STOPS
         for resource in range(problem.demand.shape[1]):  # the pool as a whole is a bound
-            best = self._lower(best, ResourcePrices(resource), fixed, rising, cap)
-        if classes.usable.size > _SMALL:
-            return self._together(best, fixed, rising, cap)
+            best = lower_cut(best, ResourcePrices(resource), path, problem)
         held, moving = fixed.copy(), rising.copy()
         level, target = self._level if fixed.any() else 0.0, _ROUGH
         for _ in range(_MOST_STEPS):
@@ -76,9 +77,9 @@ class InteriorPoint:
             solution = self._solve(held, moving, guess, target)
             table = classes.full_prices(solution.prices)
             prices = TablePrices(table, classes.server_class)
-            best = self._lower(best, prices, fixed, rising, cap)
+            best = lower_cut(best, prices, path, problem)
             if held.any() and (solution.kept < 1.0 - _LOST or solution.gap > _POOR):
-                return self._together(best, fixed, rising, cap)
+                return self._follow(path, best)
             # Demands that level off at caps are less than these, which do not: it will fit.
             level = max(level, solution.theta)
             if ((moving > 0) & (cap <= moving * level)).any():
@@ -90,36 +91,60 @@ class InteriorPoint:
         self._level = level
         return Cut(level, best.prices)
 
-    def _together(self, best: Cut, fixed: Floats, rising: Floats, cap: Floats) -> Cut:
-        """Return the highest level, found by scaling what is held and what rises together.
+    @property
+    def follow(self) -> Callable[[SharePath], Cut] | None:
+        """How to find the highest level along a path, where there are many pairs."""
+        return self._follow if self.classes.usable.size > _SMALL else None
 
-        That loses digits where little rises, but it always fits. It comes down from above: the
-        shares at the bound by the last prices are the next question (Newton's method).
+    def _follow(self, path: SharePath, best: Cut = NOTHING_STOPS) -> Cut:
+        """Return the highest level along a path, and the prices that stop it.
+
+        What is held and what rises is scaled together. That loses digits where little rises, but
+        it always fits. It comes down from above: the shares at the bound by the latest prices are
+        asked for (Newton's method).
+
+        Parameters
+        ----------
+        path
+            What everybody has at each level.
+        best
+            A bound that is known already.
         """
-        classes = self.classes
-        required = _shares(fixed, rising, cap, best.level)
+        classes, problem = self.classes, self.classes.problem
+        for resource in range(problem.demand.shape[1]):  # the pool as a whole is a bound
+            best = lower_cut(best, ResourcePrices(resource), path, problem)
+        level = best.level
+        served: Ints = np.zeros(0, dtype=np.int64)
+
+        def target(price: Floats, worth: float) -> Floats:
+            nonlocal level
+            of_class = np.zeros(len(classes.direction))
+            of_class[served] = price
+            level = min(level, path.level_for(of_class[classes.user_class], worth))
+            return classes.sum_users(path.shares(level))[served]
+
+        self._last = None  # the prices of another round are no start
         # What is held from earlier rounds magnifies the error of this one.
-        last = _TARGET / 10 if fixed.any() else _TARGET
-        target = _ROUGH if np.isfinite(cap).any() else last  # to see first who has enough
+        last = _TARGET / 10 if path.holds else _TARGET
         for _ in range(_MOST_STEPS):
-            solution = self._solve(np.zeros_like(required), required, 1.0, target)
+            required = path.shares(level)
+            served = np.flatnonzero(classes.sum_users(required) > 0)
+            solution = self._solve(np.zeros_like(required), required, 1.0, last, target)
             prices = TablePrices(classes.full_prices(solution.prices), classes.server_class)
-            lower = self._lower(best, prices, fixed, rising, cap)
-            given = solution.theta * required
-            required = _shares(fixed, rising, cap, lower.level)
-            enough = given * (1 + 2 * max(solution.gap, target))
+            lower = lower_cut(best, prices, path, problem)
+            given = np.bincount(served[solution.user], solution.share, len(classes.direction))
+            required = classes.sum_users(path.shares(lower.level))
+            enough = given * (1 + 2 * max(solution.gap, last))
             done = lower is best or bool(np.all(required <= enough))
-            best = lower
-            if done and target == last:
-                break
+            best, level = lower, lower.level
             if done:
-                target = last
+                break
         # Stop a little below the bound, at what was really placed: frozen users that ask for more
         # than there is would take it from those that still rise.
         with np.errstate(divide="ignore", invalid="ignore"):
-            part = float(np.min(given / required, initial=1.0, where=required > 0))
-        self._level = best.level * part
-        return Cut(self._level, best.prices)
+            part = np.minimum(np.where(required > 0, given / required, 1.0), 1.0)
+        self._level = best.level
+        return Cut(best.level, best.prices, part[classes.user_class])
 
     def _stops_all(self, cut: Cut, held: Floats, moving: Floats, level: float) -> bool:
         """Return whether all that move pay, so that this round is the last."""
@@ -130,16 +155,14 @@ class InteriorPoint:
         unspent = max(0.0, cut.prices.value(problem) - float(paid.sum()))
         return bool((unspent <= _SURE * paid[moving > 0]).all())
 
-    def _lower(self, best: Cut, prices: Prices, fixed: Floats, rising: Floats, cap: Floats) -> Cut:
-        """Return the lower of a known bound of the level and that by other prices."""
-        unit, value = prices.of_users(self.classes.problem), prices.value(self.classes.problem)
-        budget = value - float(unit @ fixed)
-        if budget <= _BUDGET * value:
-            return best  # the rising users pay nothing but round-off, and are not bound by it
-        level = water_level(unit, rising, cap, budget)
-        return Cut(level, prices) if level < best.level else best
-
-    def _solve(self, held: Floats, moving: Floats, guess: float, target: float) -> RadialSolution:
+    def _solve(
+        self,
+        held: Floats,
+        moving: Floats,
+        guess: float,
+        tolerance: float,
+        target: Target | None = None,
+    ) -> RadialSolution:
         """Return how far the shares of the user classes can be raised, with prices and columns."""
         classes = self.classes
         fixed, a = classes.sum_users(held), classes.sum_users(moving)
@@ -153,21 +176,27 @@ class InteriorPoint:
             fixed=fixed[served] if fixed.any() else None,
             guess=guess,
             start=self._last.state if self._last is not None and same else None,
-            tolerance=target,
+            tolerance=tolerance,
             progress=self._progress,
+            target=target,
         )
         self._served = served
-        self._note(self._last)
+        if self.classes.usable.size <= _KEPT:
+            last = self._last
+            self._answers.append((served[last.user], last.server, last.share))
         return self._last
 
-    def _note(self, solution: RadialSolution) -> None:
-        """Note the pairs that hold some of the user, or of the server."""
-        user, server, share = self._served[solution.user], solution.server, solution.share
-        total = np.bincount(user, share, minlength=len(self.used))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            load = share[:, None] * self.classes.direction[user] / self.classes.capacity[server]
-        some = (share > _SOME * total[user]) | (np.nan_to_num(load).max(axis=1) > _SOME)
-        self.used[user[some], server[some]] = True
+    @property
+    def used(self) -> Bools:
+        """Pairs of classes that hold some of the user, or of the server, in some answer."""
+        used = np.zeros(self.classes.usable.shape, dtype=bool)
+        for user, server, share in self._answers:
+            total = np.bincount(user, share, minlength=len(used))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                load = share[:, None] * self.classes.direction[user] / self.classes.capacity[server]
+            some = (share > _SOME * total[user]) | (np.nan_to_num(load).max(axis=1) > _SOME)
+            used[user[some], server[some]] = True
+        return used
 
     def place(self, share: Floats) -> Placement:
         """Return the placement of the last answer."""
@@ -176,9 +205,3 @@ class InteriorPoint:
             none = np.zeros(0, dtype=np.int64)
             return self.classes.place(share, none, none, np.zeros(0))
         return self.classes.place(share, self._served[last.user], last.server, last.share)
-
-
-def _shares(fixed: Floats, rising: Floats, cap: Floats, level: float) -> Floats:
-    with np.errstate(invalid="ignore"):
-        raised: Floats = fixed + np.where(rising > 0, np.minimum(rising * level, cap), 0.0)
-    return raised
