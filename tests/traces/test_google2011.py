@@ -420,3 +420,14 @@ def test_nothing_is_lost_in_a_simulation_with_machine_events(data: Path) -> None
     assert tasks["submitted"] == trace.workload.task_count
     parts = ("completed", "running", "queued", "never")
     assert tasks["submitted"] == sum(tasks[part] for part in parts)
+
+
+def test_no_task_of_the_backlog_starts_at_the_cut(data: Path) -> None:
+    """Runs are cut at the end of the window, where thousands end at once."""
+    trace = read("google-2011", data / "clusterdata-2011-2", servers=2000)
+    result = drfh.simulate(trace.cluster, trace.workload, until=trace.window, log=True)
+    assert result.tasks is not None
+    assert float(result.tasks["first_start"].max()) < result.horizon  # type: ignore[arg-type]
+    waits = result.tasks["first_start"] - result.tasks["submission"]
+    assert result.numbers["mean_waiting"] == pytest.approx(waits.mean())
+    assert result.numbers["mean_waiting"] / 3600 == pytest.approx(1.979, abs=1e-3)  # not 2.579
