@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from drfh.errors import InputError
 from drfh.files.reader import Ledger, Progress
+from drfh.formatting import format_count, plural
 from drfh.traces.base import (
     SAMPLING,
     WINDOW,
@@ -42,6 +43,8 @@ __all__ = ["FORMAT", "PRESETS", "tasks_of"]
 
 
 _FINISH = 4
+# Why a task has no SUBMIT, as in TaskRuns.unsubmitted.
+_UNSUBMITTED = ("SCHEDULE without SUBMIT", "end without SUBMIT or SCHEDULE", "UPDATE alone")
 _RESOURCES = ("cpu", "memory")
 _OF_FORMS = ("user", "disk", "priority", "scheduling_class", "different_machines")
 Ints = NDArray[np.int64]
@@ -67,6 +70,7 @@ def tasks_of(
     """
     runs = find_runs(events.steps, end, each=options["resubmissions"] == "each")
     ledger.count("tasks", runs.tasks)
+    _count_unsubmitted(runs, ledger)
     ledger.count("runs that ended", runs.ended)
     ledger.count("runs still open at the cut", runs.still_open)
     at_start = runs.time < begin
@@ -110,6 +114,21 @@ def tasks_of(
             "end": pl.Series(names, dtype=pl.Enum(names)).gather(ended),
         }
     )
+
+
+def _count_unsubmitted(runs: TaskRuns, ledger: Ledger) -> None:
+    """Count the tasks of which no SUBMIT is in the window, and SUBMITs beyond one a task."""
+    submitted = runs.tasks - runs.later - sum(runs.unsubmitted)
+    ledger.count("later SUBMITs, each a task", len(runs.task) - submitted)
+    for number, why in zip(runs.unsubmitted, _UNSUBMITTED, strict=True):
+        ledger.count(f"tasks left out: {why}", number)
+    ledger.count("tasks left out: after the window", runs.later)
+    lost = sum(runs.unsubmitted)
+    if lost:
+        ledger.remark(
+            f"{format_count(lost, 'task')} {plural(lost, 'is', 'are')} left out: no SUBMIT, as "
+            "the parts begin later (add those before them)"
+        )
 
 
 class _Kept:
