@@ -150,6 +150,20 @@ def test_missing_requests_can_be_the_mean() -> None:
     assert trace.workload.demand[-1].tolist() == pytest.approx([0.25, 0.25])
 
 
+def test_what_an_option_would_keep_is_said() -> None:
+    note = (
+        "1 task without a request is left out (missing_requests=mean gives the mean of the others)"
+    )
+    assert note in read_small().remarks
+    assert note not in read_small(missing_requests="mean").remarks
+    with pytest.raises(drfh.InputError) as caught:
+        read_small([*TASKS[:3], task_row(620, 1, 1, 1)], at_start="drop")
+    assert str(caught.value) == (
+        "trace must have at least one task that ran in the window (tasks left out: there at the "
+        "start: 2 (at_start=backlog keeps them))"
+    )
+
+
 def test_a_window_inside() -> None:
     trace = read_small(start=60 / 3600, hours=50 / 3600)  # from 660 s to 710 s
     assert trace.window == pytest.approx(50)
