@@ -94,7 +94,10 @@ def _simulate(cluster: Cluster, policy: str) -> None:
             AddServers(4, Server({"cpu": 4, "memory": 8}, name="t")),
         ],
     )
-    simulate(cluster, workload, policy, interval=2, fair=True, log=True, engine="indexed")
+    for until in (None, 8):
+        simulate(
+            cluster, workload, policy, until, interval=2, fair=True, log=True, engine="indexed"
+        )
 
 
 def _trace() -> None:

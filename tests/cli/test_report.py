@@ -171,6 +171,27 @@ def test_many_users_and_runs_are_not_heavy() -> None:
     assert "the first 8 of 9 runs" in page
 
 
+def test_times_of_jobs_are_of_the_same_jobs_in_every_column() -> None:
+    jobs = [
+        drfh.Job("ann", demand={"cpu": 1}, duration=4),
+        drfh.Job("bob", demand={"cpu": 1}, duration=2, arrival=1),
+        drfh.Job("ann", demand={"cpu": 1}, duration=8, arrival=2),
+    ]
+    cluster = drfh.Cluster([drfh.Server({"cpu": 1})])
+    workload = drfh.Workload([drfh.User("ann", {"cpu": 1}, weight=3), "bob"], jobs)
+    results = [drfh.simulate(cluster, workload, p, until=12) for p in ("max-min:cpu", "fifo")]
+    assert [r.numbers["turnaround"]["median"] for r in results] == [7.0, 4.5]
+    page = runs_page(name_runs(results))
+    row = re.search(r"<tr>(?:(?!</tr>).)*median time of a job.*?</tr>", page, re.DOTALL)
+    assert row is not None
+    assert re.findall(r">([^<>]+ s)<", row[0]) == ["4 s", "4 s"]
+    assert "Times of jobs are of those that finished in all runs: 1 of 3 jobs." in page
+    one = runs_page(name_runs(results[1:]))
+    assert "Times of jobs are of those that finished: 2 of 3 jobs." in one
+    other = drfh.simulate(cluster, drfh.Workload(["ann"], jobs[:1]), "fifo")
+    assert "not of the same jobs" in runs_page(name_runs([results[0], other]))
+
+
 def test_a_run_of_nothing_is_a_page_too() -> None:
     cluster = drfh.Cluster([drfh.Server({"cpu": 1})])
     nothing = drfh.simulate(cluster, drfh.Workload(["ann"], []), until=10.0)

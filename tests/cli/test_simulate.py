@@ -284,6 +284,34 @@ def test_a_note_says_whose_times_these_are(capsys: pytest.CaptureFixture[str], s
     assert "that finished" not in out
 
 
+UNFINISHED = """\
+cluster: [{name: a, resources: {cpu: 1}}]
+users: [{name: ann, demand: {cpu: 1}, weight: 3}, {name: bob, demand: {cpu: 1}}]
+jobs:
+  - {user: ann, duration: 4}
+  - {user: bob, duration: 2, arrival: 1}
+  - {user: ann, duration: 8, arrival: 2}
+"""
+
+
+def test_the_median_job_is_of_the_same_jobs_in_every_row(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "unfinished.yaml"
+    path.write_text(UNFINISHED)
+    # Ann's long job goes before bob's under one policy and after it under the other.
+    words = (path, "--until", 12, "--policy", "max-min:cpu,fifo")
+    _, out, _ = run(capsys, *words, "--json")
+    assert [one["turnaround"]["median"] for one in json.loads(out)["runs"]] == [7.0, 4.5]
+    _, out, _ = run(capsys, *words)
+    rows = [line.split() for line in out.splitlines() if line.startswith((" max-min", " fifo"))]
+    assert [row[7:11] for row in rows] == [["4", "s", "4", "s"]] * 2
+    assert "job times are of the 1 job that finished in all runs; 2 did not\n" in out
+    path.write_text(UNFINISHED.replace("{user: ann, duration: 4}", "{user: ann, duration: 0}"))
+    _, out, _ = run(capsys, path, "--until", 12)
+    assert "in all runs" not in out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -15,7 +15,8 @@ __all__ = ["Naive"]
 class Naive:
     """Plays a workload of one user on servers with cpu and memory under ``fifo``, until a time.
 
-    The clock jumps to the next time at which something happens; nothing is indexed or cached.
+    The clock jumps to the next time at which something happens; nothing is indexed or cached. At
+    `until` tasks still end and arrive, and none starts.
     """
 
     def __init__(self, cluster: Cluster, workload: Workload, until: float) -> None:
@@ -40,9 +41,10 @@ class Naive:
             self._change()
             while self.coming and self.arrival[self.coming[0]] == self.now:
                 self.waiting.append((True, self.coming.pop(0)))
-            self._place()
-            while self._finish():
+            if self.now < until:
                 self._place()
+                while self._finish():
+                    self._place()
             self._jump(until)
 
     def _finish(self) -> bool:

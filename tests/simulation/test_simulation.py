@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from drfh.simulation import Progress, Result
 from drfh.simulation.driver import PlainDriver
 from drfh.simulation.metrics import Samples, read_usage, time_span
 from drfh.simulation.plan import build
+from drfh.simulation.result import common_jobs
 from tests.simulation.naive_simulator import Naive
 
 ONE = Cluster([Server({"cpu": 1}, name="a")])
@@ -74,17 +76,33 @@ def test_a_duration_that_is_lost_in_the_clock_ends_at_once() -> None:
     assert result.summary()["tasks"]["completed"] == 2
 
 
-def test_the_horizon_is_inclusive() -> None:
-    jobs = [cpu("ann", 10, tasks=2), cpu("ann", 1, arrival=10)]
-    result = run(ONE, jobs, until=10)
+@pytest.mark.parametrize("engine", ["plain", "indexed"])
+def test_at_the_horizon_tasks_end_and_arrive_and_none_starts(engine: Any) -> None:
+    jobs = [cpu("ann", 10, tasks=2), cpu("ann", 1, arrival=10), cpu("bob", 0, arrival=10)]
+    result = run(ONE, jobs, until=10, engine=engine, log=True)
     tasks = result.summary()["tasks"]
-    assert (tasks["completed"], tasks["running"], tasks["queued"]) == (1, 1, 1)
+    assert (tasks["completed"], tasks["running"], tasks["queued"]) == (1, 0, 3)
+    assert (tasks["started"], result.summary()["placements"]) == (1, 1)
+    assert result.summary()["mean_waiting"] == 0  # not (0 + 10) / 2
     assert result.horizon == 10
-    assert result.jobs["finish"].to_list() == [None, None]
-    assert result.jobs["done"].to_list() == [1, 0]
-    longer = run(ONE, jobs, until=50, interval=10)
+    assert result.jobs["finish"].to_list() == [None, None, None]
+    assert result.jobs["done"].to_list() == [1, 0, 0]
+    assert result.tasks is not None
+    assert result.tasks["start"].to_list() == [0, None, None, None]
+    longer = run(ONE, jobs[:2], until=50, interval=10, engine=engine)
     assert longer.summary()["utilisation"]["cpu"] == pytest.approx(21 / 50)
-    assert longer.samples["time"].to_list() == [0, 10, 20, 30, 40, 50]
+    assert longer.samples["time"].to_list() == [0, 10, 20, 30, 40]
+
+
+@pytest.mark.parametrize("engine", ["plain", "indexed"])
+def test_servers_change_at_the_horizon_and_nothing_starts_on_them(engine: Any) -> None:
+    events = [RemoveServers(10, "a"), AddServers(10, Server({"cpu": 5}, name="b"))]
+    result = run(ONE, [cpu("ann", 15, tasks=2)], *events, until=10, engine=engine, log=True)
+    tasks = result.summary()["tasks"]
+    assert (tasks["evictions"], tasks["running"], tasks["queued"]) == (1, 0, 2)
+    assert result.summary()["utilisation"] == {"cpu": 1.0}
+    assert result.tasks is not None
+    assert result.tasks["lost"].to_list() == [10, 0]
 
 
 def test_without_a_horizon_it_ends_when_nothing_more_happens() -> None:
@@ -447,6 +465,23 @@ def test_integrals_are_those_of_the_task_log(case: tuple[Cluster, Workload]) -> 
             assert (held <= size).all()
 
 
+@given(workloads(), st.sampled_from([None, 7.0]))
+@settings(max_examples=60)
+def test_utilisation_follows_from_a_run_directory_alone(
+    case: tuple[Cluster, Workload], until: float | None
+) -> None:
+    with TemporaryDirectory() as folder:
+        drfh.simulate(*case, "drfh+backfill", until, log=True).save(f"{folder}/run")
+        result = Result.load(f"{folder}/run")
+    log = result.tasks
+    assert log is not None
+    ran = (log["end"].fill_null(result.horizon) - log["start"]).fill_null(0) + log["lost"]
+    for name, part in result.summary()["utilisation"].items():
+        used = float((ran * log[f"demand.{name}"]).sum())
+        there = result.config["capacity"][name] * result.horizon
+        assert part == pytest.approx(used / there if there else 0.0)
+
+
 @given(workloads())
 def test_a_second_simulator_agrees(case: tuple[Cluster, Workload]) -> None:
     cluster, workload = case
@@ -532,6 +567,9 @@ def test_time_below_fair_is_that_of_the_samples() -> None:
     assert below == {"ann": 10.0, "bob": 0.0}
     assert result.samples["fair.worst"].to_list()[:5] == ["ann"] * 5
     assert result.samples["fair.worst"].to_list()[-1] is None
+    # Nobody can be below fair for longer than the run.
+    short = run(cluster, jobs, policy="fifo", interval=2, fair=True, until=10)
+    assert dict(short.users.select("user", "below_fair").rows()) == {"ann": 10.0, "bob": 0.0}
 
 
 def test_who_is_restricted_has_a_fair_level_on_its_servers() -> None:
@@ -621,6 +659,19 @@ def test_shares_as_a_long_table() -> None:
         (0.0, "ann", 1.0),
         (0.0, "bob", 0.0),
     ]
+
+
+def test_jobs_are_compared_where_they_finished_in_all_runs() -> None:
+    jobs = [cpu("ann", 4, tasks=2), cpu("bob", 3), cpu("ann", 7, arrival=2)]
+    narrow, wide = (run(Cluster([Server({"cpu": n})]), jobs, until=10) for n in (1, 3))
+    assert narrow.jobs["finish"].to_list() == [8, None, None]
+    assert wide.jobs["finish"].to_list() == [4, 3, 10]
+    tables = common_jobs([narrow, wide])
+    assert [table["turnaround"].to_list() for table in tables] == [[8], [4]]
+    # Other jobs cannot be compared: each run has those that it finished.
+    other = run(ONE, [cpu("ann", 5)])
+    tables = common_jobs([narrow, other])
+    assert [table["turnaround"].to_list() for table in tables] == [[8], [5]]
 
 
 # Run directories

@@ -150,6 +150,20 @@ def test_missing_requests_can_be_the_mean() -> None:
     assert trace.workload.demand[-1].tolist() == pytest.approx([0.25, 0.25])
 
 
+def test_what_an_option_would_keep_is_said() -> None:
+    note = (
+        "1 task without a request is left out (missing_requests=mean gives the mean of the others)"
+    )
+    assert note in read_small().remarks
+    assert note not in read_small(missing_requests="mean").remarks
+    with pytest.raises(drfh.InputError) as caught:
+        read_small([*TASKS[:3], task_row(620, 1, 1, 1)], at_start="drop")
+    assert str(caught.value) == (
+        "trace must have at least one task that ran in the window (tasks left out: there at the "
+        "start: 2 (at_start=backlog keeps them))"
+    )
+
+
 def test_a_window_inside() -> None:
     trace = read_small(start=60 / 3600, hours=50 / 3600)  # from 660 s to 710 s
     assert trace.window == pytest.approx(50)
@@ -164,6 +178,59 @@ def test_a_window_inside() -> None:
     assert [server.name for server in late.cluster.servers] == ["6"]
     assert late.counts["tasks left out: ended before the window"] == 1
     assert batches(late) == [("ann", "1", 0.0, 91.0), ("bob", "2", 0.0, 10.0)]
+
+
+def unexplained(trace: Trace) -> int:
+    """Return how many tasks are neither kept nor left out for a reason."""
+    counts = trace.counts
+    out = sum(number for what, number in counts.items() if what.startswith("tasks left out: "))
+    every = counts["tasks"] + counts["later SUBMITs, each a task"]
+    return every - out - counts["tasks kept"]
+
+
+# What parts say that begin in the middle: some tasks were submitted before them.
+NO_SNAPSHOT = [
+    task_row(1000, 1, 0, 1),  # SCHEDULE, and its end
+    task_row(1001, 1, 1, 4),  # an end alone
+    task_row(1002, 1, 2, 8),  # an UPDATE alone
+    task_row(1003, 1, 3, 5),  # killed before, and submitted again
+    task_row(1004, 1, 3, 0),
+    task_row(1005, 1, 3, 1),
+    task_row(1006, 1, 4, 7),  # pending, then scheduled
+    task_row(1007, 1, 4, 1),
+    task_row(1008, 1, 0, 4),
+    task_row(1009, 2, 0, 0, "bob"),
+    task_row(1010, 2, 0, 1, "bob"),
+    task_row(1011, 2, 0, 3, "bob"),
+    task_row(1012, 2, 0, 0, "bob"),  # again
+    task_row(1013, 2, 1, 0, "bob"),  # never runs
+    task_row(1014, 2, 1, 8, "bob"),
+    task_row(1100, 3, 0, 0, "cyd"),  # later than the window of the second case
+    task_row(1101, 3, 0, 1, "cyd"),
+    task_row(1102, 3, 1, 8, "cyd"),
+]
+WITHOUT_SUBMIT = ("SCHEDULE without SUBMIT", "end without SUBMIT or SCHEDULE", "UPDATE alone")
+
+
+def test_tasks_that_began_before_the_parts_are_left_out_by_name() -> None:
+    trace = read_small(NO_SNAPSHOT)
+    assert [trace.counts[f"tasks left out: {why}"] for why in WITHOUT_SUBMIT] == [2, 1, 2]
+    assert trace.counts["tasks"] == 9
+    assert trace.counts["tasks kept"] == trace.workload.task_count == 3
+    assert trace.counts["tasks left out: never ran"] == 1
+    assert trace.counts["tasks left out: after the window"] == 0
+    assert unexplained(trace) == 0
+    assert any("5 tasks are left out: no SUBMIT" in text for text in trace.remarks)
+    short = read_small(NO_SNAPSHOT, hours=50 / 3600)
+    assert [short.counts[f"tasks left out: {why}"] for why in WITHOUT_SUBMIT] == [2, 1, 1]
+    assert short.counts["tasks left out: after the window"] == 2
+    assert unexplained(short) == 0
+    each = read_small(NO_SNAPSHOT, resubmissions="each")
+    assert each.counts["later SUBMITs, each a task"] == 1
+    assert unexplained(each) == 0
+    whole = read_small()
+    assert not any("no SUBMIT" in text for text in whole.remarks)
+    assert unexplained(whole) == 0
 
 
 def test_machines_come_back_change_and_are_odd() -> None:
@@ -317,6 +384,7 @@ def test_damaged_files(data: st.DataObject) -> None:
     if trace is not None:
         trace.workload.check(trace.cluster)
         assert len(trace.details) == len(trace.workload.batch_user)
+        assert unexplained(trace) == 0
 
 
 def plain_runs(rows: list[tuple[int, int, int]], *, each: bool) -> dict[int, tuple[int, int, int]]:
@@ -420,3 +488,42 @@ def test_nothing_is_lost_in_a_simulation_with_machine_events(data: Path) -> None
     assert tasks["submitted"] == trace.workload.task_count
     parts = ("completed", "running", "queued", "never")
     assert tasks["submitted"] == sum(tasks[part] for part in parts)
+
+
+def test_no_task_of_the_backlog_starts_at_the_cut(data: Path) -> None:
+    """Runs are cut at the end of the window, where thousands end at once."""
+    trace = read("google-2011", data / "clusterdata-2011-2", servers=2000)
+    result = drfh.simulate(trace.cluster, trace.workload, until=trace.window, log=True)
+    assert result.tasks is not None
+    assert float(result.tasks["first_start"].max()) < result.horizon  # type: ignore[arg-type]
+    waits = result.tasks["first_start"] - result.tasks["submission"]
+    assert result.numbers["mean_waiting"] == pytest.approx(waits.mean())
+    assert result.numbers["mean_waiting"] / 3600 == pytest.approx(1.979, abs=1e-3)  # not 2.579
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"hours": 1.5},
+        {"start": 0.5, "hours": 1},
+        {"preset": "each_drop"},
+        {"resubmissions": "each", "hours": 1, "ended_by": "finish", "users": 20},
+    ],
+)
+def test_every_task_of_a_window_without_a_snapshot_is_accounted_for(
+    data: Path, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    whole = data / "clusterdata-2011-2"
+    (tmp_path / "machine_events").symlink_to(whole / "machine_events")
+    (tmp_path / "task_events").mkdir()
+    for part in range(7, 11):
+        name = f"part-{part:05}-of-00500.csv.gz"
+        (tmp_path / "task_events" / name).symlink_to(whole / "task_events" / name)
+    trace = read("google-2011", tmp_path, **options)
+    assert trace.counts["tasks"] == 189_393  # those of which UPDATE rows are all included
+    assert unexplained(trace) == 0
+    assert trace.counts["tasks kept"] == trace.workload.task_count
+    if not {"start", "hours"} & options.keys():  # an independent count of the same rows
+        found = [trace.counts[f"tasks left out: {why}"] for why in WITHOUT_SUBMIT]
+        assert found == [272, 19_193, 9]

@@ -29,6 +29,7 @@ from drfh.traces.google2011 import task_runs as google_runs
 from drfh.traces.google2011.task_events import Part, compiled_part, plain_part
 from drfh.traces.google2011.task_runs import Steps, find_runs, plain_runs
 from tests.support.examples import examples
+from tests.traces.test_google2011 import unexplained
 
 DATA = os.environ.get("DRFH_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="DRFH_DATA is not set")
@@ -270,7 +271,7 @@ def test_zlib_unpacks_where_isal_is_not(tmp_path: Path) -> None:
 @st.composite
 def histories(draw: st.DrawFn) -> list[Steps]:
     tasks = draw(st.lists(st.integers(0, 2**62 - 1) | st.integers(0, 40), min_size=1, max_size=12))
-    steps = st.tuples(st.sampled_from(tasks), st.integers(0, 3), st.integers(0, 6))
+    steps = st.tuples(st.sampled_from(tasks), st.integers(0, 3), st.integers(0, 8))
     found = []
     time = 0
     for _ in range(draw(st.integers(1, 3))):
@@ -411,8 +412,26 @@ def test_a_trace_is_the_same_either_way(trace: Path, options: dict[str, Any]) ->
         assert "numba" not in sys.modules
     for one, other in zip(everything(quick), everything(slow), strict=True):
         assert one == other
+    assert unexplained(quick) == 0
     if not options:
         assert quick.counts["tasks left out: of a job of another user"] > 0
+
+
+@pytest.mark.parametrize("options", [{}, {"hours": 0.05}, {"resubmissions": "each"}])
+def test_parts_without_a_snapshot_are_the_same_either_way(
+    trace: Path, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    (tmp_path / "machine_events").symlink_to(trace / "machine_events")
+    (tmp_path / "task_events").mkdir()
+    for path in sorted((trace / "task_events").iterdir())[1:]:
+        (tmp_path / "task_events" / path.name).symlink_to(path)
+    quick = traces.read("google-2011", tmp_path, **options)
+    with plain():
+        slow = traces.read("google-2011", tmp_path, **options)
+    for one, other in zip(everything(quick), everything(slow), strict=True):
+        assert one == other
+    assert unexplained(quick) == 0
+    assert quick.counts["tasks left out: SCHEDULE without SUBMIT"] > 0
 
 
 def test_parts_out_of_order_are_the_same_either_way(trace: Path, tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ def test_a_header_without_a_machine(tmp_path: Path) -> None:
     [
         ("", "nodes.csv, line 1: columns must have one for each resource"),
         ("name,cpu\n", "nodes.csv: machine must have at least one server"),
-        ("name,memory\na,1\n", "nodes.csv, line 1: cpu must be among the columns"),
+        ("name,memory\na,1\n", r"nodes.csv, line 1: cpu must be among the columns \(found: memory"),
         ("name,cpu,cpu\na,1,2\n", "nodes.csv, line 1: cpu must be the name of one column"),
         ("name,cpu\na,1\nb,x\n", "nodes.csv, line 3: cpu must be a finite number"),
         ("name,cpu\na,1\nb,1,2\n", "nodes.csv, line 3: row must have 2 fields, got 3"),
@@ -252,6 +252,148 @@ def test_broken_lines_are_counted(tmp_path: Path, row: str, word: str) -> None:
     assert oddity.first.startswith("log.swf.gz, line 4: ")
     with pytest.raises(InputError, match="line 4"):
         traces.read("swf", path, strict=True)
+
+
+def row(job: int, submit: float = 0, processors: int = 1, memory: int = -1, more: str = "") -> str:
+    return f"{job} {submit} 5 60 {processors} -1 -1 -1 100 {memory} 1 3 1 7 1 1 -1 -1{more}"
+
+
+def read_rows(
+    folder: Path, rows: list[str], header: str = "; MaxNodes: 4\n", **options: Any
+) -> Trace:
+    path = folder / "log.swf"
+    path.write_text(header + "\n".join(rows) + "\n")
+    return traces.read("swf", path, **options)
+
+
+def test_lines_with_more_fields_are_read(tmp_path: Path) -> None:
+    rows = [row(1), row(2, 5, more=" 99 nodes=2:ppn=4 x"), row(3, 9, more=" 7")]
+    trace = read_rows(tmp_path, rows, strict=True)
+    assert trace.workload == read_rows(tmp_path, [row(1), row(2, 5), row(3, 9)]).workload
+    assert trace.counts["lines with more than 18 fields"] == 2
+    said = [text for text in trace.remarks if "18 fields" in text]
+    assert said == ["2 lines have more than 18 fields: the rest of them is not read."]
+
+
+def test_submit_times_that_are_dates_count_from_the_first(tmp_path: Path) -> None:
+    rows = [row(1, 1_300_000_030), row(2, 1_300_000_000), row(3, 1_300_000_090.5)]
+    trace = read_rows(tmp_path, rows)
+    assert trace.workload.batch_arrival.tolist() == [0, 30, 90.5]
+    assert trace.window == 90.5 + 5 + 60
+    assert any("count from the first (2011-03-13 07:06 UTC)" in text for text in trace.remarks)
+    part = read_rows(tmp_path, rows, start=20 / 3600, hours=1)
+    assert part.workload.job_names == ("1", "3")
+    # One that is no date cannot be put beside them.
+    odd = read_rows(tmp_path, [*rows, row(4, 12)])
+    assert odd.workload == trace.workload
+    assert odd.oddities[0].first.endswith(
+        "line 5: submit must be a date in seconds since 1970, as those of most jobs are, got 12.0"
+    )
+    # Three and a half years after the start of a log is no date.
+    late = read_rows(tmp_path, [row(1, 110_000_000), row(2, 110_000_001)])
+    assert late.workload.batch_arrival.tolist() == [110_000_000, 110_000_001]
+
+
+NODES = "name,count,cpu,memory\nnode,4,16,64Gi\n"
+GIB = 2**30
+TOO_LARGE = "jobs that need more memory for a task than any node has"
+
+
+def test_memory_that_is_plainly_bytes(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text(NODES)
+    nodes = str(tmp_path / "nodes.csv")
+    rows = [row(i, memory=GIB * (1 + i % 4)) for i in range(1, 9)]
+    trace = read_rows(tmp_path, rows, machine=nodes)
+    assert sorted(set(trace.workload.demand[:, 1] / GIB)) == [1, 2, 3, 4]
+    assert any(
+        "taken for bytes: in kilobytes 8 of 8 jobs would need more for a task than any node has "
+        "(memory_unit=kilobytes takes it for that)" in text
+        for text in trace.remarks
+    )
+    # Where somebody says what it is, that is what it is.
+    same = read_rows(tmp_path, rows, machine=nodes, memory_unit="bytes")
+    assert same.workload == trace.workload
+    assert not any("emory" in text for text in same.remarks)
+    other = read_rows(tmp_path, rows, machine=nodes, memory_unit="kilobytes")
+    assert sorted(set(other.workload.demand[:, 1] / GIB)) == [1024, 2048, 3072, 4096]
+    assert other.counts[TOO_LARGE] == 8
+    assert any("memory=none leaves memory out, memory_unit=bytes" in t for t in other.remarks)
+    with pytest.raises(InputError, match="memory_unit must be one of bytes, kilobytes"):
+        read_rows(tmp_path, rows, machine=nodes, memory_unit="MB")
+
+
+def test_memory_that_may_be_kilobytes_is_kilobytes(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text(NODES)
+    nodes = str(tmp_path / "nodes.csv")
+    # Half of a node for one processor, and one job that asks for nonsense.
+    rows = [row(i, memory=32 * 2**20) for i in range(1, 20)]
+    trace = read_rows(tmp_path, [*rows, row(20, memory=2**31)], machine=nodes)
+    assert trace.workload.demand[0, 1] == 32 * GIB
+    assert trace.counts[TOO_LARGE] == 1
+    assert (
+        "1 job needs more memory for a task than any node has, and never runs (memory=none leaves "
+        "memory out, memory_unit=bytes takes it for bytes)."
+    ) in trace.remarks
+    # Requests that do not fit a small machine are not bytes for that.
+    (tmp_path / "nodes.csv").write_text("name,cpu,memory\nnode,16,1Gi\n")
+    small = read_rows(tmp_path, [row(i, memory=2**20 + i) for i in range(1, 9)], machine=nodes)
+    assert small.workload.demand[0, 1] == GIB + 1024
+    assert small.counts[TOO_LARGE] == 8
+
+
+def test_what_an_option_would_mend_is_said(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("name,count,cpu,memory,label.partition\nnode,4,2,4Gi,9\n")
+    rows = [row(1, processors=3, memory=2 * 2**20)]
+    trace = read_rows(tmp_path, rows, machine=str(tmp_path / "nodes.csv"), tasks="one")
+    said = " ".join(trace.remarks)
+    assert "1 job needs more processors than any node has, and never runs (tasks=processors" in said
+    assert "1 job needs more memory for a task than any node has" in said
+    assert "1 job is of a partition that no node has, and never runs (label.partition" in said
+    of_header = " ".join(read_rows(tmp_path, rows, header="; MaxProcs: 8\n").remarks)
+    assert "(tasks=one makes it one)" in of_header
+    assert "(machine=FILE does)" in of_header
+    assert "(machine=FILE says otherwise)" in of_header
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "why"),
+    [
+        (["1 0 5 60"], {}, r"log\.swf, line 2: fields must be 18 numbers, got 4\)"),
+        ([row(1, processors=-1)], {}, r"jobs left out: no processors: 1\)"),
+        (
+            [row(1).replace(" 1 3 1 7", " 0 3 1 7"), row(2, processors=-1)],
+            {"failed": "drop"},
+            r"jobs left out: no processors: 1; jobs left out: failed: 1 \(failed=keep keeps them",
+        ),
+        ([row(1, 1)], {"start": 1}, r"jobs left out: not submitted in the window: 1\)"),
+    ],
+)
+def test_a_log_without_jobs_says_why(
+    tmp_path: Path, rows: list[str], options: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(InputError, match=rf"^trace must have at least one task .* \({why}"):
+        read_rows(tmp_path, rows, **options)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0\tzewura\t20\t80\t1.0\t528\n1\tmandos\t14\t64\t1.0\t256\n",
+        "zewura 20 80\n",
+        "name;count;cpu;memory\na;2;4;8\n",
+        "zewura,20,80,528\n",
+        "<machines>\n",
+    ],
+)
+def test_a_file_of_machines_that_is_no_table(log: Path, text: str) -> None:
+    path = log.with_name("log.machines")
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        traces.read("swf", log, machine=str(path))
+    assert str(caught.value).startswith(
+        "log.machines, line 1: machine must be a table of nodes, separated by commas, with a "
+        "header such as name,count,cpu,memory, got '"
+    )
 
 
 def test_too_many_tasks_for_single_processors(tmp_path: Path) -> None:

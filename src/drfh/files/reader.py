@@ -95,11 +95,37 @@ class Ledger:
         self.strict = strict
         self.counts: dict[str, int] = {}
         self.remarks: list[str] = []
+        self.kept_by: dict[str, str] = {}  # count of what is left out → the option that keeps it
         self._broken: dict[tuple[str, str, Fault], Oddity] = {}  # by field, rule and fault
 
     def count(self, what: str, number: int = 1) -> None:
         """Add to a count; a count of 0 is kept too, as it says that this was looked for."""
         self.counts[what] = self.counts.get(what, 0) + int(number)
+
+    def leave_out(self, what: str, why: str, number: int, option: str = "") -> None:
+        """Count what a rule leaves out; `option` is how to keep it, such as ``failed=keep``.
+
+        Examples
+        --------
+        >>> ledger = Ledger()
+        >>> ledger.leave_out("jobs", "failed", 2, "failed=keep")
+        >>> ledger.counts, ledger.reasons
+        ({'jobs left out: failed': 2}, ['jobs left out: failed: 2 (failed=keep keeps them)'])
+        """
+        name = f"{what} left out: {why}"
+        self.count(name, number)
+        self.kept_by[name] = option
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why things are missing: what rules left out, and the first of the broken rows."""
+        out = [(self.counts[name], name, option) for name, option in self.kept_by.items()]
+        found = [
+            f"{name}: {number:,}{f' ({option} keeps them)' if option else ''}"
+            for number, name, option in sorted(out, key=lambda entry: -entry[0])
+            if number
+        ]
+        return found + [odd.first for odd in self.oddities[:1]]
 
     def broken(self, error: InputError, number: int = 1, what: Fault = Fault.BROKEN_ROW) -> None:
         """Count rows (or `what`) that break one rule; `error` is about the first of them.
@@ -126,6 +152,7 @@ class Ledger:
         """Add what another ledger counted: of a part that was read at the same time."""
         for what, number in other.counts.items():
             self.count(what, number)
+        self.kept_by |= other.kept_by
         for text in other.remarks:
             self.remark(text)
         for key, oddity in sorted(other._broken.items(), key=lambda entry: -entry[1].count):

@@ -47,8 +47,8 @@ DONE, MORE_JOBS, MORE_FORMS, MORE_TEXT, MORE_USERS, ODD = range(6)
 
 # Numbers kept from call to call, in `kept`: where it is, how many there are, and so on.
 (
-    POSITION, STEPS, SUBMITS, ROWS, FIRST, LAST, JOBS, FORMS, TEXT, USERS, JOB, JOB_SLOT, KINDS,
-) = range(13)  # fmt: skip
+    POSITION, SUBMITS, ROWS, FIRST, LAST, JOBS, FORMS, TEXT, USERS, JOB, JOB_SLOT, KINDS,
+) = range(12)  # fmt: skip
 KEPT = KINDS + 9
 
 # Columns of a form's whole numbers.
@@ -330,8 +330,7 @@ def read_rows(
     kept
         Numbers from call to call. POSITION is the row to go on with.
     task, time, event
-        Filled with SUBMIT, SCHEDULE and end events; there is room for all rows that `data` can
-        have.
+        Filled with the rows; there is room for all that `data` can have.
     submit_form
         Filled with the form of each SUBMIT row.
     job_table, job_form
@@ -349,7 +348,7 @@ def read_rows(
     base = _address(data)
     limit, stop = base + len(data), base + end
     at, before = base + kept[POSITION], kept[LAST]
-    steps, submits, rows = kept[STEPS], kept[SUBMITS], kept[ROWS]
+    submits, rows = kept[SUBMITS], kept[ROWS]
     last_job, slot = kept[JOB], kept[JOB_SLOT]
     job_mask = len(job_table) - 1
     answer = DONE
@@ -402,18 +401,16 @@ def read_rows(
         before = when
         if rows == 0:
             kept[FIRST] = when
+        task[rows] = (job << _INDEX_BITS) + index
+        time[rows] = when
+        event[rows] = kind
         rows += 1
         kept[KINDS + kind] += 1
-        if kind <= 6:
-            task[steps] = (job << _INDEX_BITS) + index
-            time[steps] = when
-            event[steps] = kind
-            steps += 1
-            if kind == 0:
-                submit_form[submits] = known
-                submits += 1
+        if kind == 0:
+            submit_form[submits] = known
+            submits += 1
     kept[POSITION], kept[LAST] = at - base, before
-    kept[STEPS], kept[SUBMITS], kept[ROWS] = steps, submits, rows
+    kept[SUBMITS], kept[ROWS] = submits, rows
     kept[JOB], kept[JOB_SLOT] = last_job, slot
     return answer
 

@@ -29,9 +29,10 @@ def _kernel(function: Function) -> Function:
 
 _MIX = -7046029254386353131
 # Columns of a task that `follow` keeps. Of one task for each SUBMIT, OPEN is the last of its runs
-# that have not ended; of one task in all, the run is here.
-PENDING, ROW, OPEN, START, STOP, EVENT = range(6)
-TASK_COLUMNS = 6
+# that have not ended; of one task in all, the run is here. SEEN of a task without a SUBMIT is 1
+# after a SCHEDULE, 0 after an end alone, -1 after UPDATEs alone.
+PENDING, ROW, OPEN, START, STOP, EVENT, SEEN = range(7)
+TASK_COLUMNS = 7
 # Numbers that `follow` keeps, in `kept`.
 TASKS, PAGES, SUBMITS, ROWS, ENDED, SCHEDULED = range(6)
 KEPT = 6
@@ -139,6 +140,7 @@ def follow(
             elif event[step] == 1:
                 kept[SCHEDULED] += 1
                 tasks[one, PENDING] += 1
+                tasks[one, SEEN] = 1
                 if not each:
                     tasks[one, START] = time[step]
                     tasks[one, STOP] = -1
@@ -149,7 +151,9 @@ def follow(
                     rows[ROW_START, row] = time[step]
                     rows[ROW_LINK, row] = tasks[one, OPEN]
                     tasks[one, OPEN] = row
-            elif tasks[one, PENDING] > 0:
+            elif event[step] <= 6 and tasks[one, PENDING] == 0:
+                tasks[one, SEEN] = max(tasks[one, SEEN], 0)
+            elif event[step] <= 6:
                 kept[ENDED] += tasks[one, PENDING]
                 tasks[one, PENDING] = 0
                 tasks[one, STOP] = time[step]

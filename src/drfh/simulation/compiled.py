@@ -94,6 +94,10 @@ class CompiledDriver(RunCounters):
         """End the tasks that end at `time`, in order of their start; all before it are done."""
         clock.release(self._head, self.core.ready(), time)
 
+    def arrive(self, time: float) -> None:
+        """Let the tasks of `time` arrive."""
+        clock.arrive(self._head, self.core.ready(), time)
+
     def settle(self, time: float) -> None:
         """Let the tasks of `time` arrive, and place."""
         clock.settle(self._head, self.core.ready(), time)

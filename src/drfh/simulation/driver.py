@@ -123,6 +123,9 @@ class Driver(Protocol):
     def release(self, time: float) -> None:
         """End the tasks that end at `time`, in order of their start; all before it are done."""
 
+    def arrive(self, time: float) -> None:
+        """Let the tasks of `time` arrive."""
+
     def settle(self, time: float) -> None:
         """Let the tasks of `time` arrive, and place."""
 
@@ -213,8 +216,8 @@ class PlainDriver(RunCounters):
             self._finish(heapq.heappop(self._ends)[2], time)
         self.now = time
 
-    def settle(self, time: float) -> None:
-        """Let the tasks of `time` arrive, and place."""
+    def arrive(self, time: float) -> None:
+        """Let the tasks of `time` arrive."""
         self.now = time
         plan = self.plan
         while self.arrived < len(self._arrival) and self._arrival[self.arrived] <= time:
@@ -223,6 +226,10 @@ class PlainDriver(RunCounters):
             self.core.submit(int(plan.user[batch]), int(plan.shape[batch]), count)
             self.active[plan.pair[batch]] += count
             self.arrived += 1
+
+    def settle(self, time: float) -> None:
+        """Let the tasks of `time` arrive, and place."""
+        self.arrive(time)
         again = True
         while again:
             tasks, servers = self.core.place()

@@ -36,6 +36,7 @@ __all__ = [
     "make_result",
     "read_sample",
     "read_usage",
+    "spread",
     "time_span",
 ]
 
@@ -374,9 +375,22 @@ def task_table(run: Finished, log: TaskLog) -> pl.DataFrame:
             "server": names.gather(server.replace(-1, None).cast(pl.UInt32)),
             "evictions": log.evictions[order],
             "lost": log.lost[order],
+            **_demands(run, batch),
         }
     )
     return table.fill_nan(None)
+
+
+def _demands(run: Finished, batch: Ints) -> dict[str, Floats]:
+    """Return what the task of each batch needs, by column name."""
+    workload, columns = run.workload, {}
+    shape = workload.batch_shape[run.plan.source[batch]]
+    for name in run.units.resources:
+        columns[f"demand.{name}"] = np.zeros(len(shape))
+        if name in workload.resources:
+            demand = workload.demand[:, workload.resources.index(name)]
+            columns[f"demand.{name}"] = demand[shape]
+    return columns
 
 
 def cut_table(run: Finished, log: TaskLog) -> pl.DataFrame:
@@ -457,8 +471,8 @@ def summary(
         "completion_ratio": completed / submitted if submitted else None,
         "utilisation": dict(zip(run.units.resources, used, strict=True)),
         "mean_waiting": float(driver.user_wait.sum()) / started if started else None,
-        "turnaround": _spread(jobs["turnaround"]),
-        "stretch": _spread(jobs["stretch"]),
+        "turnaround": spread(jobs["turnaround"]),
+        "stretch": spread(jobs["stretch"]),
         "jain": jain(level),
         "fair": fair,
         "placements": driver.placements,
@@ -470,8 +484,14 @@ def summary(
     }
 
 
-def _spread(values: pl.Series) -> dict[str, float] | None:
-    """Return mean, median and 95 % quantile of complete jobs."""
+def spread(values: pl.Series) -> dict[str, float] | None:
+    """Return mean, median and 95 % quantile of complete jobs.
+
+    Examples
+    --------
+    >>> spread(pl.Series([10.0, None, 30.0]))
+    {'mean': 20.0, 'median': 20.0, 'p95': 29.0}
+    """
     known = values.drop_nulls().to_numpy()
     if not len(known):
         return None
@@ -498,11 +518,18 @@ def _config(run: Finished) -> dict[str, Any]:
         "log": run.driver.log is not None,
         "units": dict(zip(run.units.resources, run.units.sizes, strict=True)),
         "servers": int(run.plan.capacity.any(axis=1).sum()),
+        "capacity": _capacity(run),
         "users": len(run.plan.weight),
         "jobs": len(run.plan.job_size),
         "tasks": len(run.plan.duration),
         "server_events": len(run.plan.changes),
     }
+
+
+def _capacity(run: Finished) -> dict[str, float]:
+    """Return what the servers that are up have of each resource, the mean over the run."""
+    mean = run.driver.capacity / run.horizon if run.horizon > 0 else run.usage.total
+    return run.units.amounts(np.rint(mean))
 
 
 def _info(run: Finished) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from drfh.formatting import format_percent
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["RUN_FILE", "Result"]
+__all__ = ["RUN_FILE", "Result", "common_jobs"]
 
 #: The file by which a run directory is known.
 RUN_FILE = "run_info.json"
@@ -48,7 +48,7 @@ class Result:
         A row for each task, if they were logged: ``job``, ``user``, ``task``, ``submission``,
         ``duration``, ``first_start``; ``start``, ``end`` and ``server`` of the run that ended or
         still goes on (null if it waits, also after it was put back); ``evictions`` (how often it
-        was put back), ``lost`` (seconds of the runs that were cut short).
+        was put back), ``lost`` (seconds of the runs that were cut short), ``demand.RESOURCE``.
     cut : polars.DataFrame or None
         The runs that were cut short, if tasks were logged: row of `tasks`, ``start``, ``end`` and
         ``server``. It is not saved.
@@ -207,3 +207,31 @@ class Result:
             f"Result({self.policy}, {tasks['completed']:,} of {tasks['submitted']:,} tasks "
             f"completed in {self.horizon:,.6g} s: {full})"
         )
+
+
+def common_jobs(results: Sequence[Result]) -> list[polars.DataFrame]:
+    """Return the jobs of each result that finished in all of them.
+
+    If the results are not of the same jobs, those that finished in each.
+
+    Examples
+    --------
+    >>> import drfh
+    >>> workload = drfh.Workload(["ann", "bob"], [
+    ...     drfh.Job("ann", demand={"cpu": 1}, duration=5),
+    ...     drfh.Job("bob", demand={"cpu": 2}, duration=5),
+    ... ])
+    >>> small, large = (drfh.simulate(drfh.Cluster([drfh.Server({"cpu": n})]), workload, until=8)
+    ...                 for n in (2, 3))
+    >>> [table["job"].to_list() for table in common_jobs([small, large])]
+    [['job-1'], ['job-1']]
+    """
+    import polars as pl
+
+    tables = [result.jobs for result in results]
+    asked = [table.select("job", "user", "tasks", "submission") for table in tables]
+    if not all(one.equals(asked[0]) for one in asked[1:]):
+        return [table.drop_nulls("finish") for table in tables]
+    finished = pl.DataFrame([table["finish"].alias(str(i)) for i, table in enumerate(tables)])
+    in_all = finished.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
+    return [table.filter(in_all) for table in tables]

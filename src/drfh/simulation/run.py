@@ -65,7 +65,7 @@ def simulate(
     """Run a workload on a cluster under a policy, on a virtual clock.
 
     At one instant tasks end first, then servers change, then tasks arrive, and then the policy
-    places what it can. The same input gives the same result, always.
+    places what it can; at `until` it no longer does. The same input gives the same result, always.
 
     Parameters
     ----------
@@ -76,12 +76,13 @@ def simulate(
     policy
         A name such as ``"best-fit-drfh"``, or a :class:`~drfh.policies.Policy`.
     until
-        When to stop, in seconds; what happens at that very time still counts. None: when nothing
-        more happens, or only to servers after the last task has ended.
+        When to stop, in seconds. At that very time tasks still end and arrive, and none starts.
+        None: when nothing more happens, or only to servers after the last task has ended.
     seed
         Start of the policy's draws, if it makes any.
     interval
-        Seconds between samples; by default a round number that gives about 200.
+        Seconds between samples, which are taken before `until`; by default a round number that
+        gives about 200.
     fair
         Solve the exact allocation at every sample, to tell how far the run is from fair.
     log
@@ -136,8 +137,10 @@ def simulate(
         driver.advance(stop)
         if until is None and stop > max(driver.now, last_change) and _over(driver, plan, coming):
             break  # a sample now would be of a time after the end
-        if change == stop:
+        last = stop == horizon  # then tasks still end and arrive, and none starts
+        if last or change == stop:
             driver.release(stop)
+        if change == stop:
             driver.flush(stop)
             while coming < len(plan.changes) and plan.changes[coming].time == stop:
                 tasks = apply_change(core, plan.changes[coming])
@@ -147,8 +150,12 @@ def simulate(
             driver.rescale()
             if levels is not None:
                 levels.servers_changed()
-            driver.settle(stop)
             last_change = stop
+        if last:
+            driver.arrive(stop)
+            break
+        if change == stop:
+            driver.settle(stop)
         else:
             driver.advance(math.nextafter(stop, math.inf))
         if samples.next_time == stop:
@@ -158,8 +165,6 @@ def simulate(
             samples.take(read_sample(core, plan), fair_levels)
             sampling += time.perf_counter() - before
         reporter.report(stop, driver)
-        if stop >= horizon:
-            break
     end = max(driver.now, last_change) if until is None else horizon
     driver.flush(end)
     reporter.report(end, driver, last=True)

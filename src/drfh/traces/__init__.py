@@ -10,7 +10,7 @@ from drfh.errors import InputError, UnknownNameError
 from drfh.files.reader import Ledger, Oddity, Progress, as_paths
 from drfh.model.resources import FrozenMap
 from drfh.traces import kubernetes, openb, slurm, swf
-from drfh.traces.base import Format, Trace, read_options
+from drfh.traces.base import EmptyTraceError, Format, Trace, read_options
 from drfh.traces.google2011 import reader as google_2011
 from drfh.traces.tables import reader as tables
 
@@ -72,7 +72,12 @@ swf, tables (did you mean google-2011?), got 'google-2012'
     chosen = FORMATS[name]
     values = read_options(chosen.options, options, of=name)
     ledger = Ledger(strict=strict)
-    reading = chosen.read(paths, values, ledger, progress)
+    try:
+        reading = chosen.read(paths, values, ledger, progress)
+    except EmptyTraceError as error:
+        if not ledger.reasons:
+            raise
+        raise EmptyTraceError(f"{error.rule} ({'; '.join(ledger.reasons)})") from None
     return Trace(
         format=name,
         source=", ".join(map(str, paths)),

@@ -144,9 +144,9 @@ def _read(
         waited=pl.col("scheduled_time") - pl.col("creation_time"),
     )
     inside = keep_window(batches, options)
-    ledger.count("pods left out: not created in the window", len(batches) - len(inside))
+    ledger.leave_out("pods", "not created in the window", len(batches) - len(inside))
     kept = keep_sample(inside, options)
-    ledger.count("pods left out: not in the sample", len(inside) - len(kept))
+    ledger.leave_out("pods", "not in the sample", len(inside) - len(kept))
     ledger.count("pods kept", len(kept))
     if options["arrivals"] == "at_once":
         kept = kept.with_columns(arrival=pl.lit(0.0))
@@ -270,10 +270,10 @@ def _that_ran(
 ) -> pl.DataFrame:
     """Return the pods of which the running time is known, with it."""
     ran = pods.filter(pl.col("scheduled_time").is_not_null())
-    ledger.count("pods left out: never ran", len(pods) - len(ran))
+    ledger.leave_out("pods", "never ran", len(pods) - len(ran))
     if options["failed"] == "drop":
         kept = ran.filter(pl.col("pod_phase").ne_missing("Failed"))
-        ledger.count("pods left out: failed", len(ran) - len(kept))
+        ledger.leave_out("pods", "failed", len(ran) - len(kept), "failed=keep")
         ran = kept
     still = (pl.col("pod_phase").eq_missing("Running") & (pl.col("deletion_time") == end)) | (
         pl.col("deletion_time").is_null()
@@ -285,7 +285,7 @@ def _that_ran(
     number = int(ran["_still"].sum())
     if options["at_cut"] == "drop":
         ran = ran.filter(~pl.col("_still"))
-        ledger.count("pods left out: still running at the end", number)
+        ledger.leave_out("pods", "still running at the end", number, "at_cut=cut")
     else:
         ledger.count("pods still running at the end", number)
     if options["at_cut"] == "run":

@@ -6,14 +6,17 @@ begin with ``;``, and the first of them describe the machine (``; MaxNodes: 128`
 
 - A job of N processors becomes N tasks of one cpu each, or one task of N cpus (``tasks``). Tasks of
   a job may start at different times: that they must start together is not modelled.
-- It arrives at its submit time and runs for its run time. A run time of 0 means less than half a
+- Lines may have more than 18 fields, as some sites add their own: those are not read. Submit times
+  count from the start of the log; where they are dates (seconds since 1970), from the first one.
+- A job arrives at its submit time and runs for its run time. A run time of 0 means less than half a
   second; such jobs are kept. Jobs without a run time or without processors, and those cancelled
   before they ran, are left out. Failed and cancelled jobs held their processors, so they are kept
   unless asked otherwise.
 - A job that was checkpointed or swapped has a line of its own and one for each part that ran
   (status 2, 3, 4): the lines of parts are left out, as the job's own has it all.
-- Memory is in kilobytes of 1,024 bytes for each processor. It is left out if nothing says how much
-  the machine has.
+- Memory is in kilobytes of 1,024 bytes for each processor, or in bytes where that is plain: many
+  jobs would fit no node, and most would need many times what a node has for a processor. It is
+  left out if nothing says how much the machine has.
 - The machine is what a table of nodes says (``machine``: CSV with ``name,count,cpu,memory``, a row
   for each kind of node), else what the header does. If the nodes have a label ``partition``, jobs
   run on those of their own partition only.
@@ -23,18 +26,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from drfh.errors import InputError
-from drfh.files.reader import Ledger, Progress, as_paths, unpacked
+from drfh.files.reader import Ledger, Progress, as_paths, read_head, unpacked
+from drfh.formatting import format_count, plural
 from drfh.model.cluster import Cluster, Server
 from drfh.model.users import Restriction
 from drfh.traces.base import SAMPLING, WINDOW, Format, Option, Signature, TraceReading
 from drfh.traces.build import build, keep_sample, keep_window
-from drfh.traces.rows import LINE, refuse
+from drfh.traces.rows import LINE, header_of, refuse
 from drfh.traces.tables.reader import read_servers
 
 __all__ = ["FORMAT", "machine_of_header", "read_machine"]
@@ -59,15 +64,42 @@ def read_machine(path: str) -> Cluster:
     """
     try:
         (found,) = as_paths(path)
+        _check_table(found)
         cluster = read_servers(found, Ledger(strict=True))
     except InputError as error:
         raise error.with_root({"path": "machine", "servers": "machine"}) from None
     if "cpu" not in cluster.resources:
-        raise InputError("cpu", "must be among the columns", place=f"{found.name}, line 1")
+        rule = f"must be among the columns (found: {', '.join(cluster.resources)[:200]})"
+        raise InputError("cpu", rule, place=f"{found.name}, line 1")
     if cluster.size > _MOST_NODES:
         rule = f"must have at most {_MOST_NODES:,} nodes"
         raise InputError("machine", rule, cluster.size, place=found.name)
     return cluster
+
+
+def _check_table(path: Path) -> None:
+    """Raise if the first line of a file cannot be the header of a table of nodes."""
+    if path.suffix == ".parquet":
+        return
+    first = read_head(path).partition(b"\n")[0]
+    names = header_of(first)
+    if "cpu" in names or not any(names):
+        return
+    if len(names) == 1 or any(_is_number(name) for name in names):
+        rule = (
+            "must be a table of nodes, separated by commas, with a header such as "
+            "name,count,cpu,memory"
+        )
+        text = first.decode("utf-8", "replace").strip()
+        raise InputError("machine", rule, text, place=f"{path.name}, line 1")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def machine_of_header(header: Mapping[str, str], ledger: Ledger, place: str | Path) -> Cluster:
@@ -97,7 +129,10 @@ count=2))
             raise InputError(key, f"must be at most {_MOST_NODES:,}", number, place=str(place))
     if nodes is None:
         nodes = 1
-        ledger.remark("The header says MaxProcs only: all processors are on one server.")
+        ledger.remark(
+            "The header says MaxProcs only: all processors are on one server (machine=FILE says "
+            "otherwise)."
+        )
     processors = max(nodes, processors or 0)
     small, larger = divmod(processors, nodes)
     memory = _number(header.get("MaxMemory", ""))
@@ -146,6 +181,11 @@ _FIELDS = {
     "think": False,
 }
 _LARGEST = 2.0**53
+_DATE = 5e8  # a submit time from here on is a date: no log is 15 years long
+_LAST_DATE = 1e11
+_KILOBYTE = 1024
+_SOME = 0.1  # a part of the jobs that is no accident
+_HALF_WAY = 32  # times the memory of a processor: between kilobytes and bytes
 _MOST_PROCESSORS = 10_000_000
 _MOST_TASKS = 100_000_000
 _FAILED, _COMPLETED, _CANCELLED = 0, 1, 5
@@ -187,6 +227,14 @@ _OPTIONS = (
         "requested",
         ("requested", "used", "none"),
     ),
+    Option(
+        "memory_unit",
+        "What memory is in: kilobytes, as the format says, or bytes; by default kilobytes, unless "
+        "the nodes show that it is bytes.",
+        "choice",
+        None,
+        ("kilobytes", "bytes"),
+    ),
     Option("failed", "Jobs that failed: keep or drop.", "choice", "keep", ("keep", "drop")),
     Option(
         "cancelled",
@@ -218,9 +266,9 @@ def _read(
     batches, restrictions, resources = _batches(jobs, cluster, options, ledger)
     ends = batches["arrival"] + batches["wait"].clip(0) + batches["duration"]
     inside = keep_window(batches, options)
-    ledger.count("jobs left out: not submitted in the window", len(batches) - len(inside))
+    ledger.leave_out("jobs", "not submitted in the window", len(batches) - len(inside))
     kept = keep_sample(inside, options)
-    ledger.count("jobs left out: not in the sample", len(inside) - len(kept))
+    ledger.leave_out("jobs", "not in the sample", len(inside) - len(kept))
     ledger.count("jobs kept", len(kept))
     if float(kept["tasks"].sum()) > _MOST_TASKS:
         rule = f"must be one: processors would be more than {_MOST_TASKS:,} tasks"
@@ -251,7 +299,12 @@ def _parsed(lines: Sequence[str], ledger: Ledger, place: str) -> pl.DataFrame:
     frame = frame.with_columns(row=pl.col("row").str.extract_all(r"\S+"))
     frame = frame.with_columns(fields=pl.col("row").list.len())
     rule = f"must be {len(_FIELDS)} numbers"
-    frame = refuse(frame, pl.col("fields") != len(_FIELDS), "fields", rule, ledger, place)
+    frame = refuse(frame, pl.col("fields") < len(_FIELDS), "fields", rule, ledger, place)
+    longer = int((frame["fields"] > len(_FIELDS)).sum())
+    ledger.count(f"lines with more than {len(_FIELDS)} fields", longer)
+    if longer:
+        have = f"{format_count(longer, 'line')} {plural(longer, 'has', 'have')}"
+        ledger.remark(f"{have} more than {len(_FIELDS)} fields: the rest of them is not read.")
     frame = frame.select(
         LINE, *(pl.col("row").list.get(i, null_on_oob=True).alias(n) for i, n in enumerate(_FIELDS))
     )
@@ -268,10 +321,26 @@ def _parsed(lines: Sequence[str], ledger: Ledger, place: str) -> pl.DataFrame:
     frame = refuse(frame, pl.col("submit") < 0, "submit", "must be ≥ 0", ledger, place)
     again = ~pl.col("job").is_first_distinct()
     frame = refuse(frame, again, "job", "must be unique", ledger, place)
+    frame = _from_first(frame, ledger, place)
     ledger.count("jobs", len(frame))
     backwards = int((frame["submit"].diff() < 0).sum())
     ledger.count("jobs listed after a later one", backwards)
     return frame.sort("submit", maintain_order=True)
+
+
+def _from_first(frame: pl.DataFrame, ledger: Ledger, place: str) -> pl.DataFrame:
+    """Return the jobs with submit times from the first on, if they are dates."""
+    middle = frame["submit"].median()
+    if not isinstance(middle, float) or middle < _DATE:
+        return frame
+    rule = "must be a date in seconds since 1970, as those of most jobs are"
+    frame = refuse(frame, pl.col("submit") < _DATE, "submit", rule, ledger, place)
+    first = float(frame["submit"].min())  # type: ignore[arg-type]
+    when = f"{first:,.0f}"
+    if first < _LAST_DATE:
+        when = f"{datetime.fromtimestamp(first, UTC):%Y-%m-%d %H:%M} UTC"
+    ledger.remark(f"Submit times are seconds since 1970; here they count from the first ({when}).")
+    return frame.with_columns(pl.col("submit") - first)
 
 
 def _not_a_number(name: str, whole: bool) -> pl.Expr:
@@ -284,8 +353,8 @@ def _parts(frame: pl.DataFrame, ledger: Ledger) -> pl.Series:
     """Return which lines are of a part of a job."""
     parts = frame["status"].is_in(_PARTS)
     own = frame["job"].is_in(frame.filter(~parts)["job"].implode())
-    ledger.count("lines left out: a part of a job that has its own line", int((parts & own).sum()))
-    ledger.count("lines left out: a part of a job without one", int((parts & ~own).sum()))
+    ledger.leave_out("lines", "a part of a job that has its own line", int((parts & own).sum()))
+    ledger.leave_out("lines", "a part of a job without one", int((parts & ~own).sum()))
     return parts
 
 
@@ -302,17 +371,19 @@ def _that_ran(jobs: pl.DataFrame, options: Mapping[str, Any], ledger: Ledger) ->
     ledger.count(f"jobs with {second} processors, as {chosen} are not known",
                  int(((jobs[chosen] <= 0) & (jobs[second] > 0)).sum()))  # fmt: skip
     never = (pl.col("run") < 0) | ((pl.col("run") == 0) & (pl.col("status") == _CANCELLED))
-    reasons = {
-        "never ran": never,
-        "no processors": pl.col("processors") <= 0,
-        f"more than {_MOST_PROCESSORS:,} processors": pl.col("processors") > _MOST_PROCESSORS,
-    }
+    too_many = pl.col("processors") > _MOST_PROCESSORS
+    reasons = [
+        ("never ran", never, ""),
+        ("no processors", pl.col("processors") <= 0, ""),
+        (f"more than {_MOST_PROCESSORS:,} processors", too_many, ""),
+    ]
     for status in (_FAILED, _CANCELLED):
-        if options[_STATUS[status]] == "drop":
-            reasons[_STATUS[status]] = pl.col("status") == status
-    for reason, wrong in reasons.items():
+        name = _STATUS[status]
+        if options[name] == "drop":
+            reasons.append((name, pl.col("status") == status, f"{name}=keep"))
+    for reason, wrong, option in reasons:
         kept = jobs.filter(~wrong)
-        ledger.count(f"jobs left out: {reason}", len(jobs) - len(kept))
+        ledger.leave_out("jobs", reason, len(jobs) - len(kept), option)
         jobs = kept
     ledger.count("jobs that ran 0 s", int((jobs["run"] == 0).sum()))
     follow = int((jobs["preceding"] > 0).sum())
@@ -328,14 +399,18 @@ def _batches(
     single = options["tasks"] == "one"
     factor = pl.col("processors") if single else pl.lit(1)
     resources = {"cpu": factor.cast(pl.Float64)}
-    memory = _memory(jobs, cluster, options["memory"], ledger)
+    memory = _memory(jobs, cluster, options, ledger)
     if memory is not None:
-        resources["memory"] = memory * 1024 * factor
+        resources["memory"] = memory * factor
+    if single:
+        _count_too_wide(jobs["processors"], cluster, ledger)
     by = options["user_by"]
     ledger.count(f"jobs of which the {by} is not known", int((jobs[by] < 0).sum()))
     owner = pl.when(pl.col(by) < 0).then(pl.lit("unknown")).otherwise(pl.col(by).cast(pl.String))
     if not single and int((jobs["processors"] > 1).sum()):
-        ledger.remark("The tasks of a parallel job may start at different times (see tasks).")
+        ledger.remark(
+            "The tasks of a parallel job may start at different times (tasks=one makes it one)."
+        )
     restriction, restrictions = _restrictions(jobs["partition"], cluster, ledger)
     batches = jobs.select(
         user=pl.lit(f"{by}-") + owner,
@@ -351,21 +426,80 @@ def _batches(
     return batches, restrictions, list(resources)
 
 
-def _memory(jobs: pl.DataFrame, cluster: Cluster, which: str, ledger: Ledger) -> pl.Expr | None:
-    """Return kilobytes of one processor, or None to leave memory out."""
+def _count_too_wide(processors: pl.Series, cluster: Cluster, ledger: Ledger) -> None:
+    most = cluster.capacity[:, cluster.resources.index("cpu")].max()
+    wide = int((processors > most).sum())
+    ledger.count("jobs that need more processors than any node has", wide)
+    if wide:
+        who = f"{format_count(wide, 'job')} {plural(wide, 'needs', 'need')}"
+        ledger.remark(
+            f"{who} more processors than any node has, and never {plural(wide, 'runs', 'run')} "
+            "(tasks=processors spreads a job over nodes)."
+        )
+
+
+def _memory(
+    jobs: pl.DataFrame, cluster: Cluster, options: Mapping[str, Any], ledger: Ledger
+) -> pl.Expr | None:
+    """Return bytes of one processor, or None to leave memory out."""
+    which = options["memory"]
     if which == "none":
         return None
     known = {name: int((jobs[f"{name}_memory"] > 0).sum()) for name in ("requested", "used")}
     if "memory" not in cluster.resources:
         if any(known.values()):
-            ledger.remark("Memory is left out: nothing says how much the machine has (machine).")
+            ledger.remark(
+                "Memory is left out: nothing says how much the machine has (machine=FILE does)."
+            )
         return None
     if not known[which]:
         hint = " (memory=used is)" if which == "requested" and known["used"] else ""
         ledger.remark(f"Memory is left out: what jobs {which} is not in the log{hint}.")
         return None
     ledger.count(f"jobs without {which} memory", len(jobs) - known[which])
-    return pl.col(f"{which}_memory").clip(0)
+    asked = jobs[f"{which}_memory"].clip(0)
+    size = _unit_of_memory(asked, jobs["processors"], cluster, options, ledger)
+    return pl.col(f"{which}_memory").clip(0) * size
+
+
+def _unit_of_memory(
+    asked: pl.Series,
+    processors: pl.Series,
+    cluster: Cluster,
+    options: Mapping[str, Any],
+    ledger: Ledger,
+) -> int:
+    """Return how many bytes the unit is; jobs that fit no node are counted."""
+    asks = asked > 0
+    each, task = asked.filter(asks), asked.filter(asks)
+    if options["tasks"] == "one":
+        task = task * processors.filter(asks)
+    total = dict(zip(cluster.resources, cluster.totals.tolist(), strict=True))
+    largest = float(cluster.capacity[:, cluster.resources.index("memory")].max())
+    too_large = {size: int((task * size > largest).sum()) for size in (_KILOBYTE, 1)}
+    if options["memory_unit"] is not None:
+        size = _KILOBYTE if options["memory_unit"] == "kilobytes" else 1
+    else:
+        middle: Any = each.median()
+        many = too_large[_KILOBYTE] > _SOME * len(task) >= too_large[1]
+        far = middle * _KILOBYTE * total["cpu"] > _HALF_WAY * total["memory"]
+        size = 1 if many and far else _KILOBYTE
+        if size == 1:
+            ledger.remark(
+                f"Memory is taken for bytes: in kilobytes {too_large[_KILOBYTE]:,} of "
+                f"{format_count(len(task), 'job')} would need more for a task than any node has "
+                "(memory_unit=kilobytes takes it for that)."
+            )
+    large = too_large[size]
+    ledger.count("jobs that need more memory for a task than any node has", large)
+    if large:
+        who = f"{format_count(large, 'job')} {plural(large, 'needs', 'need')}"
+        other = ", memory_unit=bytes takes it for bytes" if too_large[1] < large else ""
+        ledger.remark(
+            f"{who} more memory for a task than any node has, and never "
+            f"{plural(large, 'runs', 'run')} (memory=none leaves memory out{other})."
+        )
+    return size
 
 
 def _restrictions(
@@ -385,7 +519,11 @@ def _restrictions(
             lost += 0 if str(value) in there else job_count
     ledger.count("jobs of a partition that no node has", lost)
     if lost:
-        ledger.remark("Some jobs are of a partition that no node of the machine has: they wait.")
+        ledger.remark(
+            f"{format_count(lost, 'job')} {plural(lost, 'is', 'are')} of a partition that no node "
+            f"has, and never {plural(lost, 'runs', 'run')} (label.partition in the table of "
+            "machine=FILE names them)."
+        )
     codes = [number[value] for value in partition.to_list()]
     return pl.Series(codes, dtype=pl.Int64), restrictions
 

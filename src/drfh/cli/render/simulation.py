@@ -18,6 +18,8 @@ from drfh.formatting import (
 )
 
 if TYPE_CHECKING:
+    from polars import DataFrame
+
     from drfh.model.cluster import Cluster
     from drfh.model.jobs import Workload
     from drfh.simulation.result import Result
@@ -86,15 +88,19 @@ def print_runs(
     everyone: bool = False,
 ) -> None:
     """Print a row for each run; for one, also its users."""
+    from drfh.simulation.result import common_jobs
+
     out = console()
     if title:
         out.print(title, style="bold")
     print_line(cluster.summary)
     print_line(f"{format_count(len(workload.users), 'user')}, {workload.summary}")
     out.print()
-    _print_summaries(out, names, results)
+    jobs = common_jobs(results)
+    _print_summaries(out, names, results, jobs)
     if len(results) == 1:
         _print_users(out, results[0], everyone=everyone)
+    _print_job_scope(results, len(jobs[0]))
     for name, result in zip(names, results, strict=True):
         _print_notes(name if len(results) > 1 else "", result)
 
@@ -113,16 +119,21 @@ def print_devices(names: Sequence[str], found: Sequence[Mapping[str, Any]]) -> N
         )
 
 
-def _print_summaries(out: Any, names: Sequence[str], results: Sequence[Result]) -> None:
+def _print_summaries(
+    out: Any, names: Sequence[str], results: Sequence[Result], jobs: Sequence[DataFrame]
+) -> None:
+    from drfh.simulation.metrics import spread
+
     facts = [result.numbers for result in results]
+    turnaround = [spread(table["turnaround"]) or {} for table in jobs]
     resources = list(facts[0]["utilisation"])
     work = [
         Column("time", spans([f["horizon"] for f in facts])),
         Column("tasks done", [f"{f['tasks']['completed']:,}" for f in facts], wraps=True),
         Column("of", [f"{f['tasks']['submitted']:,}" for f in facts]),
         Column("mean waiting", spans([f["mean_waiting"] for f in facts]), wraps=True),
-        Column("median job", _quantiles(facts, "median"), wraps=True),
-        Column("p95 job", _quantiles(facts, "p95"), wraps=True),
+        Column("median job", spans([t.get("median") for t in turnaround]), wraps=True),
+        Column("p95 job", spans([t.get("p95") for t in turnaround]), wraps=True),
     ]
     full = [
         Column(resource, [format_percent(f["utilisation"][resource]) for f in facts])
@@ -141,10 +152,6 @@ def _print_summaries(out: Any, names: Sequence[str], results: Sequence[Result]) 
             Column("", lines, right=False, spare=1),
         ]
     print_columns(out, Column("policy", names, right=False), [work, full, fairness])
-
-
-def _quantiles(facts: Sequence[Mapping[str, Any]], name: str) -> list[str]:
-    return spans([None if f["turnaround"] is None else f["turnaround"][name] for f in facts])
 
 
 def _print_users(out: Any, result: Result, *, everyone: bool) -> None:
@@ -172,16 +179,24 @@ def _print_users(out: Any, result: Result, *, everyone: bool) -> None:
         print_line(format_rest(len(rows) - len(shown), "user", "more with less (--all shows them)"))
 
 
-def _print_scope(head: str, tasks: Mapping[str, int], jobs: Mapping[str, int]) -> None:
-    """Print of which tasks and jobs the times are, if not of all."""
-    started, finished = tasks["started"], jobs["completed"]
-    idle, open_ = tasks["submitted"] - started, jobs["submitted"] - finished
+def _print_job_scope(results: Sequence[Result], finished: int) -> None:
+    """Print of which jobs the times are, if not of all."""
+    open_ = len(results[0].jobs) - finished
+    if finished and open_:
+        where = " in all runs" if len(results) > 1 else ""
+        which = f"{format_count(finished, 'job')} that finished{where}"
+        print_line(f"job times are of the {which}; {open_:,} did not", "yellow")
+    elif open_ and any(result.numbers["jobs"]["completed"] for result in results):
+        print_line("no job finished in all runs: there are no job times to compare", "yellow")
+
+
+def _print_scope(head: str, tasks: Mapping[str, int]) -> None:
+    """Print of which tasks the waiting is, if not of all."""
+    started = tasks["started"]
+    idle = tasks["submitted"] - started
     if started and idle:
         which = f"{format_count(started, 'task')} that started"
         print_line(f"{head}mean waiting is of the {which}; {idle:,} never did", "yellow")
-    if finished and open_:
-        which = f"{format_count(finished, 'job')} that finished"
-        print_line(f"{head}job times are of the {which}; {open_:,} did not", "yellow")
 
 
 def _print_notes(name: str, result: Result) -> None:
@@ -196,7 +211,7 @@ def _print_notes(name: str, result: Result) -> None:
         were = plural(tasks["evictions"], "was", "were")
         print_line(f"{head}{format_count(tasks['evictions'], 'task')} {were} put back when "
             "servers left or shrank, and had to start again")  # fmt: skip
-    _print_scope(head, tasks, facts["jobs"])
+    _print_scope(head, tasks)
     left = tasks["running"] + tasks["queued"]
     if left:
         print_line(

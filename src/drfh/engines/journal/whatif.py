@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -107,8 +108,15 @@ def what_if(
 
 
 def horizon_of(workload: JournalWorkload, *, drain: bool | None = None) -> float | None:
-    """Return until when to simulate: None to go on until nothing more happens."""
-    return None if (workload.finished if drain is None else drain) else workload.horizon
+    """Return until when to simulate: None to go on until nothing more happens.
+
+    Else the last entry; just after it if tasks were started then, as at a horizon none is.
+    """
+    if workload.finished if drain is None else drain:
+        return None
+    if (workload.placements["start"] == workload.horizon).any():
+        return math.nextafter(workload.horizon, math.inf)
+    return workload.horizon
 
 
 def comparison(

@@ -28,7 +28,9 @@ from drfh.kernels.online.state import (
 )
 from drfh.kernels.online.views import bare
 
-__all__ = ["ARRAYS", "REGISTERS", "advance", "flush", "next_time", "release", "sample", "settle"]
+__all__ = [
+    "ARRAYS", "REGISTERS", "advance", "arrive", "flush", "next_time", "release", "sample", "settle",
+]  # fmt: skip
 
 # Counters. The clock itself is in the array `time`.
 ARRIVED, PLACEMENTS, ENDS, STARTS, LOGS, REGISTERS = range(6)
@@ -226,20 +228,27 @@ def release(c: Ints, b: Ints, time: float) -> None:
 
 
 @kernel
-def settle(c: Ints, b: Ints, time: float) -> None:
-    """Let the tasks of `time` arrive, and place."""
+def arrive(c: Ints, b: Ints, time: float) -> None:
+    """Let the tasks of `time` arrive."""
     c, b = bare(c), bare(b)
     c_clock = floats1(c, AT_TIME)
     c_arrival, c_count = floats1(c, AT_ARRIVAL), ints1(c, AT_BATCH_COUNT)
     c_user, c_shape = ints1(c, AT_BATCH_USER), ints1(c, AT_BATCH_SHAPE)
     c_pair, c_active = ints1(c, AT_BATCH_PAIR), ints1(c, AT_ACTIVE)
-    tasks, servers = ints1(c, AT_TASKS), ints1(c, AT_SERVERS)
     c_clock[NOW] = time
     while c[ARRIVED] < len(c_arrival) and c_arrival[c[ARRIVED]] <= time:
         batch = c[ARRIVED]
         submit(b, c_user[batch], c_shape[batch], c_count[batch])
         c_active[c_pair[batch]] += c_count[batch]
         c[ARRIVED] += 1
+
+
+@kernel
+def settle(c: Ints, b: Ints, time: float) -> None:
+    """Let the tasks of `time` arrive, and place."""
+    c, b = bare(c), bare(b)
+    tasks, servers = ints1(c, AT_TASKS), ints1(c, AT_SERVERS)
+    arrive(c, b, time)
     again = True
     while again:
         again = False

@@ -13,7 +13,8 @@ from drfh.formatting import format_count, format_duration, format_percent
 from drfh.report.charts.runs import MOST_LINES, NamedRun, run_plots, starving
 from drfh.report.figures import Plot, contents, plot_parts
 from drfh.report.html import Cell, Content, Figure, Markup, page_of, table, tag
-from drfh.simulation.result import RUN_FILE, Result
+from drfh.simulation.metrics import spread
+from drfh.simulation.result import RUN_FILE, Result, common_jobs
 
 __all__ = ["check_report", "load_runs", "name_runs", "runs_page", "runs_parts", "save_runs"]
 
@@ -152,7 +153,9 @@ def runs_parts(
             contents(links),
             Markup('<h2 id="runs">The runs</h2>'),
             _comparison(runs),
-            tag("p", "Bold: the best run. Utilisation is over the whole run.", "note"),
+            tag(
+                "p", f"Bold: the best run. Utilisation is over the whole run.{_scope(runs)}", "note"
+            ),
             *parts,
             _footer(runs),
         ],
@@ -212,19 +215,16 @@ def _comparison(runs: Sequence[NamedRun]) -> str:
     """Return a table of metrics by run, the best in bold."""
     numbers = [run.result.numbers for run in runs]
     resources = list(dict.fromkeys(name for n in numbers for name in n["utilisation"]))
+    jobs = common_jobs([run.result for run in runs])
+    turnaround = [spread(table["turnaround"]) for table in jobs]
     # Heading, value of a run, how it is written, and whether more is better (None: neither).
     columns: list[tuple[str, list[Any], Any, bool | None]] = [
         ("time simulated", [n["horizon"] for n in numbers], format_duration, None),
         ("tasks done", [n["completion_ratio"] for n in numbers], None, True),
         ("jobs done", [_ratio(n["jobs"]) for n in numbers], None, True),
         ("mean waiting of a task", [n["mean_waiting"] for n in numbers], format_duration, False),
-        (
-            "median time of a job",
-            [_of(n["turnaround"], "median") for n in numbers],
-            format_duration,
-            False,
-        ),
-        ("95 % quantile", [_of(n["turnaround"], "p95") for n in numbers], format_duration, False),
+        ("median time of a job", [_of(t, "median") for t in turnaround], format_duration, False),
+        ("95 % quantile", [_of(t, "p95") for t in turnaround], format_duration, False),
         *((f"{r} used", [n["utilisation"].get(r) for n in numbers], None, True) for r in resources),
         ("Jain's index", [n["jain"] for n in numbers], lambda v: f"{v:.3f}", True),
         ("distance from fair", [_of(n["fair"], "mean_distance") for n in numbers], None, False),
@@ -243,6 +243,18 @@ def _comparison(runs: Sequence[NamedRun]) -> str:
         return table(["", *names], rows)
     rows = [[name, *(line[i] for line in cells)] for i, name in enumerate(names)]
     return table(["run", *heads], rows)
+
+
+def _scope(runs: Sequence[NamedRun]) -> str:
+    """Return a sentence: of which jobs the times are, if not of all."""
+    jobs = common_jobs([run.result for run in runs])
+    if all(len(table) == len(run.result.jobs) for run, table in zip(runs, jobs, strict=True)):
+        return ""
+    if not all(table["job"].equals(jobs[0]["job"]) for table in jobs[1:]):
+        return " Times of jobs are of those that finished in each run: not of the same jobs."
+    where = " in all runs" if len(runs) > 1 else ""
+    done = f"{len(jobs[0]):,} of {format_count(len(runs[0].result.jobs), 'job')}"
+    return f" Times of jobs are of those that finished{where}: {done}."
 
 
 def _ratio(jobs: dict[str, int]) -> float | None:

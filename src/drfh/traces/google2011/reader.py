@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from drfh.errors import InputError
 from drfh.files.reader import Ledger, Progress
+from drfh.formatting import format_count, plural
 from drfh.traces.base import (
     SAMPLING,
     WINDOW,
@@ -42,6 +43,8 @@ __all__ = ["FORMAT", "PRESETS", "tasks_of"]
 
 
 _FINISH = 4
+# Why a task has no SUBMIT, as in TaskRuns.unsubmitted.
+_UNSUBMITTED = ("SCHEDULE without SUBMIT", "end without SUBMIT or SCHEDULE", "UPDATE alone")
 _RESOURCES = ("cpu", "memory")
 _OF_FORMS = ("user", "disk", "priority", "scheduling_class", "different_machines")
 Ints = NDArray[np.int64]
@@ -67,6 +70,7 @@ def tasks_of(
     """
     runs = find_runs(events.steps, end, each=options["resubmissions"] == "each")
     ledger.count("tasks", runs.tasks)
+    _count_unsubmitted(runs, ledger)
     ledger.count("runs that ended", runs.ended)
     ledger.count("runs still open at the cut", runs.still_open)
     at_start = runs.time < begin
@@ -77,13 +81,14 @@ def tasks_of(
         # Also a task whose first SUBMIT is later: then what ran was an attempt without a SUBMIT.
         kept.leave_out(~still & (runs.end < begin), "ended before the window")
     if options["at_start"] == "drop":
-        kept.leave_out(at_start, "there at the start")
+        kept.leave_out(at_start, "there at the start", "at_start=backlog")
     if options["ended_by"] == "finish":
-        kept.leave_out(~still & (runs.event != _FINISH), "evicted, failed, killed or lost")
+        unfinished = ~still & (runs.event != _FINISH)
+        kept.leave_out(unfinished, "evicted, failed, killed or lost", "ended_by=any")
     if options["at_cut"] == "drop":
-        kept.leave_out(still, "still running at the cut")
+        kept.leave_out(still, "still running at the cut", "at_cut=cut")
     form = events.form[runs.submit]
-    request = _requests(form, events.forms, kept, options)
+    request = _requests(form, events.forms, kept, options, ledger)
     kept.leave_out(_of_others(runs, form, events.forms, kept.flags), "of a job of another user")
     chosen = np.flatnonzero(kept.flags)
     if not len(chosen):
@@ -112,6 +117,21 @@ def tasks_of(
     )
 
 
+def _count_unsubmitted(runs: TaskRuns, ledger: Ledger) -> None:
+    """Count the tasks of which no SUBMIT is in the window, and SUBMITs beyond one a task."""
+    submitted = runs.tasks - runs.later - sum(runs.unsubmitted)
+    ledger.count("later SUBMITs, each a task", len(runs.task) - submitted)
+    for number, why in zip(runs.unsubmitted, _UNSUBMITTED, strict=True):
+        ledger.leave_out("tasks", why, number)
+    ledger.leave_out("tasks", "after the window", runs.later)
+    lost = sum(runs.unsubmitted)
+    if lost:
+        ledger.remark(
+            f"{format_count(lost, 'task')} {plural(lost, 'is', 'are')} left out: no SUBMIT, as "
+            "the parts begin later (add those before them)"
+        )
+
+
 class _Kept:
     """Which tasks are kept."""
 
@@ -119,15 +139,16 @@ class _Kept:
         self.flags = np.ones(size, dtype=bool)
         self._ledger = ledger
 
-    def leave_out(self, wrong: Flags, why: str) -> None:
+    def leave_out(self, wrong: Flags, why: str, option: str = "") -> int:
         before = np.count_nonzero(self.flags)
         self.flags &= ~wrong
         after = np.count_nonzero(self.flags)
-        self._ledger.count(f"tasks left out: {why}", int(before - after))
+        self._ledger.leave_out("tasks", why, int(before - after), option)
+        return int(before - after)
 
 
 def _requests(
-    form: Ints, forms: pl.DataFrame, kept: _Kept, options: Mapping[str, Any]
+    form: Ints, forms: pl.DataFrame, kept: _Kept, options: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, Floats]:
     """Return the requests; tasks without one are left out or get the mean."""
     asked = {name: forms[name].to_numpy()[form] for name in _RESOURCES}
@@ -136,13 +157,17 @@ def _requests(
             mean = pl.Series(column[kept.flags]).fill_nan(None).mean()
             if mean is not None:
                 column[np.isnan(column)] = mean
-    kept.leave_out(np.isnan(asked["cpu"]) & np.isnan(asked["memory"]), "without a request")
+    nothing = np.isnan(asked["cpu"]) & np.isnan(asked["memory"])
+    lost = kept.leave_out(nothing, "without a request", "missing_requests=mean")
+    if lost:
+        who = f"{format_count(lost, 'task')} without a request {plural(lost, 'is', 'are')}"
+        ledger.remark(f"{who} left out (missing_requests=mean gives the mean of the others)")
     for column in asked.values():
         column[np.isnan(column)] = 0.0
     no_cpu, no_memory = asked["cpu"] == 0, asked["memory"] == 0
     kept.leave_out(no_cpu & no_memory, "ask for neither CPU nor memory")
     if options["zero_requests"] == "drop":
-        kept.leave_out(no_cpu | no_memory, "ask for no CPU or no memory")
+        kept.leave_out(no_cpu | no_memory, "ask for no CPU or no memory", "zero_requests=keep")
     return asked
 
 
@@ -258,7 +283,7 @@ def _read(
     batches = tasks_of(events, begin, end, options, ledger)
     every = len(batches)
     batches = keep_sample(batches, options)
-    ledger.count("tasks left out: not in the sample", every - len(batches))
+    ledger.leave_out("tasks", "not in the sample", every - len(batches))
     ledger.count("tasks kept", len(batches))
     ledger.count("tasks kept that were there at the start", int(batches["at_start"].sum()))
     ledger.count("tasks kept that still run at the cut", int((batches["end"] == "cut").sum()))

@@ -76,7 +76,7 @@ class Part:
     Parameters
     ----------
     steps
-        SUBMIT, SCHEDULE and end events, in the order of the file.
+        All events, in the order of the file.
     form
         For each SUBMIT its row in `forms`.
     forms
@@ -147,7 +147,7 @@ def plain_part(path: Path, ledger: Ledger) -> Part:
         error = InputError("time", rule, back["time"][0], place=where)
         ledger.broken(error, len(back), Fault.DISORDERED_ROW)
     kinds = dict(frame["event type"].value_counts().iter_rows())
-    steps = frame.filter(pl.col("event type") <= 6).select(
+    steps = frame.select(
         ((pl.col("job ID") * 2**INDEX_BITS) + pl.col("task index")).alias("task"),
         "time",
         "event type",
@@ -273,7 +273,7 @@ class _PartReader:
     def part(self) -> Part:
         """Return what was read."""
         kernel, kept = self._kernel, self._kept
-        steps, submits = int(kept[kernel.STEPS]), int(kept[kernel.SUBMITS])
+        rows, submits = int(kept[kernel.ROWS]), int(kept[kernel.SUBMITS])
         number = int(kept[kernel.FORMS])
         form, request = self._form[:number], self._request[:number]
         names = self._users()
@@ -292,17 +292,17 @@ class _PartReader:
         )
         return Part(
             steps=Steps(
-                _trimmed(self._task, steps),
-                _trimmed(self._time, steps),
-                _trimmed(self._event, steps),
+                _trimmed(self._task, rows),
+                _trimmed(self._time, rows),
+                _trimmed(self._event, rows),
             ),
             form=_trimmed(self._submit, submits),
             forms=forms,
             users=names,
             jobs=self._job_table[self._job_table >= 0],
             kinds=kept[kernel.KINDS : kernel.KINDS + 9].tolist(),
-            rows=int(kept[kernel.ROWS]),
-            first=int(kept[kernel.FIRST]) if kept[kernel.ROWS] else AFTER_TRACE,
+            rows=rows,
+            first=int(kept[kernel.FIRST]) if rows else AFTER_TRACE,
             last=int(kept[kernel.LAST]),
         )
 
@@ -342,7 +342,7 @@ class TaskEvents:
     Parameters
     ----------
     steps
-        SUBMIT, SCHEDULE and end events in order of time; those of one instant as in the files.
+        All events in order of time; those of one instant as in the files.
     form
         For each SUBMIT in the same order its row in `forms`.
     forms

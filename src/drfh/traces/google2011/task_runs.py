@@ -1,4 +1,4 @@
-"""Runs of tasks, from their events: SUBMIT, start and end."""
+"""Runs of tasks, from their events: SUBMIT, SCHEDULE, end and UPDATE."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["OPEN", "Steps", "TaskRuns", "find_runs", "plain_runs"]
 
 #: The event of a run that has not ended when the window does.
 OPEN = -1
-_SUBMIT, _SCHEDULE = 0, 1
+_SUBMIT, _SCHEDULE, _LAST_END = 0, 1, 6  # what is above changes no state
 _BLOCK = 2**14  # steps between two checks of the arrays' size
 Ints = NDArray[np.int64]
 Events = NDArray[np.int8]
@@ -52,6 +52,11 @@ class TaskRuns(NamedTuple):
         How many runs there are of either kind, also those of which nothing comes out.
     tasks
         How many tasks have any event, also after the window.
+    later
+        Those of them that have events after the window alone.
+    unsubmitted
+        Those without a SUBMIT in it: with a SCHEDULE, with an end but no SCHEDULE, and with UPDATEs
+        alone.
 
     Examples
     --------
@@ -70,6 +75,8 @@ class TaskRuns(NamedTuple):
     ended: int
     still_open: int
     tasks: int
+    later: int
+    unsubmitted: tuple[int, int, int]
 
     def chosen(self, which: Ints) -> TaskRuns:
         """Return some of the tasks."""
@@ -117,7 +124,7 @@ def plain_runs(inside: Sequence[Steps], outside: Sequence[Steps], *, each: bool)
     first[1:] = task[1:] != task[:-1]
     group = np.cumsum(first) - 1
     starts = np.flatnonzero(event == _SCHEDULE)
-    ends = np.flatnonzero(event > _SCHEDULE)
+    ends = np.flatnonzero((event > _SCHEDULE) & (event <= _LAST_END))
     # The end of a run is the next end event, if that is of the same task.
     closing, closed = _next(ends, starts)
     closed &= group[closing] == group[starts]
@@ -142,6 +149,12 @@ def plain_runs(inside: Sequence[Steps], outside: Sequence[Steps], *, each: bool)
     ended[there] = closed[run[there]]
     stop = np.zeros_like(at)
     stop[ended] = closing[run[ended]]
+    # What is best known of each task: UPDATE, end, SCHEDULE or SUBMIT.
+    known = np.select([event == _SUBMIT, event == _SCHEDULE, event <= _LAST_END], [3, 2, 1], 0)
+    best = np.zeros(int(first.sum()), dtype=np.int64)
+    np.maximum.at(best, group, known)
+    updated, over, scheduled, _ = np.bincount(best, minlength=4).tolist()
+    number = len(np.unique(every))
     rank = np.argsort(submit)
     return TaskRuns(
         task=task[asks][rank],
@@ -152,7 +165,9 @@ def plain_runs(inside: Sequence[Steps], outside: Sequence[Steps], *, each: bool)
         event=np.where(ended, event[stop], OPEN).astype(np.int8)[rank],
         ended=int(closed.sum()),
         still_open=int((~closed).sum()),
-        tasks=len(np.unique(every)),
+        tasks=number,
+        later=number - len(best),
+        unsubmitted=(scheduled, over, updated),
     )
 
 
@@ -177,6 +192,8 @@ def _compiled_runs(inside: Sequence[Steps], outside: Sequence[Steps], *, each: b
     if not each:
         kernel.settle(pass_.tasks, rows, count)
     ended, scheduled = int(kept[kernel.ENDED]), int(kept[kernel.SCHEDULED])
+    known = int(kept[kernel.TASKS])
+    seen = pass_.tasks[:known, kernel.SEEN][pass_.tasks[:known, kernel.ROW] < 0]
     columns = rows[:, :count]
     if any(len(piece.task) for piece in outside):
         columns = columns.copy()
@@ -192,6 +209,8 @@ def _compiled_runs(inside: Sequence[Steps], outside: Sequence[Steps], *, each: b
         ended=ended,
         still_open=scheduled - ended,
         tasks=int(kept[kernel.TASKS]),
+        later=int(kept[kernel.TASKS]) - known,
+        unsubmitted=(int((seen == 1).sum()), int((seen == 0).sum()), int((seen == -1).sum())),
     )
 
 

@@ -144,7 +144,7 @@ def _read(
     ledger.count("rows of jobs", len(jobs))
     batches, restrictions = _batches(jobs, resources, ledger, place)
     batches = keep_sample(keep_window(batches, options), options)
-    ledger.count("rows of jobs left out: not in the window or sample", len(jobs) - len(batches))
+    ledger.leave_out("rows of jobs", "not in the window or sample", len(jobs) - len(batches))
     begin = options["start"] * 3600.0
     if options["users"] is not None:
         named = set(batches["user"].to_list())
