@@ -140,10 +140,10 @@ def first_choice(problem: RadialProblem, mu: Floats) -> tuple[Ints, Floats]:
 
 
 def near_prices(
-    problem: RadialProblem, keys: Ints, p: Floats, mu: Floats, margin: float = MARGIN
+    problem: RadialProblem, columns: Columns, p: Floats, mu: Floats, margin: float = MARGIN
 ) -> Iterate:
     """Return a point near good prices: cheap columns fuller, loads level."""
-    columns, live = problem.columns(keys), problem.c > 0
+    live = problem.c > 0
     size = columns.servers / float(problem.a @ mu)
     mu, p = mu * size, np.where(live, p * size + margin, 0.0)
     # The prices are a guess that may leave some pair too cheap; lift its server.
@@ -238,15 +238,14 @@ def _split(problem: RadialProblem) -> tuple[RadialProblem, RadialState, int]:
         part = np.where(live, problem.c / coarse.c[:, label], 0.0).sum(axis=0) / live.sum(axis=0)
     of_cluster = np.zeros((coarse.c.shape[1], len(problem.d)))
     of_cluster.ravel()[coarse.keys] = at.x
-    keys = problem.keys
-    columns = problem.columns(keys)
+    columns = problem.columns(problem.keys)
     x = of_cluster[label[columns.server], columns.user] * columns.spread(part)
     p = np.where(live, at.p[:, label], 0.0)
     z = columns.cost(p) - columns.of_users(at.mu)
     mean = (float(at.x @ at.z) + float((at.s * at.p).sum())) / at.x.size
     least = mean / np.where(live, p, 1.0)
     s = np.where(live, np.maximum(problem.c - columns.load(x), least), 1.0)
-    return problem, RadialState(keys, Iterate(x, s, at.theta, p, at.mu, z)), search.made
+    return problem, RadialState(columns, Iterate(x, s, at.theta, p, at.mu, z)), search.made
 
 
 def _aimed_as(problem: RadialProblem, coarse: RadialProblem) -> RadialProblem:
@@ -266,8 +265,9 @@ def _guess(problem: RadialProblem) -> tuple[RadialProblem, RadialState, int]:
     search.run(COARSE, COARSE, 3, lambda gap: None)
     problem = _aimed_as(problem, search.problem)
     keys, p = first_choice(problem, search.latest.mu)
-    point = near_prices(problem, keys, p, search.latest.mu)
-    return problem, RadialState(keys, point), search.made
+    columns = problem.columns(keys)
+    point = near_prices(problem, columns, p, search.latest.mu)
+    return problem, RadialState(columns, point), search.made
 
 
 class _Search:
@@ -284,7 +284,7 @@ class _Search:
         self.theta, self.kept = -np.inf, 0.0
         self.worth, self.held = np.inf, 0.0  # of the servers, and of what is fixed
         self.p, self.mu = self.state.point.p, self.state.point.mu
-        self.keys, self.x = self.state.keys, self.state.point.x
+        self.columns, self.x = self.state.columns, self.state.point.x
 
     @property
     def bound(self) -> float:
@@ -312,8 +312,8 @@ class _Search:
             # A restart nearby is quick but may get stuck; one from afar is sure.
             sure = lost or self.gap > FAR
             if sure:
-                keys = _ascending(np.concatenate((self.state.keys, extra)))
-                self.state = RadialState(keys, self.problem.start(keys))
+                keys = _ascending(np.concatenate((self.state.columns.keys, extra)))
+                self.state = self.problem.start(self.problem.columns(keys))
             else:
                 self.state = joined(self.problem, self.state, extra, self._mean())
             aim = max(final, min(aim, 0.05 * self.gap)) if self.gap > NEARLY else final
@@ -337,11 +337,10 @@ class _Search:
         def finish(problem: RadialProblem, state: RadialState) -> bool:
             if problem is not self.problem:
                 self._ask(problem)
-            columns = problem.columns(state.keys)
-            exact = corrected(columns, problem.c, problem.a, state.point, problem.fixed)
+            exact = corrected(state.columns, problem.c, problem.a, state.point, problem.fixed)
             if exact is not None:
                 self.state = state
-                found.append(self._judge(exact, columns))
+                found.append(self._judge(exact))
             return self.gap <= ENOUGH * tolerance
 
         problem, best, inner, made = improve(
@@ -351,14 +350,14 @@ class _Search:
             self._ask(problem)
         self.latest, self.state, self.made = best.point, best, self.made + made
         if self.gap > ENOUGH * tolerance:
-            found.append(self._judge(best.point, problem.columns(best.keys)))
+            found.append(self._judge(best.point))
         self.state = central
         extra = _ascending(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
-        return np.setdiff1d(extra, central.keys, assume_unique=True), inner > 10 * aim
+        return np.setdiff1d(extra, central.columns.keys, assume_unique=True), inner > 10 * aim
 
-    def _judge(self, point: Iterate, columns: Columns) -> Ints:
+    def _judge(self, point: Iterate) -> Ints:
         """Keep the placement and the prices of a point if they are the best; return cheap pairs."""
-        problem = self.problem
+        problem, columns = self.problem, self.state.columns
         p, cheapest, extra = self._price(point)
         paid = float(problem.a @ cheapest)
         if paid > 0:
@@ -369,7 +368,7 @@ class _Search:
                 self.p, self.mu = p / paid, cheapest / paid
         theta, kept, _ = _within(problem, columns, point.x)
         if self._gap(theta, kept) < self.gap or self.theta < 0:
-            self.theta, self.kept, self.keys, self.x = theta, kept, self.state.keys, point.x
+            self.theta, self.kept, self.columns, self.x = theta, kept, columns, point.x
         return extra
 
     def _price(self, point: Iterate) -> tuple[Floats, Floats, Ints]:
@@ -423,7 +422,7 @@ def _search(
         elastic = start.point.calm != 1.0
         alike = 0.5 < float(problem.a @ start.point.mu) / k < 2.0
         if not alike or (problem.fixed is not None and not elastic):
-            start = RadialState(start.keys, problem.start(start.keys))
+            start = problem.start(start.columns)
         search = _Search(problem, start)
         search.run(0.3 * tolerance, tolerance, ROUNDS, report)
     elif n * k <= WHOLE or k <= CLUSTERS or (k <= 2 * CLUSTERS and n * k <= AFFORDABLE):
@@ -521,24 +520,24 @@ def solve_radial(
         wanting = lack > max(LACKING, 10.0 * first * search.bound * k / problem.most)
         if not wanting and first <= tolerance:
             break
-        keys = search.state.keys
+        columns = search.state.columns
         if not wanting:
             first, state = tolerance, search.state
         elif problem.most < last and search.gap <= max(1e3 * first, ROUGH):
             problem = replace(problem, most=problem.most * MORE)
-            state = RadialState(keys, problem.start(keys))
+            state = problem.start(columns)
         elif first > tolerance:
-            first, state = tolerance, RadialState(keys, problem.start(keys))
+            first, state = tolerance, problem.start(columns)
         else:
             break
         search = _Search(problem, state, search.made)
         search.run(0.3 * first, first, ROUNDS, report)
     problem = search.problem
-    columns = problem.columns(search.keys)
+    columns = search.columns
     # A fixed part that is missing would be missed for good: it may be all that stops the others.
     spare = 0.1 * (tolerance - search.gap) if fixed is None else FORGOTTEN
     weighty = _weighty(columns, search.x, spare)
-    columns, x = problem.columns(search.keys[weighty]), search.x[weighty]
+    columns, x = problem.columns(columns.keys[weighty]), search.x[weighty]
     theta, kept, x = _within(problem, columns, x)
     theta *= k * unit / total
     bound = (search.worth - kept * search.held) * k * unit / total

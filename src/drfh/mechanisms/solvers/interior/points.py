@@ -99,6 +99,12 @@ class Columns:
         return runs
 
     @cached_property
+    def keys(self) -> Ints:
+        """The columns as ``server * n + user``, ascending."""
+        keys: Ints = self.server * self.users + self.user
+        return keys
+
+    @cached_property
     def demand(self) -> Floats:
         """Demand of each column, one row per resource, shape (m, J)."""
         return np.ascontiguousarray(self._d.T[:, self.user])
@@ -272,9 +278,9 @@ PIVOTS, MISSED = 60, 1e-13  # most pivots to price a server, and what is missed 
 
 @dataclass(frozen=True, slots=True)
 class RadialState:
-    """Columns (as ``server * n + user``, ascending) and a point on them."""
+    """The columns in play and a point on them."""
 
-    keys: Ints
+    columns: Columns
     point: Iterate
 
 
@@ -346,9 +352,10 @@ class RadialProblem:
         server, user = np.divmod(keys, self.d.shape[0])
         return Columns(self.d, self.c.shape[1], user, server)
 
-    def start(self, keys: Ints) -> Iterate:
+    def start(self, columns: Columns) -> RadialState:
         """Return a point on these columns, away from everything that is known."""
-        return cold_start(self.columns(keys), self.c, self.a, self.fixed, self.guess, self.most)
+        point = cold_start(columns, self.c, self.a, self.fixed, self.guess, self.most)
+        return RadialState(columns, point)
 
     def likely(self) -> Floats:
         """Return what each user is likely to get."""
@@ -399,4 +406,4 @@ def alike_order(usable: Bools) -> Ints:
 
 def every_pair(problem: RadialProblem) -> RadialState:
     """Return all columns and a point on them."""
-    return RadialState(problem.keys, problem.start(problem.keys))
+    return problem.start(problem.columns(problem.keys))

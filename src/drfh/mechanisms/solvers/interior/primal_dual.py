@@ -106,7 +106,7 @@ def improve(
     live = c > 0
     held = np.zeros_like(problem.a) if problem.fixed is None else problem.fixed
     elastic = bool(held.any())
-    columns, some = problem.columns(state.keys), state.keys.size < problem.pairs
+    columns, some = state.columns, state.columns.user.size < problem.pairs
     best, asked, best_gap, least, since, iteration = state, problem, np.inf, np.inf, 0, 0
     tried, late = ENDGAME, 0
     for iteration in range(limit + 1):
@@ -164,10 +164,10 @@ def improve(
                 if some:
                     reach, joining = problem.ahead(columns, at, step)
                     dual = min(dual, keep * reach)
-                state = RadialState(state.keys, _moved(at, step, live, primal, dual))
+                state = RadialState(columns, _moved(at, step, live, primal, dual))
                 if joining.size:
                     state = joined(problem, state, joining, mean)
-                    columns = problem.columns(state.keys)
+                    columns = state.columns
                 at = state.point
         except (np.linalg.LinAlgError, FloatingPointError):
             break  # rounding has eaten the system; the best point stands
@@ -176,11 +176,11 @@ def improve(
 
 def joined(problem: RadialProblem, state: RadialState, fresh: Ints, mean: float) -> RadialState:
     """Return the state with more pairs in play, so small that they upset nobody's total."""
-    old, keys = state.point, np.concatenate((state.keys, fresh))
+    old, keys = state.point, np.concatenate((state.columns.keys, fresh))
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     columns = problem.columns(keys)
-    new = order >= state.keys.size
+    new = order >= old.x.size
     server, user = columns.server[new], columns.user[new]
     cost = (old.p[:, server] * problem.d.T[:, user]).sum(axis=0)
     x, z = np.zeros(keys.size), np.empty(keys.size)
@@ -190,7 +190,7 @@ def joined(problem: RadialProblem, state: RadialState, fresh: Ints, mean: float)
     x[new] = SMALL * mean / z[new]
     limit = LITTLE * total / np.maximum(columns.per_user(np.where(new, x, 0.0)), 1e-300)
     x[new] *= np.minimum(1.0, limit)[user]
-    return RadialState(keys, replace(old, x=x, z=z))
+    return RadialState(columns, replace(old, x=x, z=z))
 
 
 def _step(
