@@ -239,18 +239,13 @@ def _solve(
 ) -> Allocation:
     from drfh.mechanisms import allocate as solve
 
-    name = mechanism or scenario.mechanism
-    parameters = dict(scenario.parameters) if name == scenario.mechanism else {}
-    whole_tasks = bool(parameters.pop("whole_tasks", False)) or whole_tasks
-    if method is not None:
-        parameters["method"] = method
+    parameters: dict[str, Any] = {} if method is None else {"method": method}
     out = console(stderr=True)
     status = out.status("solving") if out.is_terminal else nullcontext()
     with status as shown:
         return solve(
-            scenario.cluster,
-            scenario.users,
-            mechanism=name,
+            scenario,
+            mechanism=mechanism,
             whole_tasks=whole_tasks,
             progress=shown and (lambda step: shown.update(f"solving: {step}")),
             **parameters,
