@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +18,7 @@ from drfh.cli.input import (
     TraceOption,
     read_input,
 )
-from drfh.cli.render.console import console, print_json
+from drfh.cli.render.console import console, json_text, print_json
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -272,7 +271,7 @@ def _save(
 
     if path.suffix == ".json":
         data = _data(allocation, before, expand=placement and expand)
-        write_whole(path, json.dumps(data, indent=2, ensure_ascii=False).encode())
+        write_whole(path, json_text(data).encode())
         return
     frame = _table(allocation, placement, expand)
     if path.suffix == ".csv":
