@@ -138,6 +138,23 @@ def test_tour(run: Run) -> None:
     assert check_output("tour", run("tour"))["simulations"]
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_explore(run: Run, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    pytest.importorskip("nicegui", reason="needs the extra [web]: pip install 'drfh[web]'")
+    from drfh.web.server import app as server
+
+    class Quick:
+        """A server that starts and ends at once."""
+
+        def __init__(self, address: Any, listener: Any, *_: Any, on_start: Any, **__: Any) -> None:
+            listener.close()
+            self.run = on_start
+
+    monkeypatch.setattr(server, "PageServer", Quick)
+    options = ("--no-open", "--port", 0, "--host", host)
+    assert ("token" in check_output("explore", run("explore", *options))) == (host == "0.0.0.0")
+
+
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_schemas_are_schemas_and_printed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     jsonschema.Draft202012Validator.check_schema(output_schema(name))

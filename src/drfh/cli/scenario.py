@@ -99,11 +99,7 @@ def schema(
 ) -> None:
     """Print the JSON Schema of scenario files, for your editor; or that of an output.
 
-    Try:
-
-      drfh scenario schema > drfh.schema.json
-
-      drfh scenario schema allocate
+    Example: drfh scenario schema > drfh.schema.json
     """
     import json
 
