@@ -144,7 +144,7 @@ def test_a_scenario_has_its_own_users_and_workload() -> None:
         drfh.allocate(scenario, scenario.users)
     with pytest.raises(drfh.InputError, match="workload must be left out"):
         drfh.simulate(scenario, scenario.workload)
-    with pytest.raises(drfh.InputError, match="users must be given with a cluster"):
+    with pytest.raises(drfh.InputError, match="users must be a list of"):
         drfh.allocate(scenario.cluster)
     with pytest.raises(drfh.InputError, match="workload must be given with a cluster"):
         drfh.simulate(scenario.cluster)

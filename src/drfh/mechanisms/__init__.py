@@ -153,7 +153,7 @@ def allocate(
             mechanism, parameters = scenario.mechanism, {**scenario.parameters, **parameters}
             whole_tasks = bool(parameters.pop("whole_tasks", False)) or whole_tasks
     elif users is None:
-        raise InputError("users", "must be given with a cluster")
+        raise InputError("users", "must be a list of drfh.User", users)
     mechanism = "drfh" if mechanism is None else mechanism
     find_mechanism(mechanism)
     problem = Problem.build(cluster, users)
