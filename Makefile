@@ -130,8 +130,9 @@ pictures: $(VENV)/.dev  ## Draw the pictures of README and docs again
 	@$(BIN)/python docs/explore_pictures.py
 	@$(BIN)/python docs/live_pictures.py
 
-reference: $(VENV)/.dev  ## Write the pages of mechanisms and properties again
+reference: $(VENV)/.dev  ## Write the pages of mechanisms, properties and JSON, and the notebook, again
 	@$(BIN)/python docs/reference.py
+	@$(BIN)/python docs/notebook.py
 
 lock: $(VENV)/.python  ## Pin the newest versions that fit pyproject.toml
 	@$(BIN)/python -m pip install --quiet --quiet uv

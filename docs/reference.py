@@ -19,6 +19,7 @@ import numpy as np
 
 import drfh
 from drfh.auditor import Finding
+from drfh.files.output_schema import OUTPUTS, RECORDS, Fields
 from drfh.mechanisms.gavel import gavel
 from drfh.mechanisms.hug import hug
 from drfh.mechanisms.quincy import quincy
@@ -489,6 +490,46 @@ def filled(page: str, name: str, text: str) -> str:
     return f"{before}{start}\n\n{text.strip()}\n\n{end}{after}"
 
 
+def output_tables() -> str:
+    """Return tables of the fields of every JSON output, and of the records in them."""
+    lines = ["## Commands", ""]
+    for name, output in OUTPUTS.items():
+        lines += [f"### {name}", "", f"`{output.command} --json`: {output.about}.", ""]
+        for number, fields in enumerate((output.fields, *output.instead)):
+            lines += [*(["or", ""] if number else []), *_field_table(fields), ""]
+    lines += ["## Records", ""]
+    for name, fields in RECORDS.items():
+        lines += [f"### Record {name}", "", *_field_table(fields), ""]
+    return "\n".join(lines)
+
+
+def _field_table(fields: Fields) -> list[str]:
+    rows = ["| field | type | |", "|---|---|---|"]
+    for name, (schema, about, *optional) in fields.items():
+        note = f"{about}; may be left out" if optional else about
+        rows.append(f"| {f'`{name}`' if name else 'any other'} | {_type_of(schema)} | {note} |")
+    return rows
+
+
+def _type_of(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return f"{_type_of(schema['anyOf'][0])} or null"
+    if "$ref" in schema:
+        record = schema["$ref"].rpartition("/")[2]
+        return f"[{record}](#record-{record})"
+    if "enum" in schema:
+        return "text"
+    kind: Any = schema.get("type", "any")
+    if isinstance(kind, list):
+        return f"{_type_of({**schema, 'type': kind[0]})} or null"
+    if kind == "array":
+        return f"list of {_type_of(schema['items'])}"
+    if kind == "object":
+        return f"by name: {_type_of(schema['additionalProperties'])}"
+    names = {"string": "text", "integer": "whole", "boolean": "true or false"}
+    return names.get(kind, str(kind))
+
+
 def pages() -> dict[str, str]:
     """Return all pages that come from docstrings, by path."""
     result = {
@@ -519,7 +560,8 @@ def main() -> None:
         print(name, end=" ", flush=True, file=sys.stderr)
         rows.append(survey(name))
     print(file=sys.stderr)
-    written = {**pages(), **surveyed_pages(rows)}
+    outputs = filled((DOCS / "json.md").read_text(encoding="utf-8"), "outputs", output_tables())
+    written = {**pages(), **surveyed_pages(rows), "json.md": outputs}
     (DOCS / "mechanisms").mkdir(exist_ok=True)
     for path, text in written.items():
         (DOCS / path).write_text(text, encoding="utf-8")

@@ -40,7 +40,11 @@ from tests.engines.slurm.cluster import slurm_cluster
 
 ROOT = Path(__file__).parents[1]
 SOURCE = Path(drfh.__file__).parents[1]
-RUN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+RUN = [
+    ROOT / "README.md",
+    ROOT / "DESCRIPTION.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 # Pages that take long, for make test-slow; README and the tour do too, but everybody reads them.
 LONG = {f"docs/{page}.md" for page in ("audit", "claims", "compare", "files", "report", "simulate",
                                        "snapshots", "traces")}  # fmt: skip

@@ -51,6 +51,13 @@ def test_what_properties_ask_is_fresh(reference: ModuleType) -> None:
     assert reference.filled(page, "properties", reference.property_list()) == page
 
 
+def test_fields_of_json_outputs_are_fresh(reference: ModuleType) -> None:
+    page = (DOCS / "json.md").read_text(encoding="utf-8")
+    assert reference.filled(page, "outputs", reference.output_tables()) == page
+    for name in reference.OUTPUTS:
+        assert f"### {name}\n" in page
+
+
 def test_tables_have_every_property(reference: ModuleType) -> None:
     shown = {*reference.ALWAYS, *(p for columns in reference.TABLES.values() for p in columns)}
     assert shown | {"price-of-fairness"} == set(reference.drfh.PROPERTIES)

@@ -24,7 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from drfh import traces
+    from drfh import generators, policies, testing, traces
     from drfh.allocation.allocation import Allocation
     from drfh.allocation.placement import Placement, Pools
     from drfh.allocation.problem import Problem
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from drfh.model.jobs import AddServers, Job, RemoveServers, ResizeServer, Workload
     from drfh.model.scenario import Scenario
     from drfh.model.users import Kind, User
+    from drfh.policies import ServerView, TaskView, UserView
     from drfh.scheduler import Scheduler
     from drfh.simulation import Result, simulate
 
@@ -67,10 +68,13 @@ _HOME = {
     "Scenario": "drfh.model.scenario",
     "Scheduler": "drfh.scheduler",
     "Server": "drfh.model.cluster",
+    "ServerView": "drfh.policies",
     "Solution": "drfh.mechanisms",
     "SolverError": "drfh.errors",
+    "TaskView": "drfh.policies",
     "UnknownNameError": "drfh.errors",
     "User": "drfh.model.users",
+    "UserView": "drfh.policies",
     "Workload": "drfh.model.jobs",
     "allocate": "drfh.mechanisms",
     "audit": "drfh.auditor",
@@ -80,8 +84,8 @@ _HOME = {
     "simulate": "drfh.simulation",
     "warm": "drfh.kernels",
 }
-# Public name → itself: packages that are used whole, such as drfh.traces.read.
-_ROOMS = ("traces",)
+# Packages that are used by their own names, such as drfh.traces.read.
+_PACKAGES = ("generators", "policies", "testing", "traces")
 
 __all__ = [
     "MECHANISMS",
@@ -105,25 +109,31 @@ __all__ = [
     "Scenario",
     "Scheduler",
     "Server",
+    "ServerView",
     "Solution",
     "SolverError",
+    "TaskView",
     "UnknownNameError",
     "User",
+    "UserView",
     "Workload",
     "__version__",
     "allocate",
     "audit",
     "compare",
+    "generators",
     "load_scenario",
+    "policies",
     "save_scenario",
     "simulate",
+    "testing",
     "traces",
     "warm",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return import_module(f"drfh.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'drfh' has no attribute {name!r}")
@@ -133,4 +143,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return list(__all__)

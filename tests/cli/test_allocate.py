@@ -221,8 +221,9 @@ def test_tour(capsys: pytest.CaptureFixture[str]) -> None:
         assert expected in out
     assert "NOT proven" not in out
     data = json.loads(run(capsys, "tour", "--json")[1])
-    assert data.pop("paper-dynamic")["tasks"]["completed"] == 10_350
-    assert all(answer["certificate"]["closed"] for answer in data.values())
+    assert data["simulations"]["paper-dynamic"]["tasks"]["completed"] == 10_350
+    assert len(data["allocations"]) == 3
+    assert all(answer["certificate"]["closed"] for answer in data["allocations"].values())
 
 
 def test_an_open_certificate_is_said_loudly(

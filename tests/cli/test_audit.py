@@ -181,7 +181,7 @@ def test_properties_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert all(name in out for name in PROPERTIES)
     code, out, _ = run(capsys, "audit", "--list", "--json")
-    assert set(json.loads(out)) == set(PROPERTIES)
+    assert set(json.loads(out)["properties"]) == set(PROPERTIES)
     for verb in ("audit", "compare"):
         code, out, err = run(capsys, verb)
         assert (code, out) == (2, "")
@@ -193,7 +193,7 @@ def test_mechanisms_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert all(name in out for name in MECHANISMS)
     code, out, _ = run(capsys, "compare", "--list", "--json")
-    assert set(json.loads(out)) == {*MECHANISMS, "whole-tasks"}
+    assert set(json.loads(out)["mechanisms"]) == {*MECHANISMS, "whole-tasks"}
 
 
 def test_compare_leads_with_the_promise(capsys: pytest.CaptureFixture[str]) -> None:

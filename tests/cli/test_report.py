@@ -40,7 +40,50 @@ def test_it_says_what_it_wrote(
     assert capsys.readouterr().out == f"saved: {page} ({', '.join(sorted(POLICIES))})\n"
     assert "<h1>My &lt;b&gt; runs</h1>" in page.read_text()
     assert main(["report", str(saved / "fifo"), "-o", str(page), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"page": str(page), "runs": ["fifo"]}
+    found = json.loads(capsys.readouterr().out)
+    assert found == {"version": 1, "page": str(page), "runs": ["fifo"]}
+
+
+def test_figures_for_a_paper(
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, figures = tmp_path / "page.html", tmp_path / "new" / "figures"
+    one = ["report", str(saved), "-o", str(page), "--figures", str(figures)]
+    assert main(one) == 0
+    assert capsys.readouterr().out.endswith(f"saved: {figures}\n")
+    names = {path.name for path in figures.iterdir()}
+    assert {"shares.svg", "shares.pdf", "shares.png"} <= names
+    assert len(names) % 3 == 0
+    assert main([*one, "--figure-format", "pdf, svg"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--figure-format", "pdf"], "--figure-format must be used together with --figures"),
+        (["--figures", "f", "--figure-format", "jpg"], "--figure-format must be one of pdf, png, "
+                                                       "svg (did you mean png?), got 'jpg'"),
+        (["--figures", "f", "--figure-format", ","], "--figure-format must be some of svg, pdf, "
+                                                     "png"),
+        (["--figures", __file__], "--figures must be a folder that can be written to, or a new "
+                                  f"one, got {__file__!r}"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("verb", ["simulate", "report"])
+def test_wrong_figures_are_refused_before_the_work(
+    verb: str,
+    options: list[str],
+    message: str,
+    saved: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    subject = "gpu-day" if verb == "simulate" else str(saved)
+    assert main([verb, subject, *options]) == 2
+    assert capsys.readouterr() == ("", f"drfh: {message}\n")
+    assert not list(tmp_path.iterdir())
 
 
 def test_simulate_writes_the_same_page(

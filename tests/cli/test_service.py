@@ -104,4 +104,4 @@ def test_start_messages(capsys: pytest.CaptureFixture[str]) -> None:
     assert text[8:] == " metrics: http://127.0.0.1:1/metrics"
     found = json.loads(line)
     assert found.pop("time") > 0
-    assert found == {"says": "live view: here", "live_view": "here"}
+    assert found == {"version": 1, "says": "live view: here", "live_view": "here"}

@@ -45,6 +45,7 @@ from drfh.experiments.setup import load_inputs, with_users
 from drfh.mechanisms.solvers.whole_leximin import whole_leximin
 from drfh.simulation import simulate
 from drfh.traces.base import Trace
+from tests.support.outputs import check_output
 
 SHAPES = [[0.5, 0.5], [0.5, 0.25], [1.0, 1.0], [0.25, 0.25]]
 # By the clock, and nothing else may differ.
@@ -599,7 +600,7 @@ def test_the_command(
     assert main(words) == 2
     assert "--output must be new (or be replaced with --force)" in capsys.readouterr().err
     assert main([*words, "--force", "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = check_output("reproduce", capsys.readouterr().out)
     assert data["page"] == str(output / "index.html")
     assert {claim["id"] for claim in data["claims"]} >= {"slots-best", "sharing-fall"}
     assert data["setup"]["quick"] is True

@@ -247,7 +247,7 @@ BAD_TEXTS = {
     ),
     "key at the top": (
         GOOD + "zzz: 1\n",
-        ", line 7: zzz is not a known key (known are title, description, cluster, users, "
+        ", line 7: zzz is not a known key (known are version, title, description, cluster, users, "
         "jobs, events, mechanism, parameters)",
     ),
     "key twice": (GOOD + "  name: bob\n", ", line 7: users[0].name must be given only once"),
@@ -258,7 +258,7 @@ BAD_TEXTS = {
     "key a list": ("? [1]\n: 2\n", ", line 1: the file must have keys that are text"),
     "merge key": (
         "<<: {a: 1}\n" + GOOD,
-        ", line 1: << is not a known key (known are title, description, cluster, users, "
+        ", line 1: << is not a known key (known are version, title, description, cluster, users, "
         "jobs, events, mechanism, parameters)",
     ),
     # amounts

@@ -260,6 +260,17 @@ memory is used up on high-cpu.
 
         return allocation_chart(self)
 
+    def to_latex(self) -> str:
+        """Return a row for each user as a LaTeX table (booktabs)."""
+        from drfh.report.tables import allocation_table
+
+        return allocation_table(self).to_latex()
+
+    def _repr_html_(self) -> str:
+        from drfh.report.tables import allocation_table
+
+        return allocation_table(self).to_html()
+
     def __repr__(self) -> str:
         problem = self.problem
         proof = "" if self.certificate is None else f", gap {self.certificate.gap:.1e}"

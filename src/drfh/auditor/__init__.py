@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from drfh.allocation.allocation import Allocation
 from drfh.allocation.problem import Problem
 from drfh.auditor.bundles import Bundles
 from drfh.auditor.case import Case
 from drfh.auditor.finding import OBSERVED, Counterexample, Finding, Report
-from drfh.auditor.observed import observed_bundles
+from drfh.auditor.observed import Table, observed_bundles
 from drfh.auditor.properties.consistency import consistent
 from drfh.auditor.properties.distance import fair, price_of_fairness, promise_kept
 from drfh.auditor.properties.efficiency import feasible, non_wasteful, pareto
@@ -36,9 +36,6 @@ from drfh.mechanisms.shared.progressive_filling import progressive_filling
 from drfh.model.cluster import Cluster
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
-
-if TYPE_CHECKING:
-    import polars
 
 __all__ = ["PROPERTIES", "Counterexample", "Finding", "Property", "Report", "audit", "case_of"]
 
@@ -122,7 +119,7 @@ def audit(
     *,
     mechanism: str | Mechanism | None = None,
     whole_tasks: bool = False,
-    observed: Iterable[Mapping[str, Any]] | polars.DataFrame | None = None,
+    observed: Table | None = None,
     properties: Sequence[str] | None = None,
     seed: int = 0,
     tries: int = 6_000,
@@ -143,8 +140,8 @@ def audit(
     whole_tasks
         Fill with whole tasks, as :func:`drfh.allocate` does.
     observed
-        What another scheduler did: rows with user, server and tasks or amounts. Then properties
-        of mechanisms do not apply.
+        What another scheduler did: rows, or a polars, pandas or Arrow table, with user, server
+        and tasks or amounts. Then properties of mechanisms do not apply.
     properties
         Names from :data:`PROPERTIES`; by default all.
     seed, tries
@@ -248,7 +245,7 @@ def case_of(
     *,
     mechanism: str | Mechanism | None = None,
     whole_tasks: bool = False,
-    observed: Iterable[Mapping[str, Any]] | polars.DataFrame | None = None,
+    observed: Table | None = None,
     **parameters: Any,
 ) -> Case:
     """Return what is to be audited: parameters as for :func:`audit`."""

@@ -23,6 +23,7 @@ from drfh.model.users import User
 
 if TYPE_CHECKING:
     import polars
+    from altair import TopLevelMixin as Chart
 
 __all__ = ["Comparison", "Row", "compare", "default_mechanisms"]
 
@@ -219,6 +220,37 @@ class Comparison:
                     frame = frame.with_columns(missing.alias("promised"))
                 frames.append(frame.select(*schema))
         return polars.concat(frames)
+
+    def plot(self, figure: str = "users") -> Chart:
+        """Return a chart of the comparison.
+
+        Parameters
+        ----------
+        figure
+            ``users``: tasks of each user (of many: the spread of their shares) by mechanism;
+            ``promises``: the placed part of what pooled mechanisms promise.
+
+        Examples
+        --------
+        >>> from drfh import load_scenario
+        >>> comparison = compare(load_scenario("paper-two-servers"), mechanisms=["drfh", "drf"])
+        >>> comparison.plot("promises").data["label"].to_list()[0]
+        '10 of 11.67'
+        """
+        from drfh.report.charts.comparison import comparison_chart
+
+        return comparison_chart(self, figure)
+
+    def to_latex(self) -> str:
+        """Return a row for each mechanism as a LaTeX table (booktabs)."""
+        from drfh.report.tables import comparison_table
+
+        return comparison_table(self).to_latex()
+
+    def _repr_html_(self) -> str:
+        from drfh.report.tables import comparison_table
+
+        return comparison_table(self).to_html()
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data, ready for JSON."""

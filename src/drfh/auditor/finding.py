@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from drfh.errors import UnknownNameError
 from drfh.files.scenario_file import save_scenario
 from drfh.model.scenario import Scenario
+
+if TYPE_CHECKING:
+    from altair import TopLevelMixin as Chart
 
 __all__ = ["Counterexample", "Finding", "Report", "Verdict"]
 
@@ -197,6 +200,37 @@ class Report:
     def failed(self) -> tuple[str, ...]:
         """Names of the properties that fail, the worst first."""
         return tuple(f.name for f in self.findings if f.verdict == "fails")
+
+    def plot(self, figure: str = "failures") -> Chart:
+        """Return a chart of the report.
+
+        Parameters
+        ----------
+        figure
+            ``failures``: by how much properties fail; ``fair``: what users have of their fair
+            level.
+
+        Examples
+        --------
+        >>> from drfh import audit, load_scenario
+        >>> report = audit(load_scenario("gpu-cluster"), mechanism="drf", properties=["fair"])
+        >>> report.plot("fair").data["tasks"][0]
+        '65.37 of 72'
+        """
+        from drfh.report.charts.audit import audit_chart
+
+        return audit_chart(self, figure)
+
+    def to_latex(self) -> str:
+        """Return a row for each property as a LaTeX table (booktabs)."""
+        from drfh.report.tables import audit_table
+
+        return audit_table(self).to_latex()
+
+    def _repr_html_(self) -> str:
+        from drfh.report.tables import audit_table
+
+        return audit_table(self).to_html()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data, ready for JSON."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,10 +16,12 @@ from drfh.files.atomic import read_text
 from drfh.mechanisms.shared.progressive_filling import single_servers
 from drfh.model.resources import parse_quantity
 
-if TYPE_CHECKING:
-    import polars
+__all__ = ["Table", "observed_bundles", "read_observed"]
 
-__all__ = ["observed_bundles", "read_observed"]
+#: Rows by column name, or a table of polars, pandas or Arrow.
+Table: TypeAlias = Any
+
+_TO_LIST = ("to_list", "to_pylist", "tolist")  # of polars and pandas, of pyarrow, of numpy
 
 
 def read_observed(path: str | Path) -> list[dict[str, Any]]:
@@ -53,7 +55,7 @@ def read_observed(path: str | Path) -> list[dict[str, Any]]:
 
 def observed_bundles(
     problem: Problem,
-    table: Iterable[Mapping[str, Any]] | polars.DataFrame,
+    table: Table,
     *,
     whole: bool = False,
 ) -> Bundles:
@@ -64,9 +66,10 @@ def observed_bundles(
     problem
         Cluster and users.
     table
-        Rows with ``user``, ``server`` (a server or a whole group; ``group`` is as good) and either
-        ``tasks`` or amounts by resource name: what the user holds there, in total. Of a user
-        with several kinds of tasks every row names its ``kind``.
+        Rows, or a polars, pandas or Arrow table, with ``user``, ``server`` (a server or a whole
+        group; ``group`` is as good) and either ``tasks`` or amounts by resource name: what the
+        user holds there, in total. Of a user with several kinds of tasks every row names its
+        ``kind``.
     whole
         Whether tasks are whole: then `server` must be a single server.
 
@@ -163,13 +166,29 @@ def _position(kinds: Mapping[str, int], row: Mapping[str, Any], at: str, place: 
     return kinds[kind]
 
 
-def _rows(table: Iterable[Mapping[str, Any]] | polars.DataFrame) -> list[Mapping[str, Any]]:
-    if hasattr(table, "to_dicts"):
-        table = table.to_dicts()
-    rows = list(table)
+def _rows(table: Table) -> list[Mapping[str, Any]]:
+    names = getattr(table, "column_names", None) or getattr(table, "columns", None)
+    if names is not None and hasattr(table, "__getitem__"):  # of pyarrow; of polars and pandas
+        cells = zip(*(_cells(table[name]) for name in names), strict=True)
+        table = [dict(zip(map(str, names), row, strict=True)) for row in cells]
+    rows = list(table) if isinstance(table, Iterable) else []
     if not rows or not all(isinstance(row, Mapping) for row in rows):
         raise InputError("observed", "must be a table with at least one row")
     return rows
+
+
+def _cells(column: Any) -> list[Any]:
+    """Return a column as plain values; None where pandas has NaN or NA."""
+    plain = next((getattr(column, name) for name in _TO_LIST if hasattr(column, name)), None)
+    cells = list(column) if plain is None else plain()
+    return [None if _is_missing(cell) else cell for cell in cells]
+
+
+def _is_missing(cell: Any) -> bool:
+    try:
+        return bool(cell != cell)  # of NaN alone
+    except TypeError:  # pandas' NA is neither
+        return True
 
 
 def _amounts(problem: Problem, user: int, row: Mapping[str, Any], at: str, place: str) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +18,7 @@ from drfh.cli.input import (
     TraceOption,
     read_input,
 )
-from drfh.cli.render.console import console, print_json
+from drfh.cli.render.console import console, json_text, print_json
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -239,18 +238,13 @@ def _solve(
 ) -> Allocation:
     from drfh.mechanisms import allocate as solve
 
-    name = mechanism or scenario.mechanism
-    parameters = dict(scenario.parameters) if name == scenario.mechanism else {}
-    whole_tasks = bool(parameters.pop("whole_tasks", False)) or whole_tasks
-    if method is not None:
-        parameters["method"] = method
+    parameters: dict[str, Any] = {} if method is None else {"method": method}
     out = console(stderr=True)
     status = out.status("solving") if out.is_terminal else nullcontext()
     with status as shown:
         return solve(
-            scenario.cluster,
-            scenario.users,
-            mechanism=name,
+            scenario,
+            mechanism=mechanism,
             whole_tasks=whole_tasks,
             progress=shown and (lambda step: shown.update(f"solving: {step}")),
             **parameters,
@@ -277,7 +271,7 @@ def _save(
 
     if path.suffix == ".json":
         data = _data(allocation, before, expand=placement and expand)
-        write_whole(path, json.dumps(data, indent=2, ensure_ascii=False).encode())
+        write_whole(path, json_text(data).encode())
         return
     frame = _table(allocation, placement, expand)
     if path.suffix == ".csv":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from dataclasses import replace
@@ -19,6 +18,7 @@ from drfh.cli.input import (
     TraceOption,
     read_input,
 )
+from drfh.cli.render.console import print_json
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ def explore(
     def on_start() -> None:
         if as_json:
             data = {"url": address.url, "host": address.host, "port": address.port}
-            typer.echo(json.dumps(data | ({"token": address.token} if address.token else {})))
+            token = {"token": address.token} if address.token else {}
+            print_json({**data, **token}, in_a_line=True)
         else:
             typer.echo(f"drfh explore: {address.url}")
             if address.token:

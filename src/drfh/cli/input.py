@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = [
     "OUTPUT_PANEL",
     "AllUsersOption",
+    "FigureFormatOption",
+    "FiguresOption",
     "FileArgument",
     "ForceOption",
     "Input",
@@ -34,6 +36,7 @@ __all__ = [
     "SplitOption",
     "StrictOption",
     "TraceOption",
+    "check_figures",
     "oddity_text",
     "open_trace",
     "parse_settings",
@@ -95,6 +98,24 @@ PageOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE", rich_help_panel=OUTPUT_PANEL, help="Write one offline page with charts."
+    ),
+]
+FiguresOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--figures",
+        metavar="DIR",
+        rich_help_panel=OUTPUT_PANEL,
+        help="Write each figure by itself, 3.5 inches wide: one column of a paper.",
+    ),
+]
+FigureFormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--figure-format",
+        metavar="A,B",
+        rich_help_panel=OUTPUT_PANEL,
+        help="Formats of the figures: svg, pdf, png; by default all three.",
     ),
 ]
 
@@ -232,6 +253,20 @@ def trace_facts(trace: Trace, notes: Sequence[str] = ()) -> dict[str, Any]:
         "oddities": [odd.to_dict() for odd in trace.oddities],
         "remarks": [*trace.remarks, *notes],
     }
+
+
+def check_figures(directory: Path | None, formats: str | None) -> list[str]:
+    """Return the formats of ``--figure-format``; raise now if figures could not be written."""
+    if directory is None:
+        if formats is not None:
+            raise InputError("--figure-format", "must be used together with --figures")
+        return []
+    from drfh.files.atomic import check_folder
+    from drfh.report.pages.runs import FIGURE_FORMATS, check_formats
+
+    check_folder(directory, "--figures")
+    named = list(FIGURE_FORMATS) if formats is None else [f.strip() for f in formats.split(",")]
+    return check_formats([name for name in named if name], "--figure-format")
 
 
 def parse_settings(settings: Sequence[str] | None) -> dict[str, str]:

@@ -59,7 +59,7 @@ def list_(as_json: _Json = False) -> None:
 
     shipped = shipped_scenarios()
     if as_json:
-        print_json(shipped)
+        print_json({"scenarios": shipped})
         return
     out, grid = console(), table("name", "title")
     for name, title in shipped.items():
@@ -88,15 +88,26 @@ def show(
 
 @app.command()
 def schema(
+    output: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[OUTPUT]",
+            help="Instead: what a command prints with --json, such as allocate or trace-info.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="No difference: it is JSON.")] = False,
 ) -> None:
-    """Print the JSON Schema of scenario files, for your editor.
+    """Print the JSON Schema of scenario files, for your editor; or that of an output.
 
     Example: drfh scenario schema > drfh.schema.json
     """
+    import json
+
+    from drfh.files.output_schema import output_schema
     from drfh.files.scenario_file import scenario_schema
 
-    print_json(scenario_schema())
+    found = scenario_schema() if output is None else output_schema(output)
+    typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 def _summary(scenario: Scenario) -> dict[str, Any]:

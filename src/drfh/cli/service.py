@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drfh.cli.render.console import json_text
 from drfh.errors import UnknownNameError
 from drfh.formatting import format_time
 
@@ -152,7 +153,7 @@ class Printer:
 
     def print_json(self, data: Mapping[str, Any]) -> None:
         """Print an object in a line."""
-        self._print(json.dumps(data))
+        self._print(json_text(data, in_a_line=True))
 
     def _print(self, line: str) -> None:
         with suppress(OSError, ValueError):  # ValueError: of a file that was closed

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.cli.errors import named_as_options
-from drfh.cli.input import OUTPUT_PANEL, AllUsersOption, ForceOption, JsonOutputOption, read_input
+from drfh.cli.input import (
+    OUTPUT_PANEL,
+    AllUsersOption,
+    FigureFormatOption,
+    FiguresOption,
+    ForceOption,
+    JsonOutputOption,
+    check_figures,
+    read_input,
+)
 from drfh.cli.render.console import console, print_json, print_line
 from drfh.errors import InputError
 
@@ -124,6 +133,8 @@ def simulate(
             help="Write one offline page with figures.",
         ),
     ] = None,
+    figures: FiguresOption = None,
+    figure_format: FigureFormatOption = None,
     everyone: AllUsersOption = False,
     as_json: JsonOutputOption = False,
     listed: Annotated[
@@ -143,6 +154,8 @@ def simulate(
       drfh simulate gpu-day --policy best-fit-drfh,slots:4,fifo -o runs
 
       drfh simulate gpu-day --policy best-fit-drfh,fifo --report page.html
+
+      drfh simulate gpu-day --policy best-fit-drfh,fifo --figures figures
 
       drfh simulate paper-dynamic --until 1000 --interval 10 --json
 
@@ -165,6 +178,7 @@ def simulate(
         from drfh.report.pages.runs import check_report, name_runs, save_runs
 
         check_report(report, "--report")
+    formats = check_figures(figures, figure_format)
     runs = _runs(policy, seed, seeds)
     targets = run_directories(runs, output, force)
     given = read_input(
@@ -195,6 +209,11 @@ def simulate(
     names = [run.name for run in runs]
     if report is not None:
         save_runs(name_runs(results, names), report, given.title)
+    drawn: list[Path] = []
+    if figures is not None:
+        from drfh.report import name_runs, save_figures
+
+        drawn = save_figures(name_runs(results, names), figures, formats)
     devices = [_devices(result, cluster, workload, details) for result in results]
     if as_json:
         places: list[str | None] = [str(target) for target in targets]
@@ -203,13 +222,14 @@ def simulate(
             {"run": name, **result.summary(), **facts, "directory": place}
             for name, result, facts, place in zip(names, results, devices, places, strict=True)
         ]
-        print_json({"title": given.title, **given.to_dict(over_time=True), "runs": rows})
+        data = {"title": given.title, **given.to_dict(over_time=True), "runs": rows}
+        print_json({**data, "figures": list(map(str, drawn))} if drawn else data)
         return
     text.print_runs(given.title, cluster, workload, names, results, everyone=everyone)
     text.print_devices(names, devices)
     if seeds is not None and len(runs) < seeds * len({run.policy for run in runs}):
         print_line("a policy that draws nothing is the same for all seeds: it ran once")
-    for saved in (output, report):
+    for saved in (output, report, figures):
         if saved is not None:
             print_line(f"saved: {saved}")
 

@@ -34,7 +34,7 @@ def tour(
     if as_json:
         result = simulate(moving.cluster, moving.workload, _POLICY, source=_MOVING)
         allocations = {name: answer.to_dict() for name, answer in answers.items()}
-        print_json({**allocations, _MOVING: result.summary()})
+        print_json({"allocations": allocations, "simulations": {_MOVING: result.summary()}})
         return
     out = console()
     _heading(out, "1. Why one big pool is not enough")

@@ -18,6 +18,7 @@ __all__ = [
     "LARGEST_FILE",
     "DirectoryError",
     "check_directory",
+    "check_folder",
     "check_writable",
     "read_text",
     "shown_path",
@@ -200,6 +201,25 @@ def check_writable(path: str | os.PathLike[str], option: str) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(option, f"must be writable ({reason})", given) from None
+
+
+def check_folder(path: str | os.PathLike[str], option: str) -> None:
+    """Raise unless files could be written into a folder, there or new.
+
+    Examples
+    --------
+    >>> check_folder(__file__, "--figures")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    drfh.errors.InputError: --figures must be a folder that can be written to, or a new one, got ...
+    """
+    given = os.fspath(path)
+    try:
+        folder = _existing(os.path.realpath(given))
+        usable = os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
+    except (OSError, ValueError):
+        usable = False
+    if not usable:
+        raise InputError(option, "must be a folder that can be written to, or a new one", given)
 
 
 class DirectoryError(InputError):

@@ -510,7 +510,8 @@ def scenario_schema() -> dict[str, Any]:
     Examples
     --------
     >>> sorted(scenario_schema()["properties"])
-    ['cluster', 'description', 'events', 'jobs', 'mechanism', 'parameters', 'title', 'users']
+    ['cluster', 'description', 'events', 'jobs', 'mechanism', 'parameters', 'title', 'users', \
+'version']
     """
     from drfh.files.validation import json_schema
 

@@ -181,6 +181,8 @@ class EventModel(_FileModel):
 class ScenarioModel(_FileModel):
     """A cluster, its users and what to do with them."""
 
+    version: Annotated[Literal[1], BeforeValidator(plain)] = 1
+    """Version of the file format."""
     title: Text = ""
     """One line that says what this is."""
     description: Text = ""
@@ -256,6 +258,7 @@ def _as_input_error(error: Any, document: Document) -> tuple[tuple[bool, int], I
             "dict_type": "must be a mapping",
             "list_type": "must be a list, each entry starting with '- '",
             "string_type": "must be text",
+            "literal_error": "must be 1",
             "model_type": f"must be a mapping with keys among {', '.join(_keys(location))}",
         }
         ours = InputError(path, rules.get(kind, str(error["msg"])), error["input"])

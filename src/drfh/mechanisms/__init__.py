@@ -44,6 +44,7 @@ from drfh.mechanisms.shared.progressive_filling import (
 from drfh.mechanisms.tsf import tsf
 from drfh.mechanisms.utilitarian import utilitarian
 from drfh.model.cluster import Cluster
+from drfh.model.scenario import Scenario
 from drfh.model.users import User
 
 __all__ = [
@@ -93,10 +94,10 @@ TAKE_KINDS: tuple[Mechanism, ...] = (drfh, drf)
 
 
 def allocate(
-    cluster: Cluster,
-    users: Iterable[User],
+    cluster: Cluster | Scenario,
+    users: Iterable[User] | None = None,
     *,
-    mechanism: str | Mechanism = "drfh",
+    mechanism: str | Mechanism | None = None,
     whole_tasks: bool = False,
     progress: Callable[[str], None] | None = None,
     **parameters: Any,
@@ -106,12 +107,13 @@ def allocate(
     Parameters
     ----------
     cluster
-        The servers.
+        The servers; or a scenario, with its users, mechanism and parameters.
     users
-        Who wants to run what.
+        Who wants to run what, if `cluster` is no scenario.
     mechanism
         A name from :data:`MECHANISMS`, or a function from a
-        :class:`~drfh.allocation.problem.Problem` to a :class:`Solution`.
+        :class:`~drfh.allocation.problem.Problem` to a :class:`Solution`; by default that of the
+        scenario, else ``drfh``.
     whole_tasks
         Fill the cluster with whole tasks, the lowest level first and Best-Fit, and report the
         loss against the divisible optimum. Only for ``drfh``.
@@ -137,8 +139,22 @@ def allocate(
     {'a': 2.0, 'b': 1.0}
     >>> round(whole.loss, 4)  # a has 2 tasks instead of 3
     0.3333
+    >>> from drfh import load_scenario
+    >>> allocate(load_scenario("paper-two-servers")).tasks
+    {'ann': 10.0, 'bob': 10.0}
     """
     started = time.perf_counter()
+    if isinstance(cluster, Scenario):
+        if users is not None:
+            raise InputError("users", "must be left out: the scenario has them")
+        scenario = cluster
+        cluster, users = scenario.cluster, scenario.users
+        if mechanism is None or mechanism == scenario.mechanism:
+            mechanism, parameters = scenario.mechanism, {**scenario.parameters, **parameters}
+            whole_tasks = bool(parameters.pop("whole_tasks", False)) or whole_tasks
+    elif users is None:
+        raise InputError("users", "must be a list of drfh.User", users)
+    mechanism = "drfh" if mechanism is None else mechanism
     find_mechanism(mechanism)
     problem = Problem.build(cluster, users)
     return allocate_problem(

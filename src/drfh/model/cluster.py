@@ -407,6 +407,11 @@ class Cluster:
     def __repr__(self) -> str:
         return f"Cluster({self.summary})"
 
+    def _repr_html_(self) -> str:
+        from drfh.report.tables import cluster_table
+
+        return cluster_table(self).to_html()
+
 
 def _name_or_blank(name: Any) -> str:
     return name if isinstance(name, str) else ""

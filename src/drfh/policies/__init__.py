@@ -6,6 +6,6 @@ read by :func:`find_policy`: one of :data:`POLICIES`, or parts joined by ``+``.
 
 from __future__ import annotations
 
-from drfh.policies.policy import POLICIES, Policy, find_policy
+from drfh.policies.policy import POLICIES, Policy, ServerView, TaskView, UserView, find_policy
 
-__all__ = ["POLICIES", "Policy", "find_policy"]
+__all__ = ["POLICIES", "Policy", "ServerView", "TaskView", "UserView", "find_policy"]

@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from drfh.report.pages.runs import name_runs, save_runs
+    from drfh.report.pages.runs import load_runs, name_runs, save_figures, save_runs
 
-__all__ = ["name_runs", "save_runs"]
+__all__ = ["load_runs", "name_runs", "save_figures", "save_runs"]
 
 
 def __getattr__(name: str) -> Any:

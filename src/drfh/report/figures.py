@@ -11,14 +11,15 @@ import altair
 import polars as pl
 from markupsafe import Markup
 
-from drfh.report.charts.axes import SHAPES
+from drfh.report.charts.axes import SHAPES, legend_columns
 from drfh.report.charts.lines import READER
-from drfh.report.html import DASHES, PALETTE, Figure, join, tag
+from drfh.report.html import DASHES, PALETTE, Figure, column_files, join, tag
 
 __all__ = [
     "Chart",
     "FigureKey",
     "Plot",
+    "column_figure",
     "contents",
     "dot_keys",
     "file_chart",
@@ -29,6 +30,7 @@ __all__ = [
 Chart: TypeAlias = altair.Chart | altair.LayerChart
 
 _SMALL = 280  # width of a small panel in a file, pixels
+_PANEL_HEIGHT = 130  # of one of several panels in a paper's column
 _LINE = 110  # characters in a line of a caption in a file
 
 
@@ -172,8 +174,15 @@ def contents(links: Sequence[tuple[str, str]]) -> Markup:
     return tag("nav", join(Markup('<a href="#{}">{}</a>').format(*link) for link in links))
 
 
-def file_chart(plot: Plot) -> altair.TopLevelMixin:
+def file_chart(plot: Plot, *, caption: bool = True) -> altair.TopLevelMixin:
     """Return a figure as one chart with title and caption.
+
+    Parameters
+    ----------
+    plot
+        The figure.
+    caption
+        Whether to write its caption below the title.
 
     Examples
     --------
@@ -183,19 +192,16 @@ def file_chart(plot: Plot) -> altair.TopLevelMixin:
     >>> drawn.title.text, drawn.title.subtitle
     ('Two dots', ['Look.'])
     """
-    drawn: list[Any] = []
-    for heading, chart in plot.panels:
-        one: Any = chart.copy(deep=True)
-        if isinstance(one, altair.LayerChart):  # no tooltips in a file
-            one.layer = [layer for layer in one.layer if layer.name != READER]
-            one.params = altair.Undefined
-        if plot.small:
+    drawn = _panels(plot)
+    if plot.small:
+        for one in drawn:
             one.width = _SMALL
-        if heading:
-            one.title = altair.TitleParams(heading, anchor="start", frame="group", fontSize=12)
-        drawn.append(one)
     title = altair.TitleParams(
-        plot.title, subtitle=_lines(plot.caption), anchor="start", fontSize=15, offset=14
+        plot.title,
+        subtitle=_lines(plot.caption) if caption else altair.Undefined,
+        anchor="start",
+        fontSize=15,
+        offset=14,
     )
     if len(drawn) == 1:
         drawn[0].title = title
@@ -205,6 +211,58 @@ def file_chart(plot: Plot) -> altair.TopLevelMixin:
         concat=drawn, columns=3 if plot.small else 2, spacing={"row": 26, "column": 36}, title=title
     ).resolve_scale(color="independent", shape="independent", strokeDash="independent")
     return together
+
+
+def column_figure(plot: Plot, suffixes: Sequence[str]) -> dict[str, bytes]:
+    """Return a figure, one paper column wide, as the content of files by suffix.
+
+    Panels stand below each other under one legend. Title and caption are left to the paper.
+
+    Examples
+    --------
+    >>> frame = pl.DataFrame({"x": [1, 2]})
+    >>> chart = altair.Chart(frame).mark_point().encode(x="x:Q")
+    >>> list(column_figure(Plot("dots", "Two dots", "Look.", [("", chart)], frame), [".pdf"]))
+    ['.pdf']
+    """
+    panels = _panels(plot)
+    spec: dict[str, Any] = panels[0].to_dict()
+    if len(panels) > 1:
+        together = altair.VConcatChart(vconcat=panels, spacing=12)
+        spec = together.resolve_scale(color="shared", strokeDash="shared").to_dict()
+    names = [key.name for key in plot.keys]
+
+    def draw(width: float) -> dict[str, Any]:
+        for panel in spec.get("vconcat", [spec]):
+            panel["width"] = width
+            if panel is not spec:
+                panel["height"] = _PANEL_HEIGHT
+            _fit_legends(panel, legend_columns(names, width))
+        return spec
+
+    return column_files(draw, suffixes)
+
+
+def _fit_legends(spec: dict[str, Any], columns: int) -> None:
+    for channel in spec.get("encoding", {}).values():
+        if isinstance(channel, dict) and channel.get("legend"):
+            channel["legend"] |= {"columns": columns, "offset": 6}
+    for layer in spec.get("layer", ()):
+        _fit_legends(layer, columns)
+
+
+def _panels(plot: Plot) -> list[Any]:
+    """Return copies of the panels for a file, each with its heading."""
+    drawn: list[Any] = []
+    for heading, chart in plot.panels:
+        one: Any = chart.copy(deep=True)
+        if isinstance(one, altair.LayerChart):  # no tooltips in a file
+            one.layer = [layer for layer in one.layer if layer.name != READER]
+            one.params = altair.Undefined
+        if heading:
+            one.title = altair.TitleParams(heading, anchor="start", frame="group", fontSize=12)
+        drawn.append(one)
+    return drawn
 
 
 def _lines(text: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from drfh.auditor.finding import Finding
 
 __all__ = [
+    "COLUMN_INCHES",
     "DARK",
     "DASHES",
     "FONT",
@@ -34,8 +36,10 @@ __all__ = [
     "Cell",
     "Figure",
     "Markup",
+    "as_cell",
     "bar",
     "body_of",
+    "column_files",
     "details",
     "figure_bytes",
     "figure_files",
@@ -224,7 +228,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Content]], kind: str = ""
     <div class="table"><table><tr><th>user</th><th class="number">tasks</th></tr>
     <tr><td>&lt;ann&gt;</td><td class="number">10</td></tr></table></div>
     """
-    content = [[_cell(value) for value in row] for row in rows]
+    content = [[as_cell(value) for value in row] for row in rows]
     kinds = [
         {cell.kind.partition(" ")[0] for row in content if (cell := row[column]).content}
         for column in range(len(head))
@@ -239,7 +243,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Content]], kind: str = ""
     return Markup(f'<div class="table"><table{style}><tr>{names}</tr>\n{lines}</table></div>')
 
 
-def _cell(value: Content) -> Cell:
+def as_cell(value: Content) -> Cell:
+    """Return a cell for a text, a number or nothing.
+
+    Examples
+    --------
+    >>> as_cell(2.5)
+    Cell(content='2.5', kind='number', part=None, title='')
+    """
     if isinstance(value, Cell):
         return value
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -297,6 +308,58 @@ def figure_files(chart: altair.TopLevelMixin, suffixes: Iterable[str]) -> dict[s
         ".svg": drawn.encode,
         ".png": lambda: bytes(vl_convert.svg_to_png(drawn, scale=2.0)),
         ".pdf": lambda: bytes(vl_convert.svg_to_pdf(drawn)),
+    }
+    return {suffix: made[suffix]() for suffix in suffixes}
+
+
+#: Width of one column of a two-column paper, in inches and in points.
+COLUMN_INCHES = 3.5
+_COLUMN = 72 * COLUMN_INCHES
+_COLUMN_UNITS = 400  # laid out so wide and then shrunk: text of 12 becomes 7.6 points
+_DOTS_AN_INCH = 300
+_SIZE = re.compile(r'<svg([^>]*?) width="([\d.]+)" height="([\d.]+)"')
+
+
+def column_files(
+    draw: Callable[[float], dict[str, Any]], suffixes: Iterable[str]
+) -> dict[str, bytes]:
+    r"""Return a chart, one paper column wide, as the content of files by suffix.
+
+    Parameters
+    ----------
+    draw
+        From the width of the plot, without axes and legends, to the specification.
+    suffixes
+        Among ``.svg``, ``.png`` (300 dots an inch) and ``.pdf``.
+
+    Examples
+    --------
+    >>> import altair
+    >>> chart = altair.Chart(altair.InlineData([{"a": 1}])).mark_point().encode(x="a:Q")
+    >>> files = column_files(lambda width: {**chart.to_dict(), "width": width}, [".svg", ".pdf"])
+    >>> b' width="252pt"' in files[".svg"], b"[0 0 252 " in files[".pdf"]
+    (True, True)
+    """
+    import vl_convert
+
+    inner, drawn, width = 0.85 * _COLUMN_UNITS, "", 0.0
+    for _ in range(3):  # how wide axes and legends are is known when they are drawn
+        inner = max(inner - (width - _COLUMN_UNITS if drawn else 0.0), 0.2 * _COLUMN_UNITS)
+        spec = {**_for_paper(draw(inner)), "padding": 2}
+        drawn = str(vl_convert.vegalite_to_svg(json.dumps(spec)))
+        width, height = map(float, _SIZE.match(drawn).group(2, 3))  # type: ignore[union-attr]
+        if abs(width - _COLUMN_UNITS) <= 1:
+            break
+    tall = _COLUMN * height / width
+
+    def sized(unit: str = "") -> str:
+        size = f'<svg\\1 width="{_COLUMN:g}{unit}" height="{tall:.6g}{unit}"'
+        return _SIZE.sub(size, drawn, count=1)
+
+    made: dict[str, Callable[[], bytes]] = {
+        ".svg": lambda: sized("pt").encode(),
+        ".png": lambda: bytes(vl_convert.svg_to_png(sized(), ppi=_DOTS_AN_INCH)),
+        ".pdf": lambda: bytes(vl_convert.svg_to_pdf(sized())),
     }
     return {suffix: made[suffix]() for suffix in suffixes}
 

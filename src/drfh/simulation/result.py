@@ -18,6 +18,7 @@ from drfh.formatting import format_percent
 
 if TYPE_CHECKING:
     import polars
+    from altair import TopLevelMixin as Chart
 
 __all__ = ["RUN_FILE", "Result", "common_jobs"]
 
@@ -121,6 +122,48 @@ class Result:
         rank = {name: position for position, name in enumerate(self.users["user"].to_list())}
         order = shares["user"].replace_strict(rank, return_dtype=pl.Int64)
         return shares.with_columns(order.alias("")).sort("time", "").drop("")
+
+    def plot(self, figure: str = "utilisation", *, beside: Sequence[Result] = ()) -> Chart:
+        """Return a figure of the run, and of others beside it.
+
+        Parameters
+        ----------
+        figure
+            ``utilisation``, ``tasks``, ``shares``, ``fair``, ``turnaround``, ``waiting``,
+            ``longest-waiting`` or ``ratios``.
+        beside
+            Other runs in the same figure, by the names of their policies.
+
+        Returns
+        -------
+        altair chart
+            To show in a notebook, or to save; :func:`drfh.report.save_figures` writes figures
+            for papers.
+
+        Examples
+        --------
+        >>> import drfh
+        >>> day = drfh.load_scenario("gpu-day")
+        >>> fifo, fair = (drfh.simulate(day, policy=p) for p in ("fifo", "best-fit-drfh"))
+        >>> fair.plot("turnaround", beside=[fifo]).title.text
+        'Jobs complete within a time'
+        """
+        from drfh.report.charts.runs import run_plot
+        from drfh.report.figures import file_chart
+        from drfh.report.pages.runs import name_runs
+
+        return file_chart(run_plot(name_runs([self, *beside]), figure), caption=False)
+
+    def to_latex(self) -> str:
+        """Return the numbers of the run as a LaTeX table (booktabs)."""
+        from drfh.report.tables import result_table
+
+        return result_table(self).to_latex()
+
+    def _repr_html_(self) -> str:
+        from drfh.report.tables import result_table
+
+        return result_table(self).to_html()
 
     def save(self, directory: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write a run directory: whole, or not at all.

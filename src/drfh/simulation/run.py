@@ -12,6 +12,7 @@ import numpy as np
 from drfh.errors import InputError
 from drfh.model.cluster import Cluster
 from drfh.model.jobs import Workload
+from drfh.model.scenario import Scenario
 from drfh.policies import Policy, find_policy
 from drfh.scheduler.plain import PlainCore
 from drfh.simulation.driver import Driver, make_driver
@@ -49,8 +50,8 @@ class Progress(NamedTuple):
 
 
 def simulate(
-    cluster: Cluster,
-    workload: Workload,
+    cluster: Cluster | Scenario,
+    workload: Workload | None = None,
     policy: str | Policy | Mapping[str, Any] = "best-fit-drfh",
     until: float | None = None,
     seed: int = 0,
@@ -70,9 +71,9 @@ def simulate(
     Parameters
     ----------
     cluster
-        The servers at the start.
+        The servers at the start; or a scenario, with its workload.
     workload
-        Users, their jobs, and what happens to the servers.
+        Users, their jobs, and what happens to the servers, if `cluster` is no scenario.
     policy
         A name such as ``"best-fit-drfh"``, or a :class:`~drfh.policies.Policy`.
     until
@@ -113,8 +114,17 @@ def simulate(
     [('job-1', 0.0, 120.0, 2.0), ('job-2', 50.0, 80.0, 2.6666666666666665)]
     >>> result.summary()["utilisation"]
     {'cpu': 0.8125}
+    >>> from drfh import load_scenario
+    >>> simulate(load_scenario("gpu-day"), policy="fifo").policy
+    'fifo'
     """
     started = time.perf_counter()
+    if isinstance(cluster, Scenario):
+        if workload is not None:
+            raise InputError("workload", "must be left out: the scenario has one", workload)
+        workload, cluster = cluster.workload, cluster.cluster
+    elif workload is None:
+        raise InputError("workload", "must be given with a cluster")
     chosen = find_policy(policy)
     check_simulation(cluster, workload, until, seed, interval)
     core, plan, nodes, units = build(cluster, workload, chosen, int(seed), engine)

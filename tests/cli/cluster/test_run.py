@@ -23,6 +23,7 @@ from drfh.engines.lock import ControllerLock
 from drfh.engines.observer import Cycle, Observer
 from drfh.engines.service import Service
 from tests.cli.cluster.pods import NODES, TASKS, PodController, PodEngine
+from tests.support.outputs import check_output
 
 FACTS = {"policy": "best-fit-drfh", "user_by": "namespace"}
 
@@ -53,7 +54,8 @@ def test_a_controller_of_any_engine_places_and_prints(
 ) -> None:
     controller = run_pods(tmp_path, as_json=True)
     assert controller.tasks["ann/a-1"].on == "n1"
-    first, cycle, last = map(json.loads, capsys.readouterr().out.splitlines())
+    lines = capsys.readouterr().out.splitlines()
+    first, cycle, last = (check_output("slurm-run", line) for line in lines)
     assert first["says"] == "best-fit-drfh places jobs by namespace, in all namespaces"
     assert cycle["placed"] == [["ann/a-1", "ann", "n1"]]
     assert last["says"] == "stopped; pods that wait stay gated"

@@ -28,6 +28,7 @@ from drfh.engines.slurm.config import SlurmConfig
 from drfh.engines.slurm.controller import SlurmController
 from drfh.engines.slurm.sandbox import Sandbox
 from tests.engines.slurm.entries import JOBS, NODES, job
+from tests.support.outputs import check_output
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -71,7 +72,7 @@ def test_status_command(run: Run, slurm_commands: Path) -> None:
     assert "3 jobs run, 11 wait" in out
     assert "no controller runs" in out
     code, out, _ = run("status", "--json")
-    data = json.loads(out)
+    data = check_output("slurm-status", out)
     assert (code, data["cluster"], data["policy"]) == (0, "tiny", "best-fit-drfh")
     assert data["controller"] == {"running": False, "pid": None, "host": None, "started": None}
     assert set(data["outside"]) == {"it was not handed to drfh when it was submitted",
@@ -163,7 +164,7 @@ def test_why_command(run: Run, slurm_commands: Path) -> None:
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == "array 20 of ann has 10 tasks left: 1 runs, 9 wait."
     assert out.splitlines()[1].startswith("The first that does not run: job 20_1 of ann can start")
-    data = json.loads(run("why", "5", "--json")[1])
+    data = check_output("slurm-why", run("why", "5", "--json")[1])
     assert (data["state"], data["user"], data["slurm"]) == ("never", "bob", "JobHeldUser")
     assert data["why"]["missing"]
     assert run("why", "5", "--user-by", "account")[1].startswith("job 5 of physics never runs")
@@ -194,7 +195,7 @@ def test_audit_command(run: Run, slurm_commands: Path, tmp_path: Path) -> None:
     fair = {f["property"]: f for f in data["findings"]}["fair"]
     assert (fair["verdict"], fair["hurt"]) == ("fails", ["bob", "eve", "ann"])
     assert "bob has 0 tasks, 0.02" in fair["text"]
-    plain = json.loads(run("audit", "--no-split", "--json")[1])
+    plain = check_output("slurm-audit", run("audit", "--no-split", "--json")[1])
     fair = {f["property"]: f for f in plain["findings"]}["fair"]
     assert "bob has 0 tasks, 1 in the DRFH optimum" in fair["text"]
     assert run("audit", "--only", "feasible", "--require", "feasible")[0] == 0
@@ -211,7 +212,7 @@ def test_audit_when_nothing_runs(run: Run, slurm_commands: Path) -> None:
     fake(slurm_commands, "squeue", json.dumps({"jobs": [job(2, "ann")]}))
     assert run("audit", "--require", "fair") == (0, "nothing runs, so there is nothing to audit\n",
                                                  "")  # fmt: skip
-    assert json.loads(run("audit", "--json")[1])["findings"] == []
+    assert check_output("slurm-audit", run("audit", "--json")[1])["findings"] == []
 
 
 @pytest.mark.parametrize("verb", [("status",), ("why", "1"), ("audit",)])
@@ -247,7 +248,8 @@ def test_what_is_wrong_is_one_line(run: Run, slurm_commands: Path, verb: tuple[s
 def test_watch_in_a_pipe(run: Run, slurm_commands: Path) -> None:
     code, out, err = run("status", "--watch", "0", "--count", "3", "--json")
     assert (code, err) == (0, "")
-    assert [json.loads(line)["cluster"] for line in out.splitlines()] == ["tiny"] * 3
+    lines = [check_output("slurm-status", line) for line in out.splitlines()]
+    assert [line["cluster"] for line in lines] == ["tiny"] * 3
     code, out, _ = run("status", "--watch", "0", "--count", "2")
     assert code == 0
     assert out.count("3 jobs run, ") == 2
@@ -267,7 +269,7 @@ def test_watch_goes_on_when_slurmctld_is_away(
     monkeypatch.setattr(cluster_status, "_pause", away)
     arguments = ("status", "--watch", "--count", "3")
     code, out, _ = run(*arguments, "--json")
-    lines = [json.loads(line) for line in out.splitlines()]
+    lines = [check_output("slurm-status", line) for line in out.splitlines()]
     assert code == 0
     assert "its answer is not JSON" in lines[1]["error"]
     assert "users" in lines[2]

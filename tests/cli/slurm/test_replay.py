@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from drfh.engines.cache import SchedulerCache
 from drfh.engines.journal.writer import JournalWriter
 from drfh.engines.snapshot import ClusterSnapshot, NodeSnapshot, TaskSnapshot
 from drfh.errors import InputError
+from tests.support.outputs import check_output
 
 ROOM = {"n0": NodeSnapshot({"cpu": 4.0, "memory": 8.0}, {"cpu": 4.0, "memory": 8.0})}
 
@@ -62,7 +62,7 @@ def test_it_says_whether_it_is_the_same_and_compares(journal: Path) -> None:
 
 def test_json(journal: Path, tmp_path: Path) -> None:
     result = run(journal, "--policy", "fifo", "--json", "-o", tmp_path / "runs")
-    data = json.loads(result.output)
+    data = check_output("slurm-replay", result.output)
     assert data["replay"]["same"] is True
     assert data["journal"]["seconds"] == 30.0
     assert [row["run"] for row in data["runs"]] == ["observed", "best-fit-drfh", "fifo"]

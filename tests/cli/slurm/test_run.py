@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from drfh.cli import main
+from tests.support.outputs import check_output
 
 NODES = [
     {"name": "n0", "cpus": 4, "real_memory": 1024, "state": "idle", "partitions": ["main"]},
@@ -65,7 +66,7 @@ def test_start_and_end_are_printed_and_a_quiet_cluster_logs_nothing(
     assert last[8:].startswith(" stopped; waiting jobs stay held")
     code, out, err = run(*CONTROLLER, "--json")
     assert (code, err) == (0, "")
-    first, last = map(json.loads, out.splitlines())
+    first, last = (check_output("slurm-run", line) for line in out.splitlines())
     assert first["says"] == "best-fit-drfh places jobs by user, in all partitions"
     assert first["started"] is True
 
@@ -105,7 +106,8 @@ def test_a_recorder_logs_failures_too(run: Any, slurm_commands: Path, tmp_path: 
     log = tmp_path / "log"
     code, out, err = run("record", log, "--for", "0.01", "--json", "--log-format", "json")
     assert code == 0
-    assert json.loads(out) == {"log": str(log), "looks": 0, "jobs": 0}
+    found = check_output("slurm-record", out)
+    assert found == {"version": 1, "log": str(log), "looks": 0, "jobs": 0}
     record = json.loads(err.splitlines()[0])
     assert record["message"].startswith("state not read failures=1 error=squeue: ")
 
@@ -185,3 +187,9 @@ def test_metrics_are_served_while_it_runs(
     assert "\ndrfh_cycle_seconds_count 0.0\n" in pages[0]
     assert "\ndrfh_cycle_seconds_count 1.0\n" in pages[1]
     assert 'drfh_command_seconds_count{command="squeue"} 1.0\n' in pages[1]
+
+
+def test_what_is_given_back_follows_its_schema(run: Any, slurm_commands: Path) -> None:
+    code, out, err = run("release-all", "--hold-by", "controller", "--json")
+    assert (code, err) == (0, "")
+    assert check_output("slurm-release-all", out)["released"] == []

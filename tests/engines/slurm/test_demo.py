@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 from drfh.cli.slurm import app
 from drfh.engines.slurm.demo import open_directory
 from drfh.engines.slurm.sandbox import missing
+from tests.support.outputs import check_output
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def test_it_runs_by_itself_to_its_end(place: Path) -> None:
     with started(place, "--seconds", "8", "--json", "--record", str(log)) as process:
         out, said = process.communicate(timeout=240)
     assert process.returncode == 0, said
-    data = json.loads(out)
+    data = check_output("slurm-demo", out)
     assert not data["stopped"]
     assert [user["user"] for user in data["users"]] == ["ann", "bob", "cat"]
     assert sum(user["completed"] for user in data["users"]) > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -208,7 +207,7 @@ def _display(as_json: bool, everyone: bool) -> Iterator[Show]:
             if as_json:
                 now = {"time": time.time(), "error": trouble}
                 data = now if observed is None else _as_data(*observed)
-                typer.echo(json.dumps(data, ensure_ascii=False, allow_nan=False))
+                print_json(data, in_a_line=True)
             elif observed is None:
                 typer.echo(f"{format_time(time.time())}: {trouble}\n")
             else:

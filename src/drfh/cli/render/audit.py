@@ -97,7 +97,7 @@ def print_properties(*, as_json: bool) -> None:
     from drfh.auditor import PROPERTIES
 
     if as_json:
-        print_json({name: item.title for name, item in PROPERTIES.items()})
+        print_json({"properties": {name: item.title for name, item in PROPERTIES.items()}})
         return
     grid = table("property", "what it asks", "about")
     for name, item in PROPERTIES.items():

@@ -215,7 +215,7 @@ def print_mechanisms(*, as_json: bool) -> None:
     summaries = {name: card_of(function).summary for name, function in MECHANISMS.items()}
     summaries[WHOLE_TASKS] = "drfh filled in with whole tasks, the lowest level first, by Best-Fit."
     if as_json:
-        print_json(summaries)
+        print_json({"mechanisms": summaries})
         return
     grid = table("mechanism", "what it does")
     grid.columns[0].no_wrap = True

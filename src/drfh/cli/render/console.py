@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -14,6 +14,7 @@ __all__ = [
     "Column",
     "bar",
     "console",
+    "json_text",
     "print_columns",
     "print_json",
     "print_line",
@@ -70,9 +71,23 @@ def print_line(text: str, style: str | None = None) -> None:
     out.print(text, style=style, soft_wrap=not out.is_terminal)
 
 
-def print_json(data: Any) -> None:
-    """Print data as JSON."""
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+def print_json(data: Mapping[str, Any], *, in_a_line: bool = False) -> None:
+    """Print an output as JSON, with its version first."""
+    typer.echo(json_text(data, in_a_line=in_a_line))
+
+
+def json_text(data: Mapping[str, Any], *, in_a_line: bool = False) -> str:
+    """Return an output as JSON, with its version first.
+
+    Examples
+    --------
+    >>> json_text({"page": "a.html"}, in_a_line=True)
+    '{"version": 1, "page": "a.html"}'
+    """
+    from drfh.files.output_schema import versioned
+
+    indent = None if in_a_line else 2
+    return json.dumps(versioned(data), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 @contextmanager

@@ -538,3 +538,8 @@ class Workload:
 
     def __repr__(self) -> str:
         return f"Workload({format_count(len(self.users), 'user')}, {self.summary})"
+
+    def _repr_html_(self) -> str:
+        from drfh.report.tables import workload_table
+
+        return workload_table(self).to_html()

@@ -7,16 +7,40 @@ from typing import TYPE_CHECKING
 import altair
 import polars
 
+from drfh.errors import InputError, UnknownNameError
 from drfh.formatting import format_number, format_percent
 from drfh.report.charts.axes import BAD, GOOD, SHORT_NAMES, WIDTH, on_bars
 
 if TYPE_CHECKING:
     from drfh.auditor import Report
 
-__all__ = ["failures_chart", "fair_chart"]
+__all__ = ["audit_chart", "failures_chart", "fair_chart"]
+
+_FIGURES = ("failures", "fair")
 
 _MOST_USERS = 24
 _FULL = 2.0  # beyond twice the fair level a bar ends
+
+
+def audit_chart(report: Report, name: str) -> altair.LayerChart:
+    """Return the chart ``failures`` or ``fair`` of a report.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> from drfh.auditor import audit
+    >>> audit_chart(audit(load_scenario("gpu-cluster"), properties=["pareto"]), "fair")
+    Traceback (most recent call last):
+    drfh.errors.InputError: figure must be of a report in which the property fair fails, got 'fair'
+    """
+    if name not in _FIGURES:
+        raise UnknownNameError("figure", str(name), _FIGURES)
+    if name == "failures":
+        return failures_chart(report, report.scenario.title)
+    chart = fair_chart(report)
+    if chart is None:
+        raise InputError("figure", "must be of a report in which the property fair fails", name)
+    return chart
 
 
 def failures_chart(report: Report, title: str = "") -> altair.LayerChart:

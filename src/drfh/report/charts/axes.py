@@ -26,6 +26,7 @@ __all__ = [
     "dash_of",
     "kind_of",
     "legend_above",
+    "legend_columns",
     "on_bars",
 ]
 
@@ -50,7 +51,6 @@ def legend_above(names: Sequence[str], symbol: str = "stroke") -> altair.Legend:
 
     On a page one legend stands above all panels of a figure (see :mod:`drfh.report.figures`).
     """
-    widest = _SYMBOL + _LETTER * max((len(name) for name in names), default=1)
     return altair.Legend(
         title=None,
         orient="top",
@@ -59,8 +59,20 @@ def legend_above(names: Sequence[str], symbol: str = "stroke") -> altair.Legend:
         symbolStrokeWidth=2.5 if symbol == "stroke" else 1,
         symbolOpacity=1,
         labelLimit=280,
-        columns=max(1, min(len(names), WIDTH // widest)),
+        columns=legend_columns(names),
     )
+
+
+def legend_columns(names: Sequence[str], width: float = WIDTH) -> int:
+    """Return how many names of a legend fit side by side.
+
+    Examples
+    --------
+    >>> legend_columns(["best-fit-drfh", "fifo"]), legend_columns(["best-fit-drfh", "fifo"], 200)
+    (2, 1)
+    """
+    widest = _SYMBOL + _LETTER * max((len(name) for name in names), default=1)
+    return max(1, min(len(names), int(width // widest)))
 
 
 def colour_of(names: Sequence[str]) -> altair.Scale:

@@ -8,16 +8,18 @@ import altair
 import numpy as np
 import polars
 
+from drfh.errors import InputError, UnknownNameError
 from drfh.formatting import format_number, format_percent
 from drfh.report.charts.axes import BAD, GOOD, SHORT_NAMES, WIDTH, on_bars
 
 if TYPE_CHECKING:
     from drfh.auditor.comparison import Comparison
 
-__all__ = ["FEW_USERS", "promise_chart", "users_chart"]
+__all__ = ["FEW_USERS", "comparison_chart", "promise_chart", "users_chart"]
 
 #: Up to this many users each has a place of its own in a chart.
 FEW_USERS = 12
+_FIGURES = ("users", "promises")
 _PLACED, _MISSING = "placed", "promised, no place"
 _ROUND_OFF = 1e-6
 
@@ -94,6 +96,32 @@ def promise_chart(promises: polars.DataFrame, title: str = "") -> altair.LayerCh
         width=WIDTH,
         height=24 * len(users),
     )
+
+
+def comparison_chart(comparison: Comparison, name: str) -> altair.LayerChart:
+    """Return the chart ``users`` or ``promises`` of a comparison.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> from drfh.auditor.comparison import compare
+    >>> comparison = compare(load_scenario("paper-two-servers"), mechanisms=["drfh"])
+    >>> comparison_chart(comparison, "promises")
+    Traceback (most recent call last):
+    drfh.errors.InputError: figure must be of a comparison with a mechanism that promises, such \
+as drf, got 'promises'
+    """
+    if name not in _FIGURES:
+        raise UnknownNameError("figure", str(name), _FIGURES)
+    title = comparison.scenario.title
+    if name == "users":
+        return users_chart(comparison, title)
+    promises = comparison.promises()
+    if promises.is_empty():
+        rule = "must be of a comparison with a mechanism that promises, such as drf"
+        raise InputError("figure", rule, name)
+    first = promises.filter(polars.col("mechanism") == promises["mechanism"][0])
+    return promise_chart(first, title)
 
 
 def users_chart(comparison: Comparison, title: str = "") -> altair.LayerChart:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import altair
 import polars as pl
 
+from drfh.errors import InputError, UnknownNameError
 from drfh.formatting import format_count, format_duration, format_percent, time_unit
 from drfh.report.charts.axes import (
     SHAPES,
@@ -26,11 +27,13 @@ from drfh.traces.measure import Distribution
 
 __all__ = [
     "MOST_LINES",
+    "RUN_FIGURES",
     "NamedRun",
     "each_run",
     "longest_plot",
     "names_of_runs",
     "ratio_plot",
+    "run_plot",
     "run_plots",
     "starving",
     "turnaround_plot",
@@ -297,15 +300,37 @@ def run_plots(runs: Sequence[NamedRun]) -> list[tuple[str, list[Plot]]]:
     ['utilisation', 'tasks', 'shares', 'turnaround', 'waiting', 'longest-waiting', 'ratios']
     """
     drawn = list(runs[:MOST_LINES])
-    sections: list[tuple[str, list[Plot | None]]] = [
-        ("How full the servers are", [utilisation_plot(drawn), tasks_plot(drawn)]),
-        ("Who has what", [shares_plot(drawn)]),
-        ("How long jobs take", [turnaround_plot(drawn), waiting_plot(drawn)]),
-        ("Who waits longest, and who starves", [longest_plot(drawn), ratio_plot(drawn)]),
-    ]
-    if any("fair.distance" in run.result.samples.columns for run in drawn):
-        sections.insert(2, ("How fair it is", [fair_plot(drawn)]))
-    return [(heading, [plot for plot in plots if plot is not None]) for heading, plots in sections]
+    sections = []
+    for heading, names in _SECTIONS.items():
+        plots = [plot for name in names if (plot := RUN_FIGURES[name](drawn)) is not None]
+        if plots:
+            sections.append((heading, plots))
+    return sections
+
+
+def run_plot(runs: Sequence[NamedRun], name: str) -> Plot:
+    """Return one figure of runs.
+
+    Parameters
+    ----------
+    runs
+        From :func:`drfh.report.name_runs`.
+    name
+        Of the figure, see :data:`RUN_FIGURES`.
+
+    Examples
+    --------
+    >>> import drfh
+    >>> result = drfh.simulate(drfh.load_scenario("gpu-day"))
+    >>> run_plot([NamedRun("mine", result)], "tasks").title
+    'Tasks that wait and that run, over time'
+    """
+    if name not in RUN_FIGURES:
+        raise UnknownNameError("figure", str(name), RUN_FIGURES)
+    plot = RUN_FIGURES[name](list(runs[:MOST_LINES]))
+    if plot is None:
+        raise InputError("figure", _NEEDS[name], name)
+    return plot
 
 
 def _end(runs: Sequence[NamedRun]) -> float:
@@ -463,8 +488,10 @@ def _largest_users(runs: Sequence[NamedRun]) -> list[str]:
     return most["user"].head(_LARGEST if len(most) > _LARGEST + 1 else len(most)).to_list()
 
 
-def fair_plot(runs: Sequence[NamedRun]) -> Plot:
-    """Return the distance from fair over time."""
+def fair_plot(runs: Sequence[NamedRun]) -> Plot | None:
+    """Return the distance from fair over time, if a run has it."""
+    if not any("fair.distance" in run.result.samples.columns for run in runs):
+        return None
     size, unit = _unit(runs)
     frame = _samples(runs, {"fair.distance": "distance"}).drop_nulls("distance")
     chart = time_lines(
@@ -488,3 +515,27 @@ def fair_plot(runs: Sequence[NamedRun]) -> Plot:
         frame,
         line_keys(names_of_runs(runs)),
     )
+
+
+#: The figures of runs by name; one that these runs have no data for is None.
+RUN_FIGURES: dict[str, Callable[[Sequence[NamedRun]], Plot | None]] = {
+    "utilisation": utilisation_plot,
+    "tasks": tasks_plot,
+    "shares": shares_plot,
+    "fair": fair_plot,
+    "turnaround": turnaround_plot,
+    "waiting": waiting_plot,
+    "longest-waiting": longest_plot,
+    "ratios": ratio_plot,
+}
+_NEEDS = {
+    "fair": "must be of a run that measured it: simulate(..., fair=True)",
+    "longest-waiting": "must be of a run in which a task started",
+}
+_SECTIONS = {
+    "How full the servers are": ("utilisation", "tasks"),
+    "Who has what": ("shares",),
+    "How fair it is": ("fair",),
+    "How long jobs take": ("turnaround", "waiting"),
+    "Who waits longest, and who starves": ("longest-waiting", "ratios"),
+}

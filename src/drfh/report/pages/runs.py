@@ -7,16 +7,30 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from drfh.errors import InputError
-from drfh.files.atomic import check_writable, write_whole
+from drfh.errors import InputError, UnknownNameError
+from drfh.files.atomic import check_writable, write_whole, writing_into
 from drfh.formatting import format_count, format_duration, format_percent
 from drfh.report.charts.runs import MOST_LINES, NamedRun, run_plots, starving
-from drfh.report.figures import Plot, contents, plot_parts
+from drfh.report.figures import Plot, column_figure, contents, plot_parts
 from drfh.report.html import Cell, Content, Figure, Markup, page_of, table, tag
 from drfh.simulation.metrics import spread
 from drfh.simulation.result import RUN_FILE, Result, common_jobs
 
-__all__ = ["check_report", "load_runs", "name_runs", "runs_page", "runs_parts", "save_runs"]
+__all__ = [
+    "FIGURE_FORMATS",
+    "check_formats",
+    "check_report",
+    "load_runs",
+    "name_runs",
+    "run_metrics",
+    "runs_page",
+    "runs_parts",
+    "save_figures",
+    "save_runs",
+]
+
+#: What figures for papers can be written as.
+FIGURE_FORMATS = ("svg", "pdf", "png")
 
 _MOST_USERS = 20
 _SIDE_BY_SIDE = 5
@@ -102,6 +116,65 @@ def save_runs(runs: Sequence[NamedRun], path: str | os.PathLike[str], title: str
     True
     """
     write_whole(path, runs_page(runs, title).encode(errors="replace"))
+
+
+def save_figures(
+    runs: Sequence[NamedRun],
+    directory: str | os.PathLike[str],
+    formats: Sequence[str] = FIGURE_FORMATS,
+) -> list[Path]:
+    """Write every figure of runs, one paper column (3.5 inches) wide.
+
+    Parameters
+    ----------
+    runs
+        From :func:`load_runs` or :func:`name_runs`.
+    directory
+        Made if it is not there. Figures of the same name are replaced.
+    formats
+        Among ``svg``, ``pdf`` and ``png`` (300 dots an inch).
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Examples
+    --------
+    >>> import tempfile, drfh
+    >>> result = drfh.simulate(drfh.load_scenario("gpu-day"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sorted(path.name for path in save_figures(name_runs([result]), folder, ["svg"]))[:2]
+    ['longest-waiting.svg', 'ratios.svg']
+    """
+    suffixes = [f".{name}" for name in check_formats(formats)]
+    folder = Path(directory)
+    with writing_into(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for _, plots in run_plots(runs):
+        for plot in plots:
+            for suffix, data in column_figure(plot, suffixes).items():
+                written.append(folder / f"{plot.name}{suffix}")
+                write_whole(written[-1], data)
+    return written
+
+
+def check_formats(formats: Sequence[str], field: str = "formats") -> list[str]:
+    """Return the formats of figures, each once; raise for one that is not known.
+
+    Examples
+    --------
+    >>> check_formats(["pdf", "pdf"])
+    ['pdf']
+    """
+    names = [formats] if isinstance(formats, str) else list(formats)
+    for name in names:
+        if name not in FIGURE_FORMATS:
+            raise UnknownNameError(field, str(name), FIGURE_FORMATS)
+    if not names:
+        raise InputError(field, f"must be some of {', '.join(FIGURE_FORMATS)}")
+    return list(dict.fromkeys(names))
 
 
 def runs_page(runs: Sequence[NamedRun], title: str = "") -> str:
@@ -211,8 +284,16 @@ def _notes(runs: Sequence[NamedRun], sources: Sequence[str]) -> list[str]:
     return notes
 
 
-def _comparison(runs: Sequence[NamedRun]) -> str:
-    """Return a table of metrics by run, the best in bold."""
+def run_metrics(runs: Sequence[NamedRun]) -> tuple[list[str], list[list[Cell]]]:
+    """Return the metrics of runs: names, and a line of cells for each, the best in bold.
+
+    Examples
+    --------
+    >>> import drfh
+    >>> names, cells = run_metrics(name_runs([drfh.simulate(drfh.load_scenario("gpu-day"))]))
+    >>> names[2], cells[2][0].content
+    ('jobs done', '100 %')
+    """
     numbers = [run.result.numbers for run in runs]
     resources = list(dict.fromkeys(name for n in numbers for name in n["utilisation"]))
     jobs = common_jobs([run.result for run in runs])
@@ -237,7 +318,13 @@ def _comparison(runs: Sequence[NamedRun]) -> str:
         [_shown(value, write, _is_best(values, i, more)) for i, value in enumerate(values)]
         for _, values, write, more in columns
     ]
-    heads, names = [column[0] for column in columns], [run.name for run in runs]
+    return [column[0] for column in columns], cells
+
+
+def _comparison(runs: Sequence[NamedRun]) -> str:
+    """Return a table of metrics by run."""
+    heads, cells = run_metrics(runs)
+    names = [run.name for run in runs]
     if len(runs) <= _SIDE_BY_SIDE:  # few runs stand side by side, many below each other
         rows: list[list[Content]] = [[head, *line] for head, line in zip(heads, cells, strict=True)]
         return table(["", *names], rows)
