@@ -1,7 +1,10 @@
-"""The instances that the benchmarks run on: the *hard* family, and Google's cluster.
+"""The instances that the benchmarks run on.
 
-Hard: log demand ~ N(0, 0.3), log capacity ~ N(0, 1). (On uniform random numbers one resource of
-the whole pool binds and the answer is trivial.)
+- Hard: log demand ~ N(0, 0.3), log capacity ~ N(0, 1). (On uniform random numbers one resource of
+  the whole pool binds and the answer is trivial.)
+- Google's cluster of 2011, with random users.
+- Fleets: nodes of eight shapes, no two alike, in three zones, with GPUs, pools and taints.
+- Mixtures: zero demands, servers that lack a resource, restrictions and finite tasks at random.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from drfh import Cluster, User, load_scenario
+from drfh import Cluster, Kind, User, load_scenario
 
 Floats = NDArray[np.float64]
 RESOURCES = ("cpu", "memory", "gpu", "disk")
@@ -71,3 +74,71 @@ def merged(instance: Instance) -> Instance:
     joined = np.zeros((int(member.max()) + 1, rows.shape[1]))
     np.add.at(joined, member, rows)
     return Instance(instance.name, instance.cluster, instance.users, instance.direction, joined)
+
+
+# Shapes of nodes: part of the fleet, CPUs, GiB of memory and of disk, GPUs, pool.
+SHAPES = (
+    (0.25, 32, 128, 200, 0, "general"),
+    (0.20, 64, 256, 400, 0, "general"),
+    (0.15, 16, 128, 200, 0, "memory"),
+    (0.10, 48, 768, 800, 0, "memory"),
+    (0.10, 96, 192, 200, 0, "compute"),
+    (0.05, 24, 96, 8_000, 0, "storage"),
+    (0.10, 64, 512, 1_600, 8, "gpu"),
+    (0.05, 32, 256, 400, 4, "gpu"),
+)
+ZONES, POOLS = ("a", "b", "c"), ("general", "memory", "compute", "storage")
+
+
+def fleet(users: int, servers: int, *, kinds: int = 1, seed: int = 0) -> tuple[Cluster, list[User]]:
+    """Return a fleet of distinct nodes with labels and taints, and teams with finite tasks.
+
+    What a node has left for tasks differs from node to node. GPU nodes are tainted: of the teams
+    that need no GPU one in ten tolerates that. Four in ten teams are bound to zones or pools, half
+    have finite tasks. With several kinds a team has some of each sort.
+    """
+    random = np.random.default_rng(seed)
+    parts, *_ = zip(*SHAPES, strict=True)
+    shape = random.choice(len(SHAPES), servers, p=parts)
+    amounts = np.array([row[1:5] for row in SHAPES], dtype=float)[shape]
+    amounts[:, :3] *= 1 - random.uniform(0.02, 0.12, (servers, 3))  # the system's own part
+    labels = [
+        {"zone": ZONES[zone], "pool": SHAPES[s][5]}
+        for s, zone in zip(shape.tolist(), random.integers(0, 3, servers).tolist(), strict=True)
+    ]
+    names = ("cpu", "memory", "disk", "gpu")
+    cluster = Cluster.from_arrays(amounts, names, labels=labels)
+
+    def some_kind() -> tuple[dict[str, float], dict[str, list[str]] | None, float | None]:
+        cpu = float(np.exp(random.normal(0.7, 0.8)))
+        demand = {
+            "cpu": cpu,
+            "memory": cpu * float(np.exp(random.normal(1.3, 0.8))),
+            "disk": cpu * float(np.exp(random.normal(0.5, 1.2))) if random.random() < 0.4 else 0.0,
+            "gpu": float(random.choice((1, 2, 4))) if random.random() < 0.3 else 0.0,
+        }
+        where: dict[str, list[str]] = {}
+        if demand["gpu"]:
+            where["pool"] = ["gpu"]
+        elif random.random() < 0.2:
+            where["pool"] = [str(random.choice(POOLS))]
+        elif random.random() < 0.9:
+            where["pool"] = list(POOLS)
+        if random.random() < 0.25:
+            where["zone"] = [str(zone) for zone in random.choice(ZONES, 2, replace=False)]
+        share = max(demand[name] / total for name, total in zip(names, cluster.totals, strict=True))
+        finite = random.random() < 0.5
+        tasks = float(1 + int(np.exp(random.normal(0, 1.5)) / (share * users * kinds)))
+        return demand, where or None, tasks if finite else None
+
+    made = []
+    for i in range(users):
+        weight = float(random.choice((1, 1, 1, 2, 4)))
+        drawn = [some_kind() for _ in range(kinds)]
+        if kinds == 1:
+            ((demand, where, tasks),) = drawn
+            made.append(User(f"team-{i}", demand, weight=weight, tasks=tasks, servers=where))
+        else:
+            listed = [Kind(demand, tasks=tasks, servers=where) for demand, where, tasks in drawn]
+            made.append(User(f"team-{i}", kinds=listed, weight=weight))
+    return cluster, made
