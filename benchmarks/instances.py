@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drfh import Cluster, Kind, User, load_scenario
+from drfh.allocation.problem import Problem
 
 Floats = NDArray[np.float64]
 RESOURCES = ("cpu", "memory", "gpu", "disk")
+Case = tuple[Cluster, list[User]]
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ SHAPES = (
 ZONES, POOLS = ("a", "b", "c"), ("general", "memory", "compute", "storage")
 
 
-def fleet(users: int, servers: int, *, kinds: int = 1, seed: int = 0) -> tuple[Cluster, list[User]]:
+def fleet(users: int, servers: int, *, kinds: int = 1, seed: int = 0) -> Case:
     """Return a fleet of distinct nodes with labels and taints, and teams with finite tasks.
 
     What a node has left for tasks differs from node to node. GPU nodes are tainted: of the teams
@@ -142,3 +144,37 @@ def fleet(users: int, servers: int, *, kinds: int = 1, seed: int = 0) -> tuple[C
             listed = [Kind(demand, tasks=tasks, servers=where) for demand, where, tasks in drawn]
             made.append(User(f"team-{i}", kinds=listed, weight=weight))
     return cluster, made
+
+
+def mixture(servers: int, users: int, resources: int, zone_count: int = 20, seed: int = 0) -> Case:
+    """Return a mixture: 30 % zero demands, 40 % restricted users, 50 % with finite tasks."""
+    random = np.random.default_rng(seed)
+    names = RESOURCES[:resources]
+    capacity = np.exp(random.normal(0, 0.7, (servers, resources)))
+    lacking = np.flatnonzero(random.random(servers) < 0.1)
+    capacity[lacking, random.integers(0, resources, len(lacking))] = 0.0
+    demand = np.exp(random.normal(0, 0.7, (users, resources))) * 0.01
+    demand[random.random((users, resources)) < 0.3] = 0.0
+    demand[demand.max(axis=1) == 0, 0] = 0.01
+    labels = [{"zone": str(zone)} for zone in random.integers(0, zone_count, servers)]
+    cluster = Cluster.from_arrays(capacity, names, labels=labels)
+    fair = 1 / (demand / capacity.sum(axis=0)).max(axis=1) / users
+    made = []
+    for i, row in enumerate(demand.tolist()):
+        some = random.choice(zone_count, random.integers(1, 4), replace=False)
+        restricted, finite = random.random(2) < (0.4, 0.5)
+        made.append(
+            User(
+                f"u{i}",
+                dict(zip(names, row, strict=True)),
+                servers={"zone": [str(zone) for zone in some]} if restricted else None,
+                tasks=float(int(fair[i] * np.exp(random.normal(0, 1.5))) + 1) if finite else None,
+            )
+        )
+    return cluster, made
+
+
+def usable_pairs(problem: Problem) -> NDArray[np.bool_]:
+    """Return which user may use which server."""
+    usable = problem.usable_on(np.arange(len(problem.blocks)))
+    return np.ones((len(problem.users), len(problem.blocks)), bool) if usable is None else usable
