@@ -2,19 +2,22 @@
 
 HiGHS gets two more: the first round where users have weights, caps and restrictions, by its
 interior-point method; and all rounds by its simplex method, as this project solved problems with
-many rounds before it generated columns.
+many rounds before it generated columns. Solvers are imported late: OR-tools brings a HiGHS of its
+own, and two of them do not go into one process.
 """
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-import highspy
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.instances import Floats, Instance
-from drfh.mechanisms.solvers.simplex import run_highs
+
+if TYPE_CHECKING:
+    import highspy
 
 Bools = NDArray[np.bool_]
 
@@ -117,6 +120,8 @@ class RoundModels:
 
     def model(self, held: Floats, rising: Floats, unit: float) -> highspy.HighsLp:
         """Return: maximise t such that shares ``held + t * unit * rising`` fit; t is last."""
+        import highspy
+
         users, full = self.shape
         scale = held + unit * rising
         scale[scale <= 0] = 1.0
@@ -147,6 +152,8 @@ def first_round(
 
     It should be near 1. Without crossover: the level is asked for, no vertex.
     """
+    import highspy
+
     highs = highspy.Highs()
     highs.silent()
     highs.setOptionValue("solver", "ipm")
@@ -176,6 +183,8 @@ def old_second_try(
     Each round is a new model of all pairs, which starts from the last basis. Who pays its price,
     or has all its tasks, stops.
     """
+    from drfh.mechanisms.solvers.simplex import run_highs
+
     models = RoundModels(direction, capacity, usable)
     share = np.zeros(len(weight))
     active = cap > 0

@@ -26,7 +26,6 @@ from benchmarks.processes import apart, limit_processor
 from benchmarks.rivals import first_round, highs_ipm, old_second_try
 from drfh import Allocation, allocate
 from drfh.allocation.proofs.certificate import Certificate
-from drfh.precompile import warm_up
 
 __all__ = ["fleet_table", "mixture_table", "questions"]
 
@@ -101,6 +100,8 @@ class Ours:
 
 def _solve(make: Callable[[], Case]) -> Ours:
     """Run in a process of its own: the median of some calls."""
+    from drfh.precompile import warm_up
+
     warm_up()
     cluster, users = make()
     limit_processor(OUR_LIMIT)
