@@ -93,11 +93,11 @@ ZONES, POOLS = ("a", "b", "c"), ("general", "memory", "compute", "storage")
 
 
 def fleet(users: int, servers: int, *, kinds: int = 1, seed: int = 0) -> Case:
-    """Return a fleet of distinct nodes with labels and taints, and teams with finite tasks.
+    """Return distinct nodes with labels and taints, and teams with tasks.
 
-    What a node has left for tasks differs from node to node. GPU nodes are tainted: of the teams
-    that need no GPU one in ten tolerates that. Four in ten teams are bound to zones or pools, half
-    have finite tasks. With several kinds a team has some of each sort.
+    What a node has left for tasks differs from node to node. GPU nodes are tainted: of the tasks
+    that need no GPU one in twelve tolerates that. One in five of those is bound to one pool, and a
+    quarter of all to two of the zones; half are finite. A team has as many sorts as it has kinds.
     """
     random = np.random.default_rng(seed)
     parts, *_ = zip(*SHAPES, strict=True)
@@ -147,7 +147,11 @@ def fleet(users: int, servers: int, *, kinds: int = 1, seed: int = 0) -> Case:
 
 
 def mixture(servers: int, users: int, resources: int, zone_count: int = 20, seed: int = 0) -> Case:
-    """Return a mixture: 30 % zero demands, 40 % restricted users, 50 % with finite tasks."""
+    """Return a mixture of zero demands, restrictions and finite tasks.
+
+    Three in ten demands are 0, a tenth of the servers lacks a resource, four in ten users are bound
+    to one to three of the zones, and half have finite tasks.
+    """
     random = np.random.default_rng(seed)
     names = RESOURCES[:resources]
     capacity = np.exp(random.normal(0, 0.7, (servers, resources)))
