@@ -165,10 +165,12 @@ class Measured:
         yield f"{sum(one.closed for one in self.ours)} of {self.problems}"
         yield f"{max(one.gap for one in self.ours):.0e}" if ended else ""
         yield f"{median(one.rounds for one in self.ours):g}" if ended else ""
-        if self.goal is None or not ended:
+        if self.goal is None:
             yield _limited(processor, OUR_LIMIT)
-        else:
+        elif ended:
             yield report.at_most(processor, self.goal, "s")
+        else:
+            yield f"> {OUR_LIMIT:g} s ({self.goal:g} s: NOT MET)"
         yield report.seconds(median(one.wall for one in self.ours)) if ended else ""
         for name in rivals:
             theirs = median(self.theirs[name]) if ended else math.nan

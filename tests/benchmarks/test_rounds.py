@@ -106,7 +106,9 @@ def test_a_row_says_what_a_limit_ended() -> None:
         "6.00 s", "2.00×", "", "> 60 s", "> 20.0×", "1e-09",
     ]  # fmt: skip
     row.problems = 4  # one of ours was ended
-    assert list(row.cells((FIRST,))) == ["m", "3 of 4", "", "", "> 300 s", "", "", "", ""]
+    assert list(row.cells((FIRST,))) == [
+        "m", "3 of 4", "", "", "> 300 s (2.5 s: NOT MET)", "", "", "", "",
+    ]  # fmt: skip
 
 
 @pytest.mark.slow
