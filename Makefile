@@ -97,7 +97,7 @@ lint: $(VENV)/.dev  ## ruff and mypy --strict
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-bench: $(VENV)/.bench  ## Us against cvxpy, scipy and OR-tools, as ratios
+bench: $(VENV)/.bench  ## Us against cvxpy, HiGHS and OR-tools, as ratios
 	@$(BIN)/python benchmarks/allocate.py
 
 bench-audit: $(VENV)/.bench  ## How long audits and mechanisms take

@@ -1,10 +1,13 @@
-"""The exact mechanism against solvers of linear programs: one run, one table, ratios.
+"""The exact mechanism against solvers of linear programs: one run, three tables, ratios.
 
 Run with ``make bench`` (all), or ``python benchmarks/allocate.py --quick`` (without the rows that
 take minutes). Every time is from ready-made records to an answer with its certificate; big
 tables are not built. Rivals are given the program as arrays, solve it once in a process of their
 own after a warm-up, and certify nothing. Times are medians for us, single runs for them: only
 the ratio means something on a noisy machine.
+
+Fleets and mixtures, which take several rounds of the leximin order, have tables of their own: see
+`rounds`.
 """
 
 from __future__ import annotations
@@ -12,24 +15,21 @@ from __future__ import annotations
 import argparse
 import functools
 import math
-import multiprocessing
-import resource
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import median
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks import report
 from benchmarks.instances import Instance, google, hard, merged
+from benchmarks.processes import apart, peak_memory
 from benchmarks.rivals import RIVALS
+from benchmarks.rounds import fleet_table, mixture_table
 from drfh import allocate
 from drfh.allocation.allocation import Allocation
 from drfh.allocation.proofs.certificate import Certificate
@@ -79,23 +79,19 @@ def _rival(name: str, instance: Instance) -> tuple[float, float]:
 
 
 def rival(name: str, instance: Instance) -> tuple[float, float]:
-    """Return (seconds, level) of a rival. Two of them bring their own HiGHS: one process each."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(_rival, name, instance).result()
+    """Return (seconds, level) of a rival. Some bring their own HiGHS: one process each."""
+    return apart(_rival, name, instance)
 
 
 def _memory(size: tuple[int, int, int]) -> tuple[float, float, float]:
     """Run in a process of its own: (seconds, gap, peak MB) of the second call."""
     instance = hard(*size)
     allocate(instance.cluster, instance.users)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.perf_counter()
     allocation = allocate(instance.cluster, instance.users)
     seconds = time.perf_counter() - started
-    peak = max(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     assert allocation.certificate is not None
-    return seconds, allocation.certificate.gap, peak / 1024
+    return seconds, allocation.certificate.gap, 1024 * peak_memory()
 
 
 def level_of(allocation: Allocation) -> float:
@@ -103,26 +99,17 @@ def level_of(allocation: Allocation) -> float:
     return float(allocation.certificate.rounds[0].level)
 
 
-def show(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-6:.2g} µs"
-
-
-class Report:
+class AgainstSolvers:
     """One table, a row for each instance and solver; progress goes to stderr."""
 
     def __init__(self) -> None:
-        self.table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for name in ("instance", "solver", "time", "faster, call", "faster, core", "error or gap"):
-            right = name not in ("instance", "solver")
-            self.table.add_column(name, justify="right" if right else "left", no_wrap=True)
+        columns = ("instance", "solver", "time", "faster, call", "faster, core", "error or gap")
+        self.table = report.table("two and four resources, one round", columns, words=2)
         self.table.add_column("goal", no_wrap=True)
 
     def add(self, *cells: str) -> None:
         """Add a row."""
-        print("  ".join(cell for cell in cells if cell), file=sys.stderr, flush=True)
+        report.say(*(cell for cell in cells if cell))
         self.table.add_row(*cells)
 
     def compare(self, instance: Instance, against: Instance, names: list[str]) -> None:
@@ -135,9 +122,11 @@ class Report:
         two = instance.direction.shape[1] == 2
         inner = timed(lambda: core(instance)) if two else math.nan
         gap = f"{allocation.certificate.gap:.0e}"
-        self.add(instance.name, f"drfh, {allocation.method}", show(public), "", "", gap, "")
+        method = f"drfh, {allocation.method}"
+        self.add(instance.name, method, report.seconds(public), "", "", gap, "")
         if two:
-            self.add("", "drfh, array core", show(inner), "", "", f"{core(instance):.0e}", "")
+            gap = f"{core(instance):.0e}"
+            self.add("", "drfh, array core", report.seconds(inner), "", "", gap, "")
         for name in names:
             seconds, level = rival(name, against)
             ratio, core_ratio = seconds / public, seconds / inner
@@ -150,7 +139,7 @@ class Report:
             self.add(
                 "",
                 name,
-                show(seconds),
+                report.seconds(seconds),
                 f"{ratio:,.0f}×" if ratio >= 10 else f"{ratio:.1f}×",
                 f"{core_ratio:,.0f}×" if two else "",
                 f"{level / level_of(allocation) - 1:+.0e}",
@@ -160,13 +149,11 @@ class Report:
     def large(self) -> None:
         """Add the largest case of two resources, in a process of its own."""
         self.table.add_section()
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(1, mp_context=context) as pool:
-            seconds, gap, peak = pool.submit(_memory, (10_000, 100_000, 2)).result()
+        seconds, gap, peak = apart(_memory, (10_000, 100_000, 2))
         met = "met" if seconds < 0.5 and peak < 500 else "NOT MET"
         goal = f"0.5 s and 500 MB: {met} ({peak:.0f} MB)"
         name = "hard 10,000 × 100,000, m = 2"
-        self.add(name, "drfh, closed-form", show(seconds), "", "", f"{gap:.0e}", goal)
+        self.add(name, "drfh, closed-form", report.seconds(seconds), "", "", f"{gap:.0e}", goal)
 
     def stretch(self) -> None:
         """Add the large case of four resources."""
@@ -181,7 +168,7 @@ class Report:
         met = "met" if gap <= 1e-8 and cpu < 113 else "NOT MET"
         goal = f"gap 1e-8 in 113 CPU s: {met} ({cpu:.0f} CPU s)"
         method = f"drfh, {allocation.method}"
-        self.add(instance.name, method, show(wall), "", "", f"{gap:.0e}", goal)
+        self.add(instance.name, method, report.seconds(wall), "", "", f"{gap:.0e}", goal)
 
     def scaling(self, quick: bool) -> list[tuple[int, int, float, float]]:
         """Add a scaling curve; return (resources, servers, our seconds, cvxpy's or NaN)."""
@@ -195,9 +182,9 @@ class Report:
                 ours = timed(functools.partial(allocate, instance.cluster, instance.users))
                 theirs = rival("cvxpy", instance)[0] if servers <= rival_until else math.nan
                 faster = "" if math.isnan(theirs) else f"{theirs / ours:,.0f}×"
-                other = "" if math.isnan(theirs) else f"cvxpy {show(theirs)}"
+                other = "" if math.isnan(theirs) else f"cvxpy {report.seconds(theirs)}"
                 name = f"scaling: 100 × {servers:,}, m = {m}"
-                self.add(name, "drfh", show(ours), faster, "", "", other)
+                self.add(name, "drfh", report.seconds(ours), faster, "", "", other)
                 rows.append((m, servers, ours, theirs))
         return rows
 
@@ -233,18 +220,18 @@ def main() -> None:
     from drfh.precompile import warm_up
 
     warm_up()
-    report = Report()
+    against = AgainstSolvers()
     one = google()
-    report.compare(one, merged(one), list(RIVALS))
+    against.compare(one, merged(one), list(RIVALS))
     two = hard(100, 1_000, 2)
-    report.compare(two, two, list(RIVALS))
+    against.compare(two, two, list(RIVALS))
     four = hard(100, 1_000, 4)
-    report.compare(four, four, ["cvxpy"] if options.quick else list(RIVALS))
-    report.large()
+    against.compare(four, four, ["cvxpy"] if options.quick else list(RIVALS))
+    against.large()
     if not options.quick:
-        report.stretch()
-    rows = report.scaling(options.quick)
-    Console(width=170).print(report.table)
+        against.stretch()
+    rows = against.scaling(options.quick)
+    report.show(against.table, fleet_table(options.quick), mixture_table(options.quick))
     if options.plot:
         draw(rows, options.plot)
 

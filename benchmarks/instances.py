@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drfh import Cluster, Kind, User, load_scenario
+from drfh.allocation.problem import Problem
 
 Floats = NDArray[np.float64]
 RESOURCES = ("cpu", "memory", "gpu", "disk")
+Case = tuple[Cluster, list[User]]
 
 
 @dataclass(frozen=True)
@@ -90,12 +92,12 @@ SHAPES = (
 ZONES, POOLS = ("a", "b", "c"), ("general", "memory", "compute", "storage")
 
 
-def fleet(users: int, servers: int, *, kinds: int = 1, seed: int = 0) -> tuple[Cluster, list[User]]:
-    """Return a fleet of distinct nodes with labels and taints, and teams with finite tasks.
+def fleet(users: int, servers: int, *, kinds: int = 1, seed: int = 0) -> Case:
+    """Return distinct nodes with labels and taints, and teams with tasks.
 
-    What a node has left for tasks differs from node to node. GPU nodes are tainted: of the teams
-    that need no GPU one in ten tolerates that. Four in ten teams are bound to zones or pools, half
-    have finite tasks. With several kinds a team has some of each sort.
+    What a node has left for tasks differs from node to node. GPU nodes are tainted: of the tasks
+    that need no GPU one in twelve tolerates that. One in five of those is bound to one pool, and a
+    quarter of all to two of the zones; half are finite. A team has as many sorts as it has kinds.
     """
     random = np.random.default_rng(seed)
     parts, *_ = zip(*SHAPES, strict=True)
@@ -142,3 +144,41 @@ def fleet(users: int, servers: int, *, kinds: int = 1, seed: int = 0) -> tuple[C
             listed = [Kind(demand, tasks=tasks, servers=where) for demand, where, tasks in drawn]
             made.append(User(f"team-{i}", kinds=listed, weight=weight))
     return cluster, made
+
+
+def mixture(servers: int, users: int, resources: int, zone_count: int = 20, seed: int = 0) -> Case:
+    """Return a mixture of zero demands, restrictions and finite tasks.
+
+    Three in ten demands are 0, a tenth of the servers lacks a resource, four in ten users are bound
+    to one to three of the zones, and half have finite tasks.
+    """
+    random = np.random.default_rng(seed)
+    names = RESOURCES[:resources]
+    capacity = np.exp(random.normal(0, 0.7, (servers, resources)))
+    lacking = np.flatnonzero(random.random(servers) < 0.1)
+    capacity[lacking, random.integers(0, resources, len(lacking))] = 0.0
+    demand = np.exp(random.normal(0, 0.7, (users, resources))) * 0.01
+    demand[random.random((users, resources)) < 0.3] = 0.0
+    demand[demand.max(axis=1) == 0, 0] = 0.01
+    labels = [{"zone": str(zone)} for zone in random.integers(0, zone_count, servers)]
+    cluster = Cluster.from_arrays(capacity, names, labels=labels)
+    fair = 1 / (demand / capacity.sum(axis=0)).max(axis=1) / users
+    made = []
+    for i, row in enumerate(demand.tolist()):
+        some = random.choice(zone_count, random.integers(1, 4), replace=False)
+        restricted, finite = random.random(2) < (0.4, 0.5)
+        made.append(
+            User(
+                f"u{i}",
+                dict(zip(names, row, strict=True)),
+                servers={"zone": [str(zone) for zone in some]} if restricted else None,
+                tasks=float(int(fair[i] * np.exp(random.normal(0, 1.5))) + 1) if finite else None,
+            )
+        )
+    return cluster, made
+
+
+def usable_pairs(problem: Problem) -> NDArray[np.bool_]:
+    """Return which user may use which server."""
+    usable = problem.usable_on(np.arange(len(problem.blocks)))
+    return np.ones((len(problem.users), len(problem.blocks)), bool) if usable is None else usable

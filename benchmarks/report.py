@@ -1,4 +1,4 @@
-"""Words and numbers that the benchmarks of scheduler and simulation print alike."""
+"""Words and numbers that the benchmarks print alike."""
 
 from __future__ import annotations
 
@@ -39,12 +39,15 @@ def number(value: float | None) -> str:
 def seconds(value: float | None) -> str:
     """Return seconds in words.
 
-    >>> seconds(0.0123), seconds(75.02)
-    ('12.3 ms', '75.0 s')
+    >>> seconds(0.0123), seconds(75.02), seconds(36e-6)
+    ('12.3 ms', '75.0 s', '36.0 µs')
     """
     if value is None:
         return ""
-    return f"{number(value)} s" if value >= 1 else f"{number(1000 * value)} ms"
+    for scale, unit in ((1.0, "s"), (1e-3, "ms")):
+        if value >= scale:
+            return f"{number(value / scale)} {unit}"
+    return f"{number(value / 1e-6)} µs"
 
 
 def times(value: float | None, goal: float | None = None) -> str:

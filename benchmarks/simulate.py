@@ -12,16 +12,14 @@ on the wall beside them.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 import polars
 from rich.table import Table
@@ -33,6 +31,7 @@ from benchmarks import report
 from benchmarks.online.drfh_runs import play, records
 from benchmarks.online.instances import Day, day
 from benchmarks.online.rivals import digest, simpy_simulate
+from benchmarks.processes import apart, peak_memory
 
 REPEATS = 3
 POLICY = "best-fit-drfh"
@@ -44,7 +43,6 @@ MOST_SECONDS_TO_START = 2.0
 LONG = 10.0  # seconds of a rival that is not run again
 
 Wake: TypeAlias = Literal["exact", "everyone"]
-Answer = TypeVar("Answer")
 
 
 def dense_day(tasks: int, servers: int = 2_000, users: int = 900) -> Day:
@@ -166,19 +164,6 @@ class Large:
     peak: float
 
 
-def peak_memory() -> float:
-    """Return the most memory of this process so far, in GiB.
-
-    Not by getrusage where it can be helped: a new process starts with the peak of its parent.
-    """
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        kib = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-    except (OSError, StopIteration):
-        kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return kib / 2**20
-
-
 def _large(tasks: int, servers: int) -> Large:
     whole_call(day(users=5, tasks=50, servers=5), MINUTE, 1)  # loads the machine code
     work = day(tasks=tasks, servers=servers)
@@ -191,13 +176,6 @@ def _large(tasks: int, servers: int) -> Large:
         tasks, servers, summary["placements"], wall, processor, summary["seconds"]["samples"],
         result.samples.height, drawn, peak_memory(),
     )  # fmt: skip
-
-
-def apart(function: Callable[..., Answer], *arguments: Any) -> Answer:
-    """Return what a function says in a process of its own."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(function, *arguments).result()
 
 
 def start_up(repeats: int) -> dict[str, tuple[float, float]]:

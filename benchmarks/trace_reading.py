@@ -27,7 +27,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import report
-from benchmarks.simulate import apart, peak_memory
+from benchmarks.processes import apart, peak_memory
 from drfh.traces import Trace, read
 
 FORMAT = "google-2011"

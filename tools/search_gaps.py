@@ -33,13 +33,11 @@ from scipy.optimize import linprog
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.instances import RESOURCES, Case, mixture, usable_pairs
 from tests.support.rational import leximin
 
 from drfh import Allocation, Cluster, User, allocate, warm
 from drfh.allocation.problem import Problem
-
-RESOURCES = ("cpu", "memory", "disk", "gpu")
-Case = tuple[Cluster, list[User]]
 
 ASKED = 3  # users asked for one by one
 SPARE = 1e-12
@@ -76,34 +74,6 @@ def wide(servers: int, users: int, resources: int, decades: float, seed: int) ->
     ]
 
 
-def mixture(servers: int, users: int, resources: int, zone_count: int, seed: int) -> Case:
-    """Return a mixture: 30 % zero demands, 40 % restricted users, 50 % with finite tasks."""
-    random = np.random.default_rng(seed)
-    names = RESOURCES[:resources]
-    capacity = np.exp(random.normal(0, 0.7, (servers, resources)))
-    lacking = np.flatnonzero(random.random(servers) < 0.1)
-    capacity[lacking, random.integers(0, resources, len(lacking))] = 0.0
-    demand = np.exp(random.normal(0, 0.7, (users, resources))) * 0.01
-    demand[random.random((users, resources)) < 0.3] = 0.0
-    demand[demand.max(axis=1) == 0, 0] = 0.01
-    labels = [{"zone": str(zone)} for zone in random.integers(0, zone_count, servers)]
-    cluster = Cluster.from_arrays(capacity, names, labels=labels)
-    fair = 1 / (demand / capacity.sum(axis=0)).max(axis=1) / users
-    made = []
-    for i, row in enumerate(demand.tolist()):
-        some = random.choice(zone_count, random.integers(1, 4), replace=False)
-        restricted, finite = random.random(2) < (0.4, 0.5)
-        made.append(
-            User(
-                f"u{i}",
-                dict(zip(names, row, strict=True)),
-                servers={"zone": [str(zone) for zone in some]} if restricted else None,
-                tasks=float(int(fair[i] * np.exp(random.normal(0, 1.5))) + 1) if finite else None,
-            )
-        )
-    return cluster, made
-
-
 def families(count: int) -> Iterator[tuple[str, str, list[partial[Case]]]]:
     """Yield family, size and the cases of each row of the table."""
     for delta in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7):
@@ -123,12 +93,6 @@ def families(count: int) -> Iterator[tuple[str, str, list[partial[Case]]]]:
             )  # fmt: skip
             cases.append(partial(mixture, k, n, resources, 20, seed))
         yield "mixtures", f"{'' if most > 300 else '≤ '}{most}×{users}, m={resources}", cases
-
-
-def usable_pairs(problem: Problem) -> NDArray[np.bool_]:
-    """Return which user may use which server."""
-    usable = problem.usable_on(np.arange(len(problem.blocks)))
-    return np.ones((len(problem.users), len(problem.blocks)), bool) if usable is None else usable
 
 
 def rational_shares(problem: Problem) -> list[Fraction]:
