@@ -19,7 +19,7 @@ from drfh.cli.input import (
     TraceOption,
     read_input,
 )
-from drfh.cli.render.console import console, print_json
+from drfh.cli.render.console import console, print_csv, print_json, print_line
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -202,11 +202,11 @@ def allocate(
         data = {**_data(allocation, before, expand=expand), **given.to_dict()}
         print_json({**data, "warnings": warnings} if warnings else data)
     elif as_csv:
-        typer.echo(_table(allocation, placement, expand).write_csv(), nl=False)
+        print_csv(_table(allocation, placement, expand).write_csv())
     elif explain is not None:
         if before is not None:
-            typer.echo(f"before: {before.explain(explain)}")
-        typer.echo(f"{'after:  ' * (before is not None)}{allocation.explain(explain)}")
+            print_line(f"before: {before.explain(explain)}")
+        print_line(f"{'after:  ' * (before is not None)}{allocation.explain(explain)}")
     elif placement:
         text.print_placement(allocation, expand=expand, everyone=everyone)
     elif before is not None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.errors import UnknownNameError
-from drfh.formatting import format_time
+from drfh.formatting import escaped, format_time, json_text
 
 if TYPE_CHECKING:
     import logging
@@ -103,7 +103,7 @@ def quoted_value(value: Any) -> Any:
         return value
     text = str(value)
     plain = text.isprintable() and not set(text) & set(' ="')
-    return text if text and plain else json.dumps(text, ensure_ascii=False)
+    return text if text and plain else json_text(text)
 
 
 def _formatter(log_format: str) -> logging.Formatter:
@@ -156,4 +156,4 @@ class Printer:
 
     def _print(self, line: str) -> None:
         with suppress(OSError, ValueError):  # ValueError: of a file that was closed
-            typer.echo(line)
+            typer.echo(escaped(line))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import typer
 
 from drfh.cli.render.console import console, print_json
 from drfh.errors import InputError
-from drfh.formatting import format_time
+from drfh.formatting import escaped, format_time, json_text
 
 if TYPE_CHECKING:
     from drfh.cli.cluster.web import WebAddress
@@ -208,9 +207,9 @@ def _display(as_json: bool, everyone: bool) -> Iterator[Show]:
             if as_json:
                 now = {"time": time.time(), "error": trouble}
                 data = now if observed is None else _as_data(*observed)
-                typer.echo(json.dumps(data, ensure_ascii=False, allow_nan=False))
+                typer.echo(json_text(data))
             elif observed is None:
-                typer.echo(f"{format_time(time.time())}: {trouble}\n")
+                typer.echo(f"{format_time(time.time())}: {escaped(trouble)}\n")
             else:
                 engine, status = observed
                 print_status(status, controller=engine.controller, everyone=everyone)
@@ -218,18 +217,19 @@ def _display(as_json: bool, everyone: bool) -> Iterator[Show]:
 
         yield line_by_line
         return
-    from rich.console import Console, Group
+    from rich.console import Group
     from rich.live import Live as Screen
     from rich.text import Text
 
-    plain = Console(markup=False, highlight=False, emoji=False)
+    plain = console(soft_wrap=False)
     last: list[Any] = []
     with Screen(console=plain, screen=True, auto_refresh=False) as screen:
 
         def draw(observed: tuple[Engine, Status] | None, trouble: str) -> None:
             if observed is None:
                 text = Text(
-                    f"{format_time(time.time())}: {trouble}; what was seen last:", style="bold red"
+                    f"{format_time(time.time())}: {escaped(trouble)}; what was seen last:",
+                    style="bold red",
                 )
                 screen.update(Group(text, *last), refresh=True)
                 return
