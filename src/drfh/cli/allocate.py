@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drfh.cli.errors import named_as_options
 from drfh.cli.input import (
     OUTPUT_PANEL,
     FileArgument,
@@ -47,8 +49,22 @@ def allocate(
         typer.Option(help="Force a solver: closed-form, single-pool, simplex, interior-point."),
     ] = None,
     whole_tasks: Annotated[
-        bool, typer.Option("--whole-tasks", help="Fill with whole tasks (Best-Fit); show the loss.")
+        bool, typer.Option("--whole-tasks", help="Place whole tasks; show the loss.")
     ] = False,
+    filling: Annotated[
+        str | None,
+        typer.Option(
+            metavar="best|paper",
+            help="Whole tasks: the best found (default), or the paper's filling with Best-Fit.",
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Whole tasks: time of the local search (default 2)."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Whole tasks: seed of the local search.")
+    ] = None,
     add: Annotated[
         list[str] | None,
         typer.Option(
@@ -173,9 +189,10 @@ def allocate(
     scenario = given.scenario
     given.print_account()
     placement = placement or expand
+    asked = {"filling": filling, "seconds": seconds, "seed": seed}
     before = None
     if add or remove or weight or demand or tasks:
-        before = _solve(scenario, mechanism, method, whole_tasks)
+        before = _solve(scenario, mechanism, method, whole_tasks, asked)
         scenario = changed(
             scenario,
             add=add or (),
@@ -184,7 +201,7 @@ def allocate(
             demand=demand or (),
             tasks=tasks or (),
         )
-    allocation = _solve(scenario, mechanism, method, whole_tasks)
+    allocation = _solve(scenario, mechanism, method, whole_tasks, asked)
     checked = allocation.verify() if verify else None
     warnings = [issue.message for issue in check_scenario(scenario)]
     open_ = text.unproven(allocation)
@@ -235,7 +252,11 @@ def check_mechanism(scenario: Scenario, file: str) -> None:
 
 
 def _solve(
-    scenario: Scenario, mechanism: str | None, method: str | None, whole_tasks: bool
+    scenario: Scenario,
+    mechanism: str | None,
+    method: str | None,
+    whole_tasks: bool,
+    asked: Mapping[str, Any],
 ) -> Allocation:
     from drfh.mechanisms import allocate as solve
 
@@ -244,9 +265,14 @@ def _solve(
     whole_tasks = bool(parameters.pop("whole_tasks", False)) or whole_tasks
     if method is not None:
         parameters["method"] = method
+    for option, value in asked.items():
+        if value is not None:
+            if not whole_tasks:
+                raise InputError(f"--{option}", "must be used together with --whole-tasks")
+            parameters[option] = value
     out = console(stderr=True)
     status = out.status("solving") if out.is_terminal else nullcontext()
-    with status as shown:
+    with status as shown, named_as_options(*asked):
         return solve(
             scenario.cluster,
             scenario.users,
