@@ -21,7 +21,7 @@ from drfh.cli.input import (
     TraceOption,
     read_input,
 )
-from drfh.cli.render.console import console, print_csv, print_json, print_line
+from drfh.cli.render.console import console, lines, print_csv, print_json, print_line
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def allocate(
     else:
         text.print_allocation(allocation, scenario.title, everyone=everyone)
     if checked is not None:
-        console(stderr=as_json or as_csv).print(str(checked))
+        console(stderr=as_json or as_csv).print(lines(*str(checked).splitlines()))
         if not checked:
             raise typer.Exit(1)
 
