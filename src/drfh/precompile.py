@@ -8,7 +8,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from drfh.allocation.problem import Problem
 from drfh.mechanisms import allocate
+from drfh.mechanisms.shared.progressive_filling import filling_order
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, Job, RemoveServers, ResizeServer, Workload
 from drfh.model.users import User
@@ -55,6 +57,8 @@ def _fill_large() -> None:
     servers = Cluster([Server({"cpu": 1 + n % 7, "memory": 1 + n % 5}) for n in range(3000)])
     users = [User("a", {"cpu": 0.2, "memory": 0.1}), User("b", {"cpu": 0.1, "memory": 0.2})]
     allocate(servers, users, whole_tasks=True, filling="paper")
+    for _ in filling_order(Problem.build(servers, users), first_fit=True):
+        pass
 
 
 def _live(cluster: Cluster, policy: str) -> None:

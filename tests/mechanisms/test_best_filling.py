@@ -18,7 +18,7 @@ from drfh.kernels.choices import CHOICES, fill_by_choice
 from drfh.mechanisms.shared import best_filling as module
 from drfh.mechanisms.shared import progressive_filling
 from drfh.mechanisms.shared.best_filling import best_filling, kind_levels
-from drfh.mechanisms.shared.progressive_filling import WholeTasks, fill_whole_tasks
+from drfh.mechanisms.shared.progressive_filling import WholeTasks, fill_whole_tasks, filling_order
 from drfh.mechanisms.solvers.whole_leximin import whole_leximin
 from drfh.policies.policy import CHOICES as POLICY_CHOICES
 from tests.allocation.test_mixes import mixes
@@ -206,7 +206,16 @@ def test_a_large_cluster_leaves_slow_choices_out(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "_MOST_STEPS", 1.0)
     whole = allocate(*random_pair(0), whole_tasks=True, seconds=60)
     (note,) = whole.notes
-    assert note.startswith("not tried on so large a cluster: best-fit:memory, first-fit, random")
+    assert note.startswith("not tried on so large a cluster: random, cosine, simplex")
+
+
+@settings(max_examples=examples(40))
+@given(problems())
+def test_first_fit_by_an_index_is_the_same(pair: Pair) -> None:
+    problem = Problem.build(*pair)
+    plain = [(r.tolist(), s.tolist()) for r, s in WholeTasks.of(problem).filled("first-fit", 0)]
+    indexed = [(r.tolist(), s.tolist()) for r, s in filling_order(problem, first_fit=True)]
+    assert plain == indexed
 
 
 def test_a_kind_that_stops_early_counts() -> None:

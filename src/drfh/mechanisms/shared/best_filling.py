@@ -125,7 +125,13 @@ def _fillings(
     others = [(f"best-fit:{name}", "best-fit", r) for r, name in enumerate(names) if r != first]
     others += [(name, name, first) for name in CHOICES if name != "best-fit"]
     for name, choice, position in others:
-        yield name, arrays.filled(choice, position, seed) if quick else None
+        if quick:
+            yield name, arrays.filled(choice, position, seed)
+        elif problem.mixes is None and choice in ("best-fit", "first-fit"):  # they have an index
+            by = names[position]
+            yield name, filling_order(problem, reference=by, first_fit=choice == "first-fit")
+        else:
+            yield name, None
 
 
 def _counted(arrays: WholeTasks) -> Ints:

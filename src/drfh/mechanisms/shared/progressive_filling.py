@@ -126,11 +126,25 @@ def placement_of(
 
 
 def filling_order(
-    problem: Problem, *, reference: str | None = None, ahead: bool = False
+    problem: Problem,
+    *,
+    reference: str | None = None,
+    first_fit: bool = False,
+    ahead: bool = False,
 ) -> Iterator[tuple[Ints, Ints]]:
     """Yield users and servers of tasks in order of placement, in pieces.
 
-    The parameters are those of :func:`fill_whole_tasks`; a piece is good until the next one.
+    Parameters
+    ----------
+    problem, reference, ahead
+        As for :func:`fill_whole_tasks`.
+    first_fit
+        Whether the first server that fits is taken, by an index; for users of one kind.
+
+    Yields
+    ------
+    tuple of int arrays
+        A piece is good until the next one.
     """
     chosen = reference_position(problem, reference)
     need, free, total = _in_units(problem)
@@ -144,8 +158,8 @@ def filling_order(
     # A scan looks at all users and at no more servers than are in use.
     tasks = min(1 / float(share.max(axis=1).min()), float(left.astype(np.float64).sum()))
     steps = tasks * m * (len(need) + len(problem.blocks))
-    if steps > _WORTH_AN_INDEX:
-        yield from _with_index(problem, need, free, left, chosen, ahead=ahead)
+    if first_fit or steps > _WORTH_AN_INDEX:
+        yield from _with_index(problem, need, free, left, chosen, first_fit=first_fit, ahead=ahead)
     else:
         yield from _by_scan(problem, need, free, total, left, chosen, ahead=ahead, steps=steps)
 
@@ -292,7 +306,14 @@ class WholeTasks:
 
 
 def _with_index(
-    problem: Problem, need: Ints, free: Ints, left: Ints, reference: int, *, ahead: bool
+    problem: Problem,
+    need: Ints,
+    free: Ints,
+    left: Ints,
+    reference: int,
+    *,
+    first_fit: bool,
+    ahead: bool,
 ) -> Iterator[tuple[Ints, Ints]]:
     from drfh.scheduler.indexed import fill_indexed  # loads numba
 
@@ -309,6 +330,7 @@ def _with_index(
         problem.weight.tolist(),
         left,
         reference=reference,
+        first_fit=first_fit,
         ahead=ahead,
     )
 
