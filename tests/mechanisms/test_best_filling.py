@@ -84,7 +84,8 @@ def never_worse(cluster: Cluster, users: list[User]) -> None:
     arrays = WholeTasks.of(problem)
     best = best_filling(problem, seconds=60)
     assert best.complete
-    found = levels(arrays, best.placement.user_tasks)
+    found = levels(arrays, best_filling(problem, seconds=0).placement.user_tasks)
+    assert levels(arrays, best.placement.user_tasks) >= found  # the search makes nothing worse
     assert found >= levels(arrays, fill_whole_tasks(problem).user_tasks)
     for choice in CHOICES:
         for reference in range(len(cluster.resources)) if choice == "best-fit" else (0,):
