@@ -113,6 +113,12 @@ def test_never_worse_than_a_shipped_choice(pair: Pair) -> None:
     never_worse(*pair)
 
 
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_never_worse_where_choices_differ(first: int) -> None:
+    for seed in range(first, first + 10):
+        never_worse(*random_pair(seed))
+
+
 @settings(max_examples=examples(60))
 @given(mixes())
 def test_never_worse_with_several_kinds(pair: Pair) -> None:
