@@ -14,8 +14,8 @@ ROOT = Path(drfh.__file__).parent
 
 # Left to right. Modules in one tuple may import each other.
 ORDER: list[tuple[str, ...]] = [
-    ("errors",),
     ("formatting",),
+    ("errors",),
     ("model",),
     ("files",),
     ("kernels",),

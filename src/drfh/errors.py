@@ -18,6 +18,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from drfh.formatting import escaped
+
 __all__ = ["DrfhError", "InputError", "SolverError", "UnknownNameError", "nearest", "shown"]
 
 _LONGEST_VALUE = 60
@@ -121,7 +123,7 @@ class InputError(DrfhError, ValueError):
 
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""
-        return f"{where}{self.field} {self.rule}{self._got}"
+        return escaped(f"{where}{self.field} {self.rule}{self._got}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By its state, as a subclass has other arguments.

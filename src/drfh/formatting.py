@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 __all__ = [
     "MISSING",
+    "escaped",
     "format_amount",
     "format_amounts",
     "format_axis_value",
@@ -22,6 +27,7 @@ __all__ = [
     "format_rest",
     "format_time",
     "join_names",
+    "json_text",
     "plural",
     "short_resource",
     "time_unit",
@@ -40,7 +46,46 @@ _AXIS_UNITS = (
     (3 * 86400, 86400, "d", "days"), (2 * 3600, 3600, "h", "hours"), (180, 60, "min", "minutes"),
     (0, 1, "s", "seconds"),
 )  # fmt: skip
+_NOT_PLAIN = re.compile(r"[^ -~]")
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def escaped(text: str) -> str:
+    r"""Return a text with all that a terminal would act on, or not show, written out.
+
+    Control characters, ends of lines, marks that turn the direction of writing and characters
+    without a width: as in a string of Python.
+
+    Examples
+    --------
+    >>> print(escaped("ann\n\x1b[2Jbob"), escaped("a\u202eb"), escaped("Zoë"))
+    ann\n\x1b[2Jbob a\u202eb Zoë
+    """
+    if text.isprintable():
+        return text
+    return _NOT_PLAIN.sub(
+        lambda c: c[0] if _is_shown(c[0]) else c[0].encode("unicode_escape").decode(), text
+    )
+
+
+def _is_shown(character: str) -> bool:
+    return character.isprintable() or unicodedata.category(character) == "Zs"
+
+
+def json_text(data: Any, indent: int | None = None) -> str:
+    r"""Return data as JSON that a terminal can show: the same data, :func:`escaped`.
+
+    Examples
+    --------
+    >>> print(json_text({"user": "Zoë\u202e"}))
+    {"user": "Zoë\u202e"}
+    """
+    text = json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False)
+    return _NOT_PLAIN.sub(lambda c: c[0] if _is_kept(c[0]) else json.dumps(c[0])[1:-1], text)
+
+
+def _is_kept(character: str) -> bool:
+    return character == "\n" or _is_shown(character)
 
 
 def format_number(value: float | None, digits: int = 4, *, zero_below: float = 5e-10) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from drfh.allocation.problem import Problem
 from drfh.mechanisms import allocate
+from drfh.mechanisms.shared.progressive_filling import filling_order
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, Job, RemoveServers, ResizeServer, Workload
 from drfh.model.users import User
@@ -36,7 +38,9 @@ def warm_up() -> None:
     two = [User("a", {"cpu": 0.2, "memory": 1}), User("b", {"cpu": 1, "memory": 0.2})]
     three = [*two, User("c", {"cpu": 1, "memory": 1, "gpu": 1})]
     allocate(cluster, two)
-    allocate(cluster, two, whole_tasks=True)
+    allocate(cluster, two, whole_tasks=True, filling="paper")
+    allocate(cluster, three, whole_tasks=True, seconds=0.1)
+    _fill_large()
     allocate(cluster, two, mechanism="ps-dsf")
     allocate(cluster, three, method="interior-point")
     small = Cluster([Server({"cpu": 4, "memory": 8}, name="s", count=3)])
@@ -46,6 +50,15 @@ def warm_up() -> None:
             _live(servers, policy)
             _simulate(servers, policy)
     _trace()
+
+
+def _fill_large() -> None:
+    """Fill so many servers that an index is used."""
+    servers = Cluster([Server({"cpu": 1 + n % 7, "memory": 1 + n % 5}) for n in range(3000)])
+    users = [User("a", {"cpu": 0.2, "memory": 0.1}), User("b", {"cpu": 0.1, "memory": 0.2})]
+    allocate(servers, users, whole_tasks=True, filling="paper")
+    for _ in filling_order(Problem.build(servers, users), first_fit=True):
+        pass
 
 
 def _live(cluster: Cluster, policy: str) -> None:

@@ -353,7 +353,7 @@ def test_whole_tasks_go_to_the_lowest_level_and_the_kind_that_is_behind() -> Non
     cluster = Cluster([Server({"cpu": 12}, name="one"), Server({"cpu": 1, "gpu": 2}, name="two")])
     kinds = [Kind({"gpu": 1, "cpu": 0.5}), Kind({"cpu": 1}, ratio=3)]
     allocation = allocate(
-        cluster, [User("a", kinds=kinds), User("b", {"cpu": 2})], whole_tasks=True
+        cluster, [User("a", kinds=kinds), User("b", {"cpu": 2})], whole_tasks=True, filling="paper"
     )
     # A mix of a needs 1 of 2 gpus: a task of it adds 1/2 / 4 = 1/8, a task of b 2/13. In turn: a
     # places a gpu task, b, a three cpu tasks and the other gpu task, ... until the gpus are gone

@@ -154,7 +154,7 @@ def test_only_the_row_of_whole_tasks_is_filled() -> None:
     assert not divisible.whole
     assert divisible.certificate is not None
     assert whole.whole
-    assert whole.parameters == parameters
+    assert whole.parameters == {**parameters, "filling": "paper"}
     assert result["drfh"].distance == 0
 
 

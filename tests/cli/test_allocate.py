@@ -127,6 +127,11 @@ def test_servers_that_go_leave_the_restrictions_that_name_them(
         (["--add", "10x"], "--add must look like '10x cpu=8,memory=512Gi'"),
         (["--add", "x cpu=4"], "--add must look like '10x cpu=8,memory=512Gi'"),
         (["--whole-tasks", "--verify"], "verify needs divisible tasks"),
+        (["--filling", "best"], "--filling must be used together with --whole-tasks"),
+        (["--seconds", "1"], "--seconds must be used together with --whole-tasks"),
+        (["--whole-tasks", "--filling", "worst"], "--filling must be one of best, paper"),
+        (["--whole-tasks", "--seconds", "-1"], "--seconds must be a finite number ≥ 0"),
+        (["--whole-tasks", "--seed", "-1"], "--seed must be an integer ≥ 0"),
         (["--add", "cpu=x"], "--add cpu must be a finite number"),
         (["--add", "0x cpu=1"], "--add: count must be a whole number ≥ 1, got 0"),
         (["--add", "cpu=1,cpu=2"], "--add must name cpu once"),
@@ -197,6 +202,11 @@ def test_explain_verify_and_whole_tasks(team: str, capsys: pytest.CaptureFixture
     data = json.loads(run(capsys, "allocate", team, "--whole-tasks", "--json")[1])
     assert 0 <= data["loss"] <= 1
     assert data["divisible"]["certificate"]["closed"]
+    assert data["filling"] == "best"
+    assert data["method"] in out
+    words = ("--filling", "paper", "--json")
+    data = json.loads(run(capsys, "allocate", team, "--whole-tasks", *words)[1])
+    assert (data["filling"], data["method"]) == ("paper", "best-fit filling")
 
 
 def test_many_users_are_summed_up(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -264,7 +264,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     for words in (["scenario", "schema"], ["--version"]):  # more and less than one buffer
         done = run(*words, stdout=write)
         assert done.stderr == ""
-        assert done.returncode == 1
+        assert done.returncode == 141
     os.close(write)
 
 
@@ -284,7 +284,7 @@ def test_output_that_fails_at_the_very_end() -> None:
         check=False,
     )
     os.close(write)
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -93,8 +93,12 @@ def test_g_envy_needs_the_number_of_tasks() -> None:
 def test_h_whole_tasks_can_be_gamed() -> None:
     cluster = Cluster([Server({"cpu": 6, "memory": 6})])
     other = User("b", {"cpu": 4, "memory": 3})
-    truth = allocate(cluster, [User("a", {"cpu": 1, "memory": 1}), other], whole_tasks=True)
-    lie = allocate(cluster, [User("a", {"cpu": 3, "memory": 2}), other], whole_tasks=True)
+    truth = allocate(
+        cluster, [User("a", {"cpu": 1, "memory": 1}), other], whole_tasks=True, filling="paper"
+    )
+    lie = allocate(
+        cluster, [User("a", {"cpu": 3, "memory": 2}), other], whole_tasks=True, filling="paper"
+    )
     assert tasks(truth) == [2, 1]
     assert tasks(lie)[0] * 2 == 4  # (6, 4) is worth four true tasks
 

@@ -177,10 +177,10 @@ def test_quincy(vector: dict[str, Any]) -> None:
 @pytest.mark.parametrize("vector", chosen("bestfit_discrete", "drf_discrete_min_share"))
 def test_whole_tasks(vector: dict[str, Any]) -> None:
     if "tasks" in vector["expected"]:
-        check(vector, whole_tasks=True)
+        check(vector, whole_tasks=True, filling="paper")
     else:
-        check(vector, "tasks_ref0", whole_tasks=True, reference="cpu")
-        check(vector, "tasks_ref1", whole_tasks=True, reference="memory")
+        check(vector, "tasks_ref0", whole_tasks=True, filling="paper", reference="cpu")
+        check(vector, "tasks_ref1", whole_tasks=True, filling="paper", reference="memory")
 
 
 @pytest.mark.parametrize("vector", chosen("nash_welfare"))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from drfh import Cluster, InputError, Server, User, allocate
+from drfh import Allocation, Cluster, InputError, Server, User, allocate
 from drfh.kernels import compiled
 from drfh.kernels.fill import fill_best_fit
 from drfh.model.users import eligible_servers
@@ -17,6 +17,10 @@ from tests.support.examples import examples
 from tests.support.strategies import problems
 
 Pair = tuple[Cluster, list[User]]
+
+
+def paper(cluster: Cluster, users: list[User]) -> Allocation:
+    return allocate(cluster, users, whole_tasks=True, filling="paper")
 
 
 def by_definition(cluster: Cluster, users: list[User]) -> dict[str, int]:
@@ -74,7 +78,7 @@ def by_definition(cluster: Cluster, users: list[User]) -> dict[str, int]:
 @given(problems())
 def test_filling_follows_the_definition(pair: Pair) -> None:
     cluster, users = pair
-    whole = allocate(cluster, users, whole_tasks=True)
+    whole = paper(cluster, users)
     assert whole.tasks == by_definition(cluster, users)
     assert whole.loss is not None
     assert whole.loss <= 1
@@ -88,9 +92,9 @@ def test_twins_agree_exactly(pair: Pair) -> None:
     answers = []
     for twin in (fill_best_fit, compiled(fill_best_fit)):
         with patch("drfh.mechanisms.shared.progressive_filling.fast", return_value=twin):
-            answers.append(allocate(cluster, users, whole_tasks=True).placement(expand=True).rows())
+            answers.append(paper(cluster, users).placement(expand=True).rows())
     with patch("drfh.mechanisms.shared.progressive_filling._WORTH_AN_INDEX", -1):
-        answers.append(allocate(cluster, users, whole_tasks=True).placement(expand=True).rows())
+        answers.append(paper(cluster, users).placement(expand=True).rows())
     assert answers[0] == answers[1] == answers[2]
 
 
@@ -98,7 +102,7 @@ def test_a_task_that_fits_no_server_is_named() -> None:
     cluster = Cluster([Server({"cpu": 4}, name="small", count=3)])
     users = [User("big", {"cpu": 5}), User("ok", {"cpu": 1})]
     assert allocate(cluster, users).tasks["big"] == pytest.approx(1.2)
-    whole = allocate(cluster, users, whole_tasks=True)
+    whole = paper(cluster, users)
     assert whole.notes == ("big: one whole task fits no server",)
     assert whole.tasks == {"big": 0, "ok": 12}
     assert whole.worst_off() == ("big", 1.0)
@@ -107,7 +111,7 @@ def test_a_task_that_fits_no_server_is_named() -> None:
 def test_the_paper_example_loses_nothing() -> None:
     cluster = Cluster([Server({"cpu": 2, "memory": 12}), Server({"cpu": 12, "memory": 2})])
     users = [User("ann", {"cpu": 0.2, "memory": 1}), User("bob", {"cpu": 1, "memory": 0.2})]
-    whole = allocate(cluster, users, whole_tasks=True)
+    whole = paper(cluster, users)
     assert whole.tasks == {"ann": 10, "bob": 10}
     assert whole.loss == pytest.approx(0, abs=1e-12)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 
 from drfh import Cluster, Scheduler, Server
 from drfh.errors import InputError
+from drfh.kernels.machine_code import source_stamp
 from drfh.kernels.online import place
-from drfh.kernels.online.state import _stamp
 from drfh.policies import Policy
 from drfh.policies.scores import best_fit, simplex
 from drfh.policies.slots import Slots
@@ -262,9 +263,10 @@ def test_copies_live_on_their_own(engine: Any, policy: Any, way: Any) -> None:
 
 
 def test_machine_code_is_made_again_when_any_source_changes() -> None:
-    # Numba alone would look at one file; see drfh.kernels.online.state.kernel.
-    cache = place.place._cache._cache_file  # type: ignore[attr-defined]
-    assert cache._source_stamp == _stamp()
+    # Numba alone would look at one file; see drfh.kernels.machine_code.
+    files = place.place._cache._files  # type: ignore[attr-defined]
+    stamp = source_stamp(Path(place.__file__).parent)
+    assert [file._source_stamp for file in files] == [stamp] * len(files)
 
 
 @pytest.mark.parametrize("part", ["turn", "choice", "inside"])

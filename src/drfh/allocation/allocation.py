@@ -538,6 +538,7 @@ def to_dict(allocation: Allocation) -> dict[str, Any]:
     if allocation.certificate is not None:
         result["certificate"] = _proof(allocation)
     if allocation.divisible is not None:
+        result["filling"] = allocation.parameters.get("filling")
         result["loss"] = allocation.loss
         result["divisible"] = to_dict(allocation.divisible)
     if allocation.notes:

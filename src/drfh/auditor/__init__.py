@@ -293,7 +293,7 @@ def _of_mechanism(
     else:
         bound = partial(function, **parameters) if parameters else function
     solution = bound(problem)
-    kept = {**parameters, **({"whole_tasks": True} if whole_tasks else {})}
+    kept = {**parameters, **({"whole_tasks": True, "filling": "paper"} if whole_tasks else {})}
     return Case(
         replace(scenario, mechanism=name, parameters=kept),
         Bundles.of(solution.placement, whole=solution.whole),

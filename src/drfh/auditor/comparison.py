@@ -16,7 +16,7 @@ from drfh.auditor.case import ROUND_OFF, lost, worst_of
 from drfh.auditor.finding import Finding
 from drfh.errors import DrfhError, InputError, SolverError, UnknownNameError
 from drfh.formatting import format_count, format_percent
-from drfh.mechanisms import Mechanism, allocate, find_mechanism
+from drfh.mechanisms import WHOLE_PARAMETERS, Mechanism, allocate, find_mechanism
 from drfh.model.cluster import Cluster
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
@@ -388,8 +388,11 @@ def _answer(scenario: Scenario, mechanism: str | Mechanism) -> Allocation:
     own = dict(scenario.parameters) if chosen == scenario.mechanism else {}
     # Whole tasks have a row of their own, whatever the scenario says.
     own.pop("whole_tasks", None)
-    if not whole:
-        own.pop("reference", None)
+    for name in WHOLE_PARAMETERS:
+        if not whole or name != "reference":
+            own.pop(name, None)
+    if whole:
+        own["filling"] = "paper"  # as the audit has it: a rule, the same each time
     return allocate(scenario.cluster, scenario.users, mechanism=chosen, whole_tasks=whole, **own)
 
 

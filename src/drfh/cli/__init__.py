@@ -22,7 +22,7 @@ from drfh.cli import (
     tour,
     trace,
 )
-from drfh.cli.errors import INTERRUPTED, exit_code, print_error
+from drfh.cli.errors import CLOSED_PIPE, INTERRUPTED, exit_code, print_error
 
 __all__ = ["app", "main"]
 
@@ -74,8 +74,8 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    0: done. 1: drfh failed, or nobody reads its output any more. 2: the input or the usage is
-    wrong. 3: a required property fails. 130: interrupted.
+    0: done. 1: drfh failed. 2: the input or the usage is wrong. 3: a required property fails. 130:
+    interrupted. 141: nobody reads its output any more.
 
     Parameters
     ----------
@@ -100,9 +100,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Nobody reads on, or the disk is full. What is left in the buffer must not fail once more
         # when Python exits.
         _drop_output()
-        if code == 0 and not isinstance(error, BrokenPipeError):
-            print_error(f"cannot write the output: {error.strerror or error}")
-        return code or 1
+        if code == 0 and isinstance(error, BrokenPipeError):
+            return CLOSED_PIPE
+        if code == 0:
+            return print_error(f"cannot write the output: {error.strerror or error}")
     return code
 
 
@@ -112,7 +113,9 @@ def _run(arguments: list[str]) -> int:
         code = command.main(arguments or ["--help"], prog_name="drfh", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         return print_error("interrupted", INTERRUPTED)
-    except SystemExit as leaving:  # typer's own way out when a pipe is closed
+    except SystemExit as leaving:  # the way out of typer and rich when a pipe is closed
+        if isinstance(leaving.__context__, BrokenPipeError):
+            return CLOSED_PIPE
         return leaving.code if isinstance(leaving.code, int) else 1
     except Exception as error:
         return exit_code(error)

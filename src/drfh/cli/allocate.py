@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drfh.cli.errors import named_as_options
 from drfh.cli.input import (
     OUTPUT_PANEL,
     FileArgument,
@@ -18,7 +20,7 @@ from drfh.cli.input import (
     TraceOption,
     read_input,
 )
-from drfh.cli.render.console import console, json_text, print_json
+from drfh.cli.render.console import console, json_output, lines, print_csv, print_json, print_line
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,8 +48,22 @@ def allocate(
         typer.Option(help="Force a solver: closed-form, single-pool, simplex, interior-point."),
     ] = None,
     whole_tasks: Annotated[
-        bool, typer.Option("--whole-tasks", help="Fill with whole tasks (Best-Fit); show the loss.")
+        bool, typer.Option("--whole-tasks", help="Place whole tasks; show the loss.")
     ] = False,
+    filling: Annotated[
+        str | None,
+        typer.Option(
+            metavar="best|paper",
+            help="Whole tasks: the best found (default), or the paper's filling with Best-Fit.",
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Whole tasks: time of the local search (default 2)."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Whole tasks: seed of the local search.")
+    ] = None,
     add: Annotated[
         list[str] | None,
         typer.Option(
@@ -172,9 +188,10 @@ def allocate(
     scenario = given.scenario
     given.print_account()
     placement = placement or expand
+    asked = {"filling": filling, "seconds": seconds, "seed": seed}
     before = None
     if add or remove or weight or demand or tasks:
-        before = _solve(scenario, mechanism, method, whole_tasks)
+        before = _solve(scenario, mechanism, method, whole_tasks, asked)
         scenario = changed(
             scenario,
             add=add or (),
@@ -183,7 +200,7 @@ def allocate(
             demand=demand or (),
             tasks=tasks or (),
         )
-    allocation = _solve(scenario, mechanism, method, whole_tasks)
+    allocation = _solve(scenario, mechanism, method, whole_tasks, asked)
     checked = allocation.verify() if verify else None
     warnings = [issue.message for issue in check_scenario(scenario)]
     open_ = text.unproven(allocation)
@@ -201,11 +218,11 @@ def allocate(
         data = {**_data(allocation, before, expand=expand), **given.to_dict()}
         print_json({**data, "warnings": warnings} if warnings else data)
     elif as_csv:
-        typer.echo(_table(allocation, placement, expand).write_csv(), nl=False)
+        print_csv(_table(allocation, placement, expand).write_csv())
     elif explain is not None:
         if before is not None:
-            typer.echo(f"before: {before.explain(explain)}")
-        typer.echo(f"{'after:  ' * (before is not None)}{allocation.explain(explain)}")
+            print_line(f"before: {before.explain(explain)}")
+        print_line(f"{'after:  ' * (before is not None)}{allocation.explain(explain)}")
     elif placement:
         text.print_placement(allocation, expand=expand, everyone=everyone)
     elif before is not None:
@@ -213,7 +230,7 @@ def allocate(
     else:
         text.print_allocation(allocation, scenario.title, everyone=everyone)
     if checked is not None:
-        console(stderr=as_json or as_csv).print(str(checked))
+        console(stderr=as_json or as_csv).print(lines(*str(checked).splitlines()))
         if not checked:
             raise typer.Exit(1)
 
@@ -234,14 +251,23 @@ def check_mechanism(scenario: Scenario, file: str) -> None:
 
 
 def _solve(
-    scenario: Scenario, mechanism: str | None, method: str | None, whole_tasks: bool
+    scenario: Scenario,
+    mechanism: str | None,
+    method: str | None,
+    whole_tasks: bool,
+    asked: Mapping[str, Any],
 ) -> Allocation:
     from drfh.mechanisms import allocate as solve
 
     parameters: dict[str, Any] = {} if method is None else {"method": method}
+    for option, value in asked.items():
+        if value is not None:
+            if not (whole_tasks or scenario.parameters.get("whole_tasks")):
+                raise InputError(f"--{option}", "must be used together with --whole-tasks")
+            parameters[option] = value
     out = console(stderr=True)
     status = out.status("solving") if out.is_terminal else nullcontext()
-    with status as shown:
+    with status as shown, named_as_options(*asked):
         return solve(
             scenario,
             mechanism=mechanism,
@@ -271,7 +297,7 @@ def _save(
 
     if path.suffix == ".json":
         data = _data(allocation, before, expand=placement and expand)
-        write_whole(path, json_text(data).encode())
+        write_whole(path, json_output(data).encode())
         return
     frame = _table(allocation, placement, expand)
     if path.suffix == ".csv":

@@ -18,7 +18,7 @@ from drfh.cli.input import (
     TraceOption,
     read_input,
 )
-from drfh.cli.render.console import print_json, progress_bar
+from drfh.cli.render.console import print_csv, print_json, progress_bar
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -97,6 +97,6 @@ def compare(
     if as_json:
         print_json({**result.to_dict(), **given.to_dict()})
     elif as_csv:
-        typer.echo(result.table().write_csv(), nl=False)
+        print_csv(result.table().write_csv())
     else:
         text.print_comparison(result, everyone=everyone)

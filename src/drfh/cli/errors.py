@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from drfh.errors import DrfhError, InputError
+from drfh.formatting import escaped
 
-__all__ = ["INTERRUPTED", "exit_code", "named_as_options", "print_error"]
+__all__ = ["CLOSED_PIPE", "INTERRUPTED", "exit_code", "named_as_options", "print_error"]
 
 #: Exit code of an interrupted command.
 INTERRUPTED = 130
+#: Exit code of a command whose output nobody reads any more: as if SIGPIPE had ended it.
+CLOSED_PIPE = 141
 
 
 @contextmanager
@@ -72,7 +75,7 @@ def _usage_error(error: Any) -> int | None:
 
 def print_error(text: str, code: int = 1) -> int:
     """Print one line on stderr, and return the exit code."""
-    line = " ".join(text.split())
+    line = escaped(" ".join(text.split()))
     with suppress(OSError):  # stderr may be closed
         print(f"drfh: {line}", file=sys.stderr, flush=True)
     return code

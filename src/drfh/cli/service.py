@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drfh.cli.render.console import json_text
+from drfh.cli.render.console import json_output
 from drfh.errors import UnknownNameError
-from drfh.formatting import format_time
+from drfh.formatting import escaped, format_time, json_text
 
 if TYPE_CHECKING:
     import logging
@@ -104,7 +104,7 @@ def quoted_value(value: Any) -> Any:
         return value
     text = str(value)
     plain = text.isprintable() and not set(text) & set(' ="')
-    return text if text and plain else json.dumps(text, ensure_ascii=False)
+    return text if text and plain else json_text(text)
 
 
 def _formatter(log_format: str) -> logging.Formatter:
@@ -153,8 +153,8 @@ class Printer:
 
     def print_json(self, data: Mapping[str, Any]) -> None:
         """Print an object in a line."""
-        self._print(json_text(data, in_a_line=True))
+        self._print(json_output(data, in_a_line=True))
 
     def _print(self, line: str) -> None:
         with suppress(OSError, ValueError):  # ValueError: of a file that was closed
-            typer.echo(line)
+            typer.echo(escaped(line))

@@ -27,6 +27,7 @@ from typing import Any, Self
 
 from drfh.errors import InputError
 from drfh.files.atomic import shown_path
+from drfh.files.drafts import same_file
 
 __all__ = ["ControllerLock", "is_running"]
 
@@ -106,7 +107,7 @@ class ControllerLock:
 
     def check(self) -> None:
         """Raise if the file was removed or replaced since, so that a second controller may run."""
-        if not _is_at(self.fd, self.path):
+        if not same_file(self.fd, self.path):
             raise self._refused("must stop: its lock was removed or replaced")
 
     def release(self) -> None:
@@ -171,7 +172,7 @@ class ControllerLock:
                         log.info("lock awaited seconds=%(seconds)g reason=%(reason)s", fields)
                         logged = True
                     time.sleep(_POLL_SECONDS)
-                if _is_at(fd, self.path):
+                if same_file(fd, self.path):
                     return fd
             except BaseException:
                 os.close(fd)
@@ -273,13 +274,6 @@ def _facts_in(fd: int) -> dict[str, Any] | None:
     pid, texts = found.get("pid"), (found.get("host"), found.get("started"))
     ours = isinstance(pid, int) and pid > 0 and all(isinstance(text, str) for text in texts)
     return found if ours else None
-
-
-def _is_at(fd: int, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False))
-    except OSError:
-        return False
 
 
 def _process(holder: Mapping[str, Any]) -> str:

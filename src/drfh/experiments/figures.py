@@ -76,7 +76,8 @@ def two_servers_tables() -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def _allocate(scenario: object, mechanism: str, *, whole_tasks: bool = False) -> Allocation:
     cluster, users = scenario.cluster, scenario.users  # type: ignore[attr-defined]
-    return allocate(cluster, users, mechanism=mechanism, whole_tasks=whole_tasks)
+    own: dict[str, Any] = {"whole_tasks": True, "filling": "paper"} if whole_tasks else {}
+    return allocate(cluster, users, mechanism=mechanism, **own)
 
 
 def _used(allocation: Allocation) -> list[tuple[str, str, float]]:

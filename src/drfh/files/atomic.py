@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import secrets
-import shutil
 import stat
 import sys
 from collections.abc import Iterable, Iterator
@@ -13,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from drfh.errors import InputError
+from drfh.files.drafts import open_draft
 
 __all__ = [
     "LARGEST_FILE",
@@ -150,18 +149,15 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
         if os.path.lexists(target) and not os.path.isfile(target):
             raise InputError("path", "must be a regular file or a new one", given)
         # In the same directory, so that the last step is one rename.
-        draft = os.path.join(os.path.dirname(target), f".drfh-{secrets.token_hex(8)}.tmp")
-        try:
-            with open(draft, "xb") as file:
+        with open_draft(os.path.dirname(target), target) as draft:
+            draft.make(directory=False)
+            with open(draft.path, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             with suppress(FileNotFoundError):
-                os.chmod(draft, stat.S_IMODE(os.stat(target).st_mode))
-            os.replace(draft, target)
-        finally:
-            with suppress(OSError):
-                os.unlink(draft)
+                os.chmod(draft.path, stat.S_IMODE(os.stat(target).st_mode))
+            draft.put()
     except InputError:
         raise
     except (OSError, ValueError) as error:
@@ -300,27 +296,14 @@ def whole_directory(
     ['done']
     """
     target = check_directory(path, marker, force=force)
-    home = _existing(os.path.dirname(target))
-    draft = os.path.join(home, f".drfh-{secrets.token_hex(8)}.tmp")
-    old = draft.removesuffix(".tmp") + ".old"
-    try:
+    with open_draft(_existing(os.path.dirname(target)), target) as draft:
         with writing_into(path):
-            os.mkdir(draft)
-        yield Path(draft)
+            draft.make(directory=True)
+        yield Path(draft.path)
         check_directory(path, marker, force=force)  # somebody may have been faster
         with writing_into(path):
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            if os.path.isdir(target):
-                os.rename(target, old)
-            try:
-                os.rename(draft, target)
-            except OSError:
-                if os.path.isdir(old):
-                    os.rename(old, target)
-                raise
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+            draft.put()
 
 
 @contextmanager

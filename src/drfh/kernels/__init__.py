@@ -73,9 +73,9 @@ def expect(steps: float) -> None:
 
 @cache
 def _compile(plain: Callable[..., Any]) -> Callable[..., Any]:
-    from numba import njit
+    from drfh.kernels.machine_code import kernel  # loads numba
 
-    return cast("Callable[..., Any]", njit(cache=True)(plain))
+    return kernel(plain)
 
 
 def compiled(plain: Kernel) -> Kernel:

@@ -11,12 +11,14 @@ time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from drfh.kernels import machine_code
 
 __all__ = ["ROWS_AT_LEAST", "move_jobs", "move_users", "read_rows"]
 
@@ -31,12 +33,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def _kernel(function: Function) -> Function:
     """Compile when it is first called, to run beside other threads, and keep the machine code."""
-    return cast("Function", njit(cache=True, nogil=True)(function))
+    return machine_code.kernel(function, nogil=True)
 
 
 def _inline(function: Function) -> Function:
     """Compile as a part of what calls it."""
-    return cast("Function", njit(cache=True, nogil=True, forceinline=True)(function))
+    return machine_code.kernel(function, nogil=True, forceinline=True)
 
 
 #: No row in order has fewer bytes: 12 commas, an end of line, and five fields.

@@ -7,11 +7,12 @@ Short cuts both: :func:`drfh.traces.google2011.task_runs.plain_runs` and
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from drfh.kernels import machine_code
 
 __all__ = ["follow", "move_pages", "number", "settle"]
 
@@ -24,7 +25,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def _kernel(function: Function) -> Function:
     """Compile when it is first called, to run beside other threads, and keep the machine code."""
-    return cast("Function", njit(cache=True, nogil=True)(function))
+    return machine_code.kernel(function, nogil=True)
 
 
 _MIX = -7046029254386353131

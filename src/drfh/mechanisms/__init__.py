@@ -36,6 +36,7 @@ from drfh.mechanisms.per_server_drf import per_server_drf
 from drfh.mechanisms.pooled import pooled
 from drfh.mechanisms.ps_dsf import ps_dsf
 from drfh.mechanisms.sequential_min_max import sequential_min_max
+from drfh.mechanisms.shared.best_filling import best_filling
 from drfh.mechanisms.shared.progressive_filling import (
     fill_whole_tasks,
     fits_some_server,
@@ -48,7 +49,9 @@ from drfh.model.scenario import Scenario
 from drfh.model.users import User
 
 __all__ = [
+    "FILLINGS",
     "MECHANISMS",
+    "WHOLE_PARAMETERS",
     "Mechanism",
     "Solution",
     "allocate",
@@ -89,6 +92,12 @@ MECHANISMS: dict[str, Mechanism] = {
 }
 
 
+#: How whole tasks are filled in: the best found, or as in the paper.
+FILLINGS = ("best", "paper")
+
+#: Parameters of whole tasks.
+WHOLE_PARAMETERS = ("reference", "filling", "seconds", "seed")
+
 #: Mechanisms that take users with several kinds of tasks.
 TAKE_KINDS: tuple[Mechanism, ...] = (drfh, drf)
 
@@ -115,14 +124,16 @@ def allocate(
         :class:`~drfh.allocation.problem.Problem` to a :class:`Solution`; by default that of the
         scenario, else ``drfh``.
     whole_tasks
-        Fill the cluster with whole tasks, the lowest level first and Best-Fit, and report the
-        loss against the divisible optimum. Only for ``drfh``.
+        Place whole tasks, and report the loss against the divisible optimum. Only for ``drfh``.
     progress
         Called now and then, during long work, with a few words on how far it is.
     **parameters
         For the mechanism. ``drfh`` and ``drf`` take ``method=``: ``"auto"``, ``"closed-form"``,
-        ``"single-pool"``, ``"simplex"`` or ``"interior-point"``. Whole tasks take ``reference=``,
-        the resource that Best-Fit divides by.
+        ``"single-pool"``, ``"simplex"`` or ``"interior-point"``. Whole tasks take ``filling=``:
+        ``"best"`` (default), the leximin best of all shipped choices of a server and of a local
+        search of at most ``seconds=`` (default 2) with the draws of ``seed=``; or ``"paper"``, the
+        paper's, the lowest level first with Best-Fit. ``reference=`` is the resource that
+        Best-Fit divides by.
 
     Returns
     -------
@@ -199,7 +210,9 @@ def allocate_problem(
     name, function = find_mechanism(mechanism)
     check_parameters(name, function, parameters, whole_tasks=whole_tasks)
     kept = {**parameters, **({"whole_tasks": True} if whole_tasks else {})}
-    reference = parameters.pop("reference", None)
+    whole = {name: parameters.pop(name) for name in WHOLE_PARAMETERS if name in parameters}
+    if whole_tasks:
+        _check_whole(whole)
     source = partial(function, **parameters) if parameters else function
     if progress is not None and "progress" in inspect.signature(function).parameters:
         parameters["progress"] = lambda gap: progress(f"relative gap {gap:.1e}")
@@ -224,23 +237,50 @@ def allocate_problem(
     if function is not drfh:
         raise InputError("whole_tasks", "must be used with the mechanism drfh", name)
     never = np.flatnonzero(~fits_some_server(problem))
-    placement = fill_whole_tasks(
-        problem,
-        reference=reference,
-        progress=progress and (lambda placed: progress(f"{placed:,} tasks placed")),
-    )
+    notes = [f"{problem.users[i].name}: one whole task fits no server" for i in never]
+    filling, reference = whole.pop("filling", "best"), whole.get("reference")
+    rule: Mechanism | None = None  # a search within a time is none that could be asked again
+    if filling == "paper":
+        placement = fill_whole_tasks(
+            problem,
+            reference=reference,
+            progress=progress and (lambda placed: progress(f"{placed:,} tasks placed")),
+        )
+        found_by, rule = "best-fit filling", partial(progressive_filling, reference=reference)
+    else:
+        best = best_filling(
+            problem, enough=allocation.assignment.user_tasks, progress=progress, **whole
+        )
+        placement, found_by = best.placement, best.found_by
+        if not best.complete:
+            notes.append("the local search ended with its time; more seconds may find more")
+        if best.left_out:
+            notes.append(f"not tried on so large a cluster: {', '.join(best.left_out)}")
     return Allocation(
         placement.problem,
         placement,
         mechanism="drfh",
-        method="best-fit filling",
+        method=found_by,
         divisible=allocation,
         whole=True,
         seconds=time.perf_counter() - started,
-        notes=tuple(f"{problem.users[i].name}: one whole task fits no server" for i in never),
-        parameters=kept,
-        source=partial(progressive_filling, reference=reference),
+        notes=tuple(notes),
+        parameters={**kept, "filling": filling},
+        source=rule,
     )
+
+
+def _check_whole(parameters: Mapping[str, Any]) -> None:
+    """Raise unless the parameters of whole tasks have values that they can have."""
+    filling, seconds = parameters.get("filling", "best"), parameters.get("seconds", 0)
+    if filling not in FILLINGS:
+        raise UnknownNameError("filling", shown(filling).strip("'"), FILLINGS)
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not number or not 0 <= seconds < float("inf"):
+        raise InputError("seconds", "must be a finite number ≥ 0", seconds)
+    seed = parameters.get("seed", 0)
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise InputError("seed", "must be an integer ≥ 0", seed)
 
 
 def check_kinds(problem: Problem, name: str, mechanism: Mechanism) -> None:
@@ -275,7 +315,7 @@ got 'metod'
         return
     taken = {"progress", *(mechanism.keywords if isinstance(mechanism, partial) else ())}
     known = {p.name for p in accepted if p.kind is p.KEYWORD_ONLY} - taken
-    known |= {"reference"} if whole_tasks else set()
+    known |= set(WHOLE_PARAMETERS) if whole_tasks else set()
     for parameter in parameters:
         if not known:
             rule = "must be left out: it takes none"

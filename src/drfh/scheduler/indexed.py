@@ -607,6 +607,7 @@ def fill_indexed(
     left: Ints,
     *,
     reference: int,
+    first_fit: bool = False,
     ahead: bool = False,
 ) -> Iterator[tuple[Ints, Ints]]:
     """Yield users and servers of progressive filling, in pieces.
@@ -625,6 +626,8 @@ def fill_indexed(
         Weight, and how many tasks there are, of each user. `left` counts down.
     reference
         Resource that H divides by.
+    first_fit
+        Whether the first server that fits is taken, not the one with the lowest H.
     ahead
         Whether the turn goes by the level with one task more.
 
@@ -637,7 +640,7 @@ def fill_indexed(
     [[0, 1, 0]]
     """
     names = tuple(f"r{position}" for position in range(need.shape[1]))
-    policy = Policy(choice=f"best-fit:{names[reference]}")
+    policy = Policy(choice="first-fit" if first_fit else f"best-fit:{names[reference]}")
     core = IndexedCore(Rules(policy, names, (1.0,) * len(names)))
     core.reserve(users=len(need), shapes=len(need), queues=len(need))
     for entitled in weight:

@@ -10,6 +10,7 @@ from drfh.cli.render.console import Column, bar, console, print_columns, print_l
 from drfh.cli.render.simulation import spans
 from drfh.files.atomic import shown_path
 from drfh.formatting import (
+    escaped,
     format_amounts,
     format_count,
     format_duration,
@@ -127,7 +128,7 @@ def _print_cells(out: Any, nodes: Sequence[NodeStatus], width: int) -> None:
 def _cells(label: str, glyphs: Sequence[str], *, apart: bool = True) -> Any:
     from rich.text import Text
 
-    line = Text(label, no_wrap=True)
+    line = Text(escaped(label), no_wrap=True)
     for position, one in enumerate(glyphs):
         if apart and position and position % _GROUP == 0:
             line.append(" ")
@@ -214,7 +215,7 @@ class StatusLines:
         from rich.styled import Styled
         from rich.text import Text
 
-        shown = Text(thing) if isinstance(thing, str) else thing
+        shown = Text(escaped(thing)) if isinstance(thing, str) else thing
         self.kept.append(Styled(shown, style) if style else shown)
 
 

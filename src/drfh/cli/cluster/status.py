@@ -13,7 +13,7 @@ import typer
 
 from drfh.cli.render.console import console, print_json
 from drfh.errors import InputError
-from drfh.formatting import format_time
+from drfh.formatting import escaped, format_time
 
 if TYPE_CHECKING:
     from drfh.cli.cluster.web import WebAddress
@@ -209,7 +209,7 @@ def _display(as_json: bool, everyone: bool) -> Iterator[Show]:
                 data = now if observed is None else _as_data(*observed)
                 print_json(data, in_a_line=True)
             elif observed is None:
-                typer.echo(f"{format_time(time.time())}: {trouble}\n")
+                typer.echo(f"{format_time(time.time())}: {escaped(trouble)}\n")
             else:
                 engine, status = observed
                 print_status(status, controller=engine.controller, everyone=everyone)
@@ -217,18 +217,19 @@ def _display(as_json: bool, everyone: bool) -> Iterator[Show]:
 
         yield line_by_line
         return
-    from rich.console import Console, Group
+    from rich.console import Group
     from rich.live import Live as Screen
     from rich.text import Text
 
-    plain = Console(markup=False, highlight=False, emoji=False)
+    plain = console(soft_wrap=False)
     last: list[Any] = []
     with Screen(console=plain, screen=True, auto_refresh=False) as screen:
 
         def draw(observed: tuple[Engine, Status] | None, trouble: str) -> None:
             if observed is None:
                 text = Text(
-                    f"{format_time(time.time())}: {trouble}; what was seen last:", style="bold red"
+                    f"{format_time(time.time())}: {escaped(trouble)}; what was seen last:",
+                    style="bold red",
                 )
                 screen.update(Group(text, *last), refresh=True)
                 return

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from drfh.cli.render.console import bar, console, print_json, table
+from drfh.cli.render.console import bar, console, lines, print_json, table
 from drfh.formatting import format_count, format_number, format_percent, format_rest, plural
 
 if TYPE_CHECKING:
@@ -54,17 +54,17 @@ def print_report(report: Report) -> None:
     out.print(f"{report.seconds:.1f} s", style="dim")
 
 
-def _sentence(finding: Finding) -> str:
-    text = finding.text
+def _sentence(finding: Finding) -> Any:
+    texts = [finding.text]
     if finding.proof and finding.verdict == "fails":
-        text += f"\nCONTRADICTS what is proven: {finding.proof}"
+        texts.append(f"CONTRADICTS what is proven: {finding.proof}")
     elif finding.proof:
-        text += f"\nproven: {finding.proof}"
+        texts.append(f"proven: {finding.proof}")
     if finding.known:
-        text += f"\nfails in other cases: {finding.known}"
+        texts.append(f"fails in other cases: {finding.known}")
     if finding.outside:
-        text += f"\nproven only for {', '.join(finding.outside)}"
-    return text
+        texts.append(f"proven only for {', '.join(finding.outside)}")
+    return lines(*texts)
 
 
 def print_finding(finding: Finding, *, again: str = "") -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal
 
 import typer
+
+from drfh.formatting import escaped, json_text
 
 __all__ = [
     "Column",
     "bar",
     "console",
-    "json_text",
+    "json_output",
+    "lines",
     "print_columns",
+    "print_csv",
     "print_json",
     "print_line",
     "progress_bar",
@@ -27,11 +32,27 @@ _PIPE_WIDTH = 200
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
-def console(*, stderr: bool = False) -> Any:
-    """Return a console without markup; it cuts no line in pipes."""
-    from rich.console import Console
+@cache
+def _console_class() -> Any:
+    from rich.console import Console  # not with the module: every verb would pay for it
 
-    result = Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
+    class EscapingConsole(Console):
+        """Shows control characters of names instead of obeying them."""
+
+        def render_str(self, text: str, **options: Any) -> Any:
+            return super().render_str(escaped(text), **options)
+
+    return EscapingConsole
+
+
+def console(*, stderr: bool = False, soft_wrap: bool = True) -> Any:
+    """Return a console without markup; it cuts no line in pipes.
+
+    What it prints is :func:`~drfh.formatting.escaped`, ends of lines too: see :func:`lines`.
+    """
+    result = _console_class()(
+        stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=soft_wrap
+    )
     if not result.is_terminal:
         result.width = max(result.width, _PIPE_WIDTH)
     return result
@@ -49,6 +70,13 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Any:
         else:
             result.add_column(column, overflow="fold")
     return result
+
+
+def lines(*texts: str) -> Any:
+    """Return texts as lines of one cell, or of one print."""
+    from rich.text import Text
+
+    return Text("\n".join(escaped(text) for text in texts))
 
 
 def bar(part: float, width: int = 10) -> str:
@@ -73,21 +101,27 @@ def print_line(text: str, style: str | None = None) -> None:
 
 def print_json(data: Mapping[str, Any], *, in_a_line: bool = False) -> None:
     """Print an output as JSON, with its version first."""
-    typer.echo(json_text(data, in_a_line=in_a_line))
+    typer.echo(json_output(data, in_a_line=in_a_line))
 
 
-def json_text(data: Mapping[str, Any], *, in_a_line: bool = False) -> str:
+def json_output(data: Mapping[str, Any], *, in_a_line: bool = False) -> str:
     """Return an output as JSON, with its version first.
 
     Examples
     --------
-    >>> json_text({"page": "a.html"}, in_a_line=True)
+    >>> json_output({"page": "a.html"}, in_a_line=True)
     '{"version": 1, "page": "a.html"}'
     """
     from drfh.files.output_schema import versioned
 
-    indent = None if in_a_line else 2
-    return json.dumps(versioned(data), indent=indent, ensure_ascii=False, allow_nan=False)
+    return json_text(versioned(data), indent=None if in_a_line else 2)
+
+
+def print_csv(text: str) -> None:
+    """Print a table as CSV: as it is, but for what a terminal would act on."""
+    if sys.stdout.isatty():
+        text = "\n".join(map(escaped, text.split("\n")))
+    sys.stdout.write(text)  # typer's echo would take sequences for colours out of names
 
 
 @contextmanager
@@ -132,6 +166,8 @@ class Column:
         Whether it can go when there is no room: 1 for the first to go, 2 for the last.
     wraps : bool
         Whether the header may be broken after a hyphen or at a blank.
+    broken : bool
+        Whether it is.
     """
 
     header: str
@@ -139,25 +175,30 @@ class Column:
     right: bool = True
     spare: int = 0
     wraps: bool = False
+    broken: bool = False
+
+    @property
+    def header_lines(self) -> list[str]:
+        """The header as it is shown.
+
+        Examples
+        --------
+        >>> Column("sharing-incentive", ["✔"], wraps=True).wrapped().header_lines
+        ['sharing-', 'incentive']
+        """
+        text = escaped(self.header)
+        return text.replace("-", "-\n").replace(" ", "\n").split("\n") if self.broken else [text]
 
     @property
     def width(self) -> int:
         """How wide the widest line is."""
         from rich.cells import cell_len
 
-        return max(cell_len(line) for line in (*self.header.split("\n"), *self.cells))
+        return max(cell_len(line) for line in (*self.header_lines, *map(escaped, self.cells)))
 
     def wrapped(self) -> Column:
-        """Return the column with its header broken, if it may be.
-
-        Examples
-        --------
-        >>> Column("sharing-incentive", ["✔"], wraps=True).wrapped().header.split()
-        ['sharing-', 'incentive']
-        """
-        if not self.wraps:
-            return self
-        return replace(self, header=self.header.replace("-", "-\n").replace(" ", "\n"))
+        """Return the column with its header broken, if it may be."""
+        return replace(self, broken=self.wraps)
 
 
 def print_columns(out: Any, names: Column, sections: Sequence[Sequence[Column]]) -> None:
@@ -212,7 +253,8 @@ def _print_part(out: Any, names: Column, part: Sequence[Column]) -> None:
     columns = [names, *part]
     for column in columns:
         justify: Literal["left", "right"] = "right" if column.right else "left"
-        grid.add_column(column.header, justify=justify, no_wrap=True, vertical="top")
+        header = lines(*column.header_lines)
+        grid.add_column(header, justify=justify, no_wrap=True, vertical="top")
     for cells in zip(*(column.cells for column in columns), strict=True):
         grid.add_row(*cells)
     out.print(grid)

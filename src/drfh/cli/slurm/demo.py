@@ -15,7 +15,7 @@ from drfh.cli.render.console import console, print_json
 from drfh.cli.service import LogFormatOption, LogLevelOption, check_log_options
 from drfh.cli.slurm.options import WebOption, WebPortOption
 from drfh.errors import DrfhError, InputError
-from drfh.formatting import format_percent
+from drfh.formatting import escaped, format_percent
 
 if TYPE_CHECKING:
     from drfh.engines.slurm.demo import Demo, DemoSample
@@ -113,10 +113,10 @@ def _screen(demo: Demo, as_json: bool) -> Iterator[Callable[[DemoSample], None]]
     if not out.is_terminal:
         yield _SamplePrinter(demo, lambda sample: print_status(sample.status)).show
         return
-    from rich.console import Console, Group
+    from rich.console import Group
     from rich.live import Live as Screen
 
-    plain = Console(markup=False, highlight=False, emoji=False)
+    plain = console(soft_wrap=False)
     events: list[str] = []
     with Screen(console=plain, screen=True, auto_refresh=False) as screen:
 
@@ -151,7 +151,7 @@ class _SamplePrinter:
     def show(self, sample: DemoSample) -> None:
         """Print what happened, and the status if it is time for it."""
         for line in _events(sample):
-            typer.echo(line)
+            typer.echo(escaped(line))
         if sample.seconds >= self.every * (self.printed + 0.5):
             self.printed += 1
             typer.echo()
@@ -238,9 +238,9 @@ def _print_summary(demo: Demo, done: dict[str, int], record: Path | None) -> Non
         top = max((max(share, ideal or 0.0) for row in rows.values() for share, ideal in row),
                   default=0.0) or 1.0  # fmt: skip
         cells = min(_CELLS, len(demo.samples))
+        out.print()
         out.print(
-            f"\nglobal dominant shares from 0 to {took:.0f} s, a full block is "
-            f"{format_percent(top)}"
+            f"global dominant shares from 0 to {took:.0f} s, a full block is {format_percent(top)}"
         )
         for user in demo.users:
             row, mean = rows[user.name], _means(demo, user.name)
@@ -253,8 +253,9 @@ def _print_summary(demo: Demo, done: dict[str, int], record: Path | None) -> Non
             out.print(
                 f"{'':5} ideal  {ideal}  mean {format_percent(mean['mean_ideal'])}", style="dim"
             )
+    out.print()
     out.print(
-        "\nWhole jobs that are not interrupted follow the ideal with a delay: who joins gets what "
+        "Whole jobs that are not interrupted follow the ideal with a delay: who joins gets what "
         "others give back."
     )
     if record is not None:

@@ -7,16 +7,13 @@ arguments would cost more than the work: numba would pass, and compile, five hun
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from drfh.kernels import machine_code
 from drfh.kernels.online.views import bare, view1, view2
 
 __all__ = [
@@ -42,25 +39,9 @@ Floats = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@cache
-def _stamp() -> str:
-    """Return a mark of all sources here."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
-
-
 def kernel(function: Function) -> Function:
-    """Compile a function when it is first called, and keep the machine code on disk.
-
-    Numba looks only at the file of a function to tell whether its machine code is still good. These
-    call each other and share the numbers below, so code made before any of their files changed
-    must go.
-    """
-    compiled = njit(cache=True, error_model="numpy")(function)
-    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if file is not None:  # a test asks for it, so that a new numba cannot drop this silently
-        file._source_stamp = _stamp()
-    return cast("Function", compiled)
+    """Compile a function when it is first called, dividing by zero as NumPy does."""
+    return machine_code.kernel(function, error_model="numpy")
 
 
 # Server choices.

@@ -63,7 +63,14 @@ def beyond_kinds(problem: Problem) -> tuple[str, ...]:
 
 
 _LINE = re.compile(r"([a-z0-9-]+): (yes|no)(?: if ([^;]+))?; (.+)")
-_HARMLESS = {"method", "reference", "whole_tasks"}  # parameters that do not change the rule
+_HARMLESS = {
+    "method",
+    "reference",
+    "whole_tasks",
+    "filling",
+    "seconds",
+    "seed",
+}  # parameters that do not change the rule
 _HEADS = ("Definition", "Paper", "Properties")
 
 

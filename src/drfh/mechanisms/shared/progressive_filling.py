@@ -6,20 +6,21 @@ next, on the server whose free resources look most like its task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from drfh.allocation.mixes import Mixes
 from drfh.allocation.placement import Placement, Pools, Solution
 from drfh.allocation.problem import Blocks, Bools, Floats, Ints, Problem
 from drfh.errors import InputError
 from drfh.kernels import fast
+from drfh.kernels.choices import CHOICES, fill_by_choice
 from drfh.kernels.fill import fill_best_fit
 from drfh.model.resources import integer_unit
 
 __all__ = [
+    "WholeTasks",
     "fill_whole_tasks",
     "filling_order",
     "fits_some_server",
@@ -96,10 +97,20 @@ def fill_whole_tasks(
     progress
         Called with the number of tasks placed so far.
     """
+    pieces = filling_order(problem, reference=reference, ahead=ahead)
+    return placement_of(problem, pieces, progress)
+
+
+def placement_of(
+    problem: Problem,
+    pieces: Iterable[tuple[Ints, Ints]],
+    progress: Callable[[int], None] | None = None,
+) -> Placement:
+    """Return where tasks are, from their users (or kinds) and servers, in pieces."""
     n = len(problem.users)
     counts: dict[int, int] = {}
     done = 0
-    for user, server in filling_order(problem, reference=reference, ahead=ahead):
+    for user, server in pieces:
         done += len(user)
         keys, times = np.unique(server * n + user, return_counts=True)
         for key, number in zip(keys.tolist(), times.tolist(), strict=True):
@@ -115,36 +126,194 @@ def fill_whole_tasks(
 
 
 def filling_order(
-    problem: Problem, *, reference: str | None = None, ahead: bool = False
+    problem: Problem,
+    *,
+    reference: str | None = None,
+    first_fit: bool = False,
+    ahead: bool = False,
 ) -> Iterator[tuple[Ints, Ints]]:
     """Yield users and servers of tasks in order of placement, in pieces.
 
-    The parameters are those of :func:`fill_whole_tasks`; a piece is good until the next one.
+    Parameters
+    ----------
+    problem, reference, ahead
+        As for :func:`fill_whole_tasks`.
+    first_fit
+        Whether the first server that fits is taken, by an index; for users of one kind.
+
+    Yields
+    ------
+    tuple of int arrays
+        A piece is good until the next one.
     """
-    names = problem.cluster.resources
-    if reference is not None and reference not in names:
-        raise InputError("reference", f"must be one of {', '.join(names)}", reference)
-    chosen = names.index(reference or ("cpu" if "cpu" in names else names[0]))
+    chosen = reference_position(problem, reference)
     need, free, total = _in_units(problem)
     m = need.shape[1]
     share = need / np.where(total > 0, total, 1.0)
-    left = np.where(np.isinf(problem.limit), _ENDLESS, np.floor(problem.limit + 1e-9))
-    left = np.minimum(left, _ENDLESS).astype(np.int64)
+    left = _most_tasks(problem)
     _check_size(problem, share, left)
     if problem.mixes is not None:
-        yield from _in_mixes(problem, problem.mixes, need, free, total, left, chosen)
+        yield from WholeTasks.of(problem).filled("best-fit", chosen)
         return
     # A scan looks at all users and at no more servers than are in use.
     tasks = min(1 / float(share.max(axis=1).min()), float(left.astype(np.float64).sum()))
     steps = tasks * m * (len(need) + len(problem.blocks))
-    if steps > _WORTH_AN_INDEX:
-        yield from _with_index(problem, need, free, left, chosen, ahead=ahead)
+    if first_fit or steps > _WORTH_AN_INDEX:
+        yield from _with_index(problem, need, free, left, chosen, first_fit=first_fit, ahead=ahead)
     else:
         yield from _by_scan(problem, need, free, total, left, chosen, ahead=ahead, steps=steps)
 
 
+def reference_position(problem: Problem, reference: str | None) -> int:
+    """Return the position of the resource that Best-Fit divides by."""
+    names = problem.cluster.resources
+    if reference is not None and reference not in names:
+        raise InputError("reference", f"must be one of {', '.join(names)}", reference)
+    return names.index(reference or ("cpu" if "cpu" in names else names[0]))
+
+
+def _most_tasks(problem: Problem) -> Ints:
+    left = np.where(np.isinf(problem.limit), _ENDLESS, np.floor(problem.limit + 1e-9))
+    most: Ints = np.minimum(left, _ENDLESS).astype(np.int64)
+    return most
+
+
+@dataclass(frozen=True, eq=False)
+class WholeTasks:
+    """Servers and tasks in integer units, with a row for each kind of tasks.
+
+    Attributes
+    ----------
+    need, share : array
+        What a task of each row needs, in units and in shares of the pool.
+    capacity : int array
+        Servers × resources.
+    total : array
+        Of each resource, in units.
+    limit : int array
+        Tasks of each row.
+    allowed, block : array
+        Rows × blocks: where a row may run; the block of each server.
+    first : int array
+        The first row of each user, and the number of rows.
+    ratio, weight : array
+        Tasks of each row in a mix of its user; weight of each user.
+    """
+
+    need: Ints
+    share: Floats
+    capacity: Ints
+    total: Floats
+    limit: Ints
+    allowed: Bools
+    block: Ints
+    first: Ints
+    ratio: Floats
+    weight: Floats
+
+    @classmethod
+    def of(cls, problem: Problem) -> WholeTasks:
+        """Return the arrays of a problem."""
+        need, free, total = _in_units(problem)
+        share = need / np.where(total > 0, total, 1.0)
+        limit = _most_tasks(problem)
+        _check_size(problem, share, limit)
+        count, mixes = problem.blocks.count, problem.mixes
+        owner = np.arange(len(need)) if mixes is None else mixes.owner
+        users = int(owner[-1]) + 1
+        return cls(
+            need,
+            share,
+            np.repeat(free, count, axis=0),
+            total,
+            limit,
+            _allowed(problem),
+            np.repeat(np.arange(len(count)), count),
+            np.searchsorted(owner, np.arange(users + 1)).astype(np.int64),
+            np.ones(len(need)) if mixes is None else mixes.ratio,
+            problem.weight if mixes is None else mixes.weight,
+        )
+
+    @property
+    def steps(self) -> float:
+        """About how many steps it takes to fill the empty cluster."""
+        dominant = self.share.max(axis=1)
+        most = float(self.limit.astype(np.float64).sum())
+        tasks = min(self.share.shape[1] / float(dominant.min()), most)
+        return float(tasks * (len(self.need) + len(self.capacity) * self.need.shape[1]))
+
+    def filled(self, choice: str, reference: int, seed: int = 0) -> Iterator[tuple[Ints, Ints]]:
+        """Yield rows and servers of tasks in order of placement, from the empty cluster.
+
+        Parameters
+        ----------
+        choice
+            Which server: one of the choices of :mod:`drfh.policies`.
+        reference
+            Position of the resource that Best-Fit divides by.
+        seed
+            Of ``random``.
+        """
+        rows, users = len(self.need), len(self.weight)
+        yield from self.refilled(
+            choice,
+            reference,
+            np.arange(len(self.capacity)),
+            self.capacity.copy(),
+            self.limit.copy(),
+            np.zeros(rows, dtype=np.int64),
+            np.zeros(users),
+            self.first,
+            self.ratio,
+            self.weight,
+            seed,
+            steps=self.steps,
+        )
+
+    def refilled(
+        self,
+        choice: str,
+        reference: int,
+        servers: Ints,
+        free: Ints,
+        left: Ints,
+        running: Ints,
+        level: Floats,
+        first: Ints,
+        ratio: Floats,
+        weight: Floats,
+        seed: int,
+        *,
+        steps: float,
+    ) -> Iterator[tuple[Ints, Ints]]:
+        """Yield what is placed on some servers; see :func:`~drfh.kernels.choices.fill_by_choice`.
+
+        `free`, `left`, `running` and `level` are changed.
+        """
+        fallback = np.argmax(self.need > 0, axis=1)
+        ref = np.where(self.need[:, reference] > 0, reference, fallback).astype(np.int64)
+        row, server = np.empty(_ROOM, dtype=np.int64), np.empty(_ROOM, dtype=np.int64)
+        kernel = fast(fill_by_choice, steps=steps)
+        written = _ROOM
+        state = np.array([1 + seed % 2147483646])
+        while written == _ROOM:
+            written = kernel(
+                self.need, self.share, ref, first, ratio, weight, left, running, level,
+                self.allowed, self.block, self.capacity, free, self.total, servers,
+                CHOICES.index(choice), state, row, server,
+            )  # fmt: skip
+            yield row[:written], server[:written]
+
+
 def _with_index(
-    problem: Problem, need: Ints, free: Ints, left: Ints, reference: int, *, ahead: bool
+    problem: Problem,
+    need: Ints,
+    free: Ints,
+    left: Ints,
+    reference: int,
+    *,
+    first_fit: bool,
+    ahead: bool,
 ) -> Iterator[tuple[Ints, Ints]]:
     from drfh.scheduler.indexed import fill_indexed  # loads numba
 
@@ -161,6 +330,7 @@ def _with_index(
         problem.weight.tolist(),
         left,
         reference=reference,
+        first_fit=first_fit,
         ahead=ahead,
     )
 
@@ -197,76 +367,6 @@ def _by_scan(
     while written == _ROOM:
         written = kernel(*state)
         yield user[:written], server[:written]
-
-
-def _in_mixes(
-    problem: Problem,
-    mixes: Mixes,
-    need: Ints,
-    free: Ints,
-    total: Floats,
-    left: Ints,
-    reference: int,
-) -> Iterator[tuple[Ints, Ints]]:
-    """Yield kinds and servers of tasks in order of placement, where users have several kinds.
-
-    Whose turn: the lowest level, ties to the first. A task adds the share of a mix of the kinds
-    left, divided by its weight and by the tasks of a mix. Which kind: the one with the fewest
-    tasks for its ratio, ties to the first. Which server: as for users of one kind.
-    """
-    share = need / np.where(total > 0, total, 1.0)
-    ref = np.where(need[:, reference] > 0, reference, np.argmax(need > 0, axis=1))
-    ratio = share / share[np.arange(len(need)), ref][:, None]
-    count = problem.blocks.count
-    available = np.repeat(free, count, axis=0)
-    allowed = np.repeat(_allowed(problem), count, axis=1)
-    scale = np.where(total > 0, total, 1.0)
-    rows = [np.flatnonzero(mixes.owner == user) for user in range(len(mixes.users))]
-    running = np.zeros(len(need))
-    level = np.where(mixes.sums(left.astype(np.float64)) > 0, 0.0, np.inf)
-    step = np.zeros(len(rows))
-
-    def measure(user: int) -> None:
-        kinds = rows[user][left[rows[user]] > 0]
-        if not len(kinds):
-            level[user] = np.inf
-            return
-        amount = mixes.ratio[kinds]
-        mix = float((amount[:, None] * share[kinds]).sum(axis=0).max())
-        step[user] = mix / (mixes.weight[user] * float(amount.sum()))
-
-    for user in range(len(rows)):
-        measure(user)
-    placed: list[tuple[int, int]] = []
-    while np.isfinite(level).any():
-        user = int(np.argmin(level))
-        kinds = rows[user][left[rows[user]] > 0]
-        kind = int(kinds[np.argmin(running[kinds] / mixes.ratio[kinds])])
-        fits = np.flatnonzero(allowed[kind] & (available >= need[kind]).all(axis=1))
-        if not len(fits):
-            left[kind] = 0
-            measure(user)
-            continue
-        part = available[fits] / scale
-        alike = np.abs(ratio[kind] - part / part[:, [ref[kind]]])[:, total > 0].sum(axis=1)
-        server = int(fits[np.argmin(alike)])
-        available[server] -= need[kind]
-        running[kind] += 1
-        left[kind] -= 1
-        level[user] += step[user]
-        if not left[kind]:
-            measure(user)
-        placed.append((kind, server))
-        if len(placed) == _ROOM:
-            yield _columns(placed)
-            placed = []
-    if placed:
-        yield _columns(placed)
-
-
-def _columns(placed: list[tuple[int, int]]) -> tuple[Ints, Ints]:
-    table = np.array(placed, dtype=np.int64)
-    return table[:, 0], table[:, 1]
 
 
 def progressive_filling(problem: Problem, *, reference: str | None = None) -> Solution:

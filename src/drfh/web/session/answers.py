@@ -18,7 +18,7 @@ from drfh.auditor.comparison import WHOLE_TASKS
 from drfh.auditor.lies import utility
 from drfh.errors import DrfhError, InputError, SolverError
 from drfh.formatting import format_count, format_elapsed, join_names
-from drfh.mechanisms import Mechanism, Solution, allocate_problem
+from drfh.mechanisms import WHOLE_PARAMETERS, Mechanism, Solution, allocate_problem
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
 from drfh.web.session.steps import WorkbookState
@@ -145,7 +145,7 @@ def own_parameters(scenario: Scenario, mechanism: str) -> dict[str, Any]:
     whole = mechanism == WHOLE_TASKS
     if scenario.mechanism != ("drfh" if whole else mechanism):
         return {}
-    left_out = {"whole_tasks"} if whole else {"whole_tasks", "reference"}
+    left_out = {"whole_tasks", *WHOLE_PARAMETERS} - ({"reference"} if whole else set())
     return {name: value for name, value in scenario.parameters.items() if name not in left_out}
 
 
@@ -173,6 +173,8 @@ def _allocation(state: WorkbookState, mechanism: str) -> Allocation:
         check_servers(state.scenario.cluster.size)
     chosen = "drfh" if whole else mechanism_of(mechanism)
     try:
+        if whole:
+            own["filling"] = "paper"  # an answer at once, the same each time
         return allocate_problem(state.problem, mechanism=chosen, whole_tasks=whole, **own)
     except DrfhError:
         raise
