@@ -62,6 +62,7 @@ _ALLOCATION: Fields = {
     "groups": (_many(_of("group")), "how full server groups are"),
     "placement": (_many(_of("placed")), "who runs where"),
     "certificate": (_of("certificate"), "the proof, of mechanisms that have one", OPTIONAL),
+    "filling": (_maybe(TEXT), "with whole tasks: `best` or `paper`", OPTIONAL),
     "loss": (NUMBER, "with whole tasks: what the one hurt most loses, from 0 to 1", OPTIONAL),
     "divisible": (_of("allocation"), "with whole tasks: the divisible optimum", OPTIONAL),
     "notes": (_TEXTS, "remarks, such as tasks that fit no server", OPTIONAL),
