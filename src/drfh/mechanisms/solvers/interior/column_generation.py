@@ -37,7 +37,7 @@ CLUSTERS, SHRINK = 200, 8  # fewest clusters, and servers per cluster, of the co
 BY_PRICE, IN_TURN, FEWEST = (10, 20), (3, 6), 8
 DISTORTION = 0.05  # how differently the servers see the users in the first choice
 MARGIN = 0.05  # how far above the guessed prices to start
-SOFT = 1e-3  # gap of the problem with fewer servers that is split up
+SOFT = 2e-4  # gap of the problem with fewer servers that is split up
 
 
 def _clusters(problem: RadialProblem, count: int) -> Ints:
@@ -379,16 +379,21 @@ class _Search:
         """
         problem, n = self.problem, self.problem.d.shape[0]
         prices, most = np.empty_like(problem.c), min(ADDED, n)
-        cheapest, found = np.full(n, np.inf), []
+        all_in_play = self.state.columns.user.size == problem.pairs
+        cheapest, found = np.full(n, np.inf), [np.zeros(0, dtype=np.int64)]
         for some, keys in problem.chunks():
             own, basis = problem.priced(some, np.tile(point.mu, (keys.size, 1)))
+            usable = None if problem.usable is None else problem.usable[some]
             cost = own @ problem.d.T
-            short = point.p[:, some].T @ problem.d.T - point.mu
-            if problem.usable is not None:
-                cost[~problem.usable[some]] = np.inf
-                short[~problem.usable[some]] = np.inf
+            if usable is not None:
+                cost[~usable] = np.inf
             np.minimum(cheapest, cost.min(axis=0), out=cheapest)
             prices[:, some] = own.T
+            if all_in_play:
+                continue
+            short = point.p[:, some].T @ problem.d.T - point.mu
+            if usable is not None:
+                short[~usable] = np.inf
             best = np.minimum(basis, n - 1)  # a slack is no user, and the last is as good as any
             if n > FEW_USERS:
                 best = np.argpartition(short, most - 1, axis=1)[:, :most]

@@ -25,8 +25,8 @@ Residual = tuple[Floats, Floats, float, Floats, float]
 
 # Share of used pairs above which one dense matrix product beats the loop over sparse columns.
 DENSE = 0.2
-# Entries of the dense factor formed at once (bounds the memory of the dense way).
-DENSE_ENTRIES = 20_000_000
+# Entries of the dense factor formed at once: they should stay near the processor.
+DENSE_ENTRIES = 1_000_000
 # Side of the diagonal blocks inverted outright, so that substitution runs in matrix products.
 BLOCK = 64
 
@@ -154,14 +154,15 @@ class UsersLast(Newton):
             inverse[:, r] /= lower[r][r][:, None]
         for run in columns.runs:
             ratio, size = run.of(self.ratio), run.users.size
-            step = max(1, DENSE_ENTRIES // (size * m))
+            # Capacities that do not count have no row.
+            row = np.flatnonzero(live[:, run.servers].T)
+            factor = inverse[run.servers].reshape(-1, m)[row]
             taken = np.zeros((size, size))
-            for first in range(0, len(ratio), step):
+            step = max(1, DENSE_ENTRIES // size)
+            for first in range(0, row.size, step):
                 some = slice(first, first + step)
-                part = inverse[run.servers][some].reshape(-1, m) @ run.demand.T
-                part = part.reshape(-1, m, size)
-                part *= ratio[some, None, :]
-                part = part.reshape(-1, size)
+                part = factor[some] @ run.demand.T
+                part *= ratio[row[some] // m]
                 taken += part.T @ part
             schur[np.ix_(run.users, run.users)] -= taken
 

@@ -20,8 +20,8 @@ __all__ = ["corrected", "improve", "joined", "reached"]
 
 # Most attempts per iteration to lengthen the step by pulling outlying products back.
 CORRECTORS = 1
-# Iterations without progress after which to give up.
-PATIENCE = 12
+# Iterations without progress after which to give up, and with products that are small enough.
+PATIENCE, LATE = 12, 3
 # Times a step is refined, once the gap is below the second number.
 REFINE, REFINED = 1, 1e-3
 # Times the last point is corrected, and the error that is none; times what is in use is chosen
@@ -140,13 +140,13 @@ def improve(
             best, asked, best_gap = state, problem, gap
         watch(state, gap)
         rest = mean * pairs / worth
-        if rest <= tried:
+        late += rest <= target
+        if rest <= tried or late == LATE:
             tried = AGAIN * rest
             if finish(problem, state):
                 return problem, state, 0.0, iteration
-        late += rest <= target
         lost = best_gap < 1e-6 and gap > 1e3 * best_gap
-        if gap <= target or lost or max(since, late) >= PATIENCE or iteration == limit:
+        if gap <= target or lost or since >= PATIENCE or late >= LATE or iteration == limit:
             break
         try:
             with np.errstate(divide="raise", over="raise", invalid="raise"):
@@ -298,8 +298,10 @@ def _solved(
             newton = newton_system(columns, a, start, tight, np.zeros_like(a))
             for _ in range(CORRECTIONS):
                 capacity = np.where(tight, c - columns.load(x), 0.0)
-                user = held + theta * a - columns.per_user(x)
-                if max(np.abs(capacity).max(), np.abs(user).max()) <= EXACT:
+                asked = held + theta * a
+                user = asked - columns.per_user(x)
+                short = np.abs(user) <= EXACT * asked
+                if (np.abs(capacity) <= EXACT * c).all() and short.all():
                     break
                 right = (capacity, user, 0.0, none, 0.0)
                 step = newton.step(none, np.zeros_like(c), 0.0, right, refine=1)
@@ -307,7 +309,7 @@ def _solved(
             for _ in range(CORRECTIONS):
                 reduced = np.where(used, columns.cost(p) - columns.of_users(mu), 0.0)
                 unit = columns.servers - float(a @ mu)
-                if max(np.abs(reduced).max(), abs(unit)) <= EXACT:
+                if max(np.abs(reduced).max(), abs(unit) / columns.servers) <= EXACT:
                     break
                 right = (np.zeros_like(c), np.zeros_like(a), unit, reduced, 0.0)
                 step = newton.step(none, np.zeros_like(c), 0.0, right, refine=1)
