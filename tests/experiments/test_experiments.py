@@ -668,7 +668,7 @@ def test_on_a_generated_workload_no_claim_about_the_trace_holds_or_fails(
         if claim.figure in ("Fig. 2", "Fig. 3", "Fig. 4"):
             assert claim == real
         else:
-            assert claim.verdict in ("generated", "not tested")
+            assert claim.verdict == ("not tested" if claim.ours is None else "generated")
             assert claim.condition == ""
         if claim.verdict == "generated":
             assert (claim.ours, claim.spread) == (real.ours, real.spread)

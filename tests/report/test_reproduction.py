@@ -250,9 +250,9 @@ def test_what_was_found_comes_first_then_the_utilisation_then_the_scorecard(
     assert words == (
         "Best-Fit DRFH keeps 90 % of the CPU and 70 % of the memory in use, slots at their best "
         "90 % of the CPU and 70 % of the memory. The median job takes 8.5 min instead of 17 "
-        "min, and 41.7 % of the users complete fewer tasks than in a cloud of their own. Of what "
-        "users should have by the exact allocation is missing: 20.0 % under Best-Fit, 20.0 % under "
-        "slots, 20.0 % under one queue for all."
+        "min, and 41.7 % of the users complete fewer tasks than in a cloud of their own. On "
+        "average 20.0 % of the fair shares under Best-Fit, 20.0 % under slots and 20.0 % under one "
+        "queue for all are not where they belong."
     )
     tops = [
         light_page.locator(place).first.bounding_box()["y"]

@@ -10,7 +10,13 @@ from typing import Any, Protocol
 import polars as pl
 
 from drfh.files.atomic import write_whole
-from drfh.formatting import format_count, format_duration, format_number, format_percent
+from drfh.formatting import (
+    format_count,
+    format_duration,
+    format_number,
+    format_percent,
+    join_names,
+)
 from drfh.report.charts.reproduction import (
     Tables,
     completion_plot,
@@ -572,13 +578,11 @@ def _how_fair(tables: Tables) -> list[str]:
     names = {_BEST_FIT: "Best-Fit", "slots": "slots", "fifo": "one queue for all"}
     missing = _means(tables, "mean_missing")
     said = [
-        f"{_unbroken(format_percent(missing[name]))} under {word}"
-        for name, word in names.items()
+        f"{_unbroken(format_percent(missing[name]))} {'of the fair shares ' * (not i)}under {word}"
+        for i, (name, word) in enumerate(names.items())
         if name in missing
     ]
-    if not said:
-        return []
-    return [f"Of what users should have by the exact allocation is missing: {', '.join(said)}."]
+    return [f"On average {join_names(said)} are not where they belong."] if said else []
 
 
 def _claims(tables: Tables, figures: set[str]) -> list[str]:
