@@ -54,8 +54,11 @@ SHAPES = [[0.5, 0.5], [0.5, 0.25], [1.0, 1.0], [0.25, 0.25]]
 TIMED = {"policies": "wall_seconds"}
 
 
-def small_trace() -> Trace:
-    """Return an hour of 12 users, too much for the 10 servers that will be drawn."""
+def small_trace(large: float = 0.75) -> Trace:
+    """Return an hour of 12 users, too much for the 10 servers that will be drawn.
+
+    `large` is what the largest tasks need; servers have up to 1.
+    """
     draw = np.random.default_rng(5)
     users, batches = 12, 120
     job = np.arange(batches) // 2  # jobs of two batches
@@ -64,7 +67,7 @@ def small_trace() -> Trace:
     arrival = arrival[job]
     count = np.where(np.arange(batches) % 40 == 0, 60, draw.integers(1, 6, batches))
     demand = np.ceil(draw.uniform(0.01, 0.25, (8, 2)) * 128) / 128
-    demand[7] = [0.75, 0.75]  # fits on the largest servers only
+    demand[7] = [large, large]  # fits on the largest servers only
     workload = drfh.Workload.from_arrays(
         [f"user-{i}" for i in range(users)],
         ["cpu", "memory"],
@@ -471,24 +474,27 @@ def test_the_busy_moment_is_that_of_the_samples(found: Reproduction) -> None:
     assert found.numbers["busy_moment"]["time"] == busiest
 
 
-def test_users_at_the_busy_moment_have_the_tasks_of_that_moment(
-    found: Reproduction, trace: Trace
-) -> None:
+@pytest.mark.parametrize("large", [0.75, 2.0])
+def test_users_at_the_busy_moment_have_the_tasks_of_that_moment(large: float) -> None:
     """They run or wait then in the run over the whole window; what fits nowhere does not count."""
-    evidence, inputs = evidence_of(found), load_inputs(SETUP, trace)
+    inputs = load_inputs(SETUP, small_trace(large))
+    cluster, workload = inputs.cluster(0), inputs.workload
+    run = simulate(cluster, workload, BEST_FIT, 3600, interval=120, fair=True, log=True)
+    evidence: Any = SimpleNamespace(seeds=(0,), run=lambda policy, seed: run)
     moment, _, users = busy_users(inputs, evidence)
-    whole = simulate(inputs.cluster(0), trace.workload, BEST_FIT, until=3600, log=True)
-    assert whole.tasks is not None
-    there = whole.tasks.filter(
+    assert run.tasks is not None
+    there = run.tasks.filter(
         pl.col("submission") <= moment, pl.col("end").is_null() | (pl.col("end") > moment)
     )
-    largest = inputs.cluster(0).capacity.max()
-    fits = there.filter(pl.col("demand.cpu") <= largest, pl.col("demand.memory") <= largest)
+    fits = there.filter(pl.col("demand.cpu") <= 1, pl.col("demand.memory") <= 1)
+    assert (len(fits) < len(there)) == (large > 1)
     expected = fits.group_by("user").agg(
         pl.len(), pl.col("demand.cpu").mean(), pl.col("demand.memory").mean()
     )
     ours = {user.name: (user.tasks, *user.demand.values()) for user in users}
     assert ours == {name: pytest.approx(row) for name, *row in expected.rows()}
+    levels = run.samples.filter(time=moment).select(pl.col("^fair_level\\..*$"))
+    assert len(ours) == sum(level is not None for level in levels.row(0))
 
 
 def test_a_verdict_follows_from_numbers() -> None:
