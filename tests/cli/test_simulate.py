@@ -53,7 +53,7 @@ def test_one_policy_shows_its_users(capsys: pytest.CaptureFixture[str], small: P
     assert "best-fit-drfh" in out
     assert "full over time" in out
     assert "Users, with their dominant share over time" in out
-    assert "furthest from fair: bob at 5 s" in out
+    assert "furthest from fair at 5 s: 50.0 % of the fair shares missing; worst off: bob, " in out
     assert "exact allocations took" in out
     assert "█" in out
 

@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
 import drfh
 from drfh import AddServers, Cluster, InputError, Job, RemoveServers, ResizeServer, Server, Workload
@@ -394,8 +395,50 @@ def test_no_task_is_lost_or_made(case: tuple[Cluster, Workload], policy: str) ->
     done = log.filter(pl.col("end").is_not_null())
     assert (done["end"] - done["start"]).to_list() == pytest.approx(done["duration"].to_list())
     assert (done["start"] >= done["submission"]).all()
-    distance = result.samples["fair.distance"]
-    assert ((distance >= 0) & (distance <= 1)).all()
+    missing, distance = result.samples["fair.missing"], result.samples["fair.distance"]
+    assert ((missing >= 0) & (missing <= distance + 1e-9) & (distance <= 1)).all()
+
+
+def three_weighted() -> drfh.Result:
+    """Return a run in which bob, of weight 2, waits behind ann, and eve comes and goes."""
+    users = [drfh.User("ann"), drfh.User("bob", weight=2), drfh.User("eve")]
+    jobs = [
+        Job("ann", demand={"cpu": 1}, duration=10, tasks=8),
+        Job("bob", demand={"cpu": 2, "memory": 1}, duration=5, tasks=4, arrival=3),
+        Job("eve", demand={"memory": 3}, duration=4, tasks=1, arrival=4),
+    ]
+    cluster = Cluster([Server({"cpu": 4, "memory": 4}, count=2)])
+    return drfh.simulate(cluster, Workload(users, jobs), until=20, interval=1, fair=True)
+
+
+def test_the_missing_share_is_that_of_its_formula() -> None:
+    """Σ w·max(0, fair − level) / Σ w·fair over the active users."""
+    result = three_weighted()
+    weight = dict(result.users.select("user", "weight").rows())
+    for row in result.samples.rows(named=True):
+        fair = {n: row[f"fair_level.{n}"] for n in weight if row[f"fair_level.{n}"] is not None}
+        short = sum(w * max(0.0, fair[n] - row[f"share.{n}"] / w)
+                    for n, w in weight.items() if n in fair)  # fmt: skip
+        total = sum(weight[n] * level for n, level in fair.items())
+        assert row["fair.missing"] == pytest.approx(short / total if total else 0.0, abs=1e-8)
+    numbers = result.summary()["fair"]
+    assert numbers["mean_missing"] == pytest.approx(result.samples["fair.missing"].mean())
+    assert numbers["max_missing"] == result.samples["fair.missing"].max()
+    # The worst-off user alone would say that nothing is as it should be.
+    assert 0 < numbers["max_missing"] < numbers["max_distance"] == 1
+
+
+def test_a_run_directory_of_old_gets_the_missing_share(tmp_path: Path) -> None:
+    result = three_weighted()
+    result.save(tmp_path / "run")
+    result.samples.drop("fair.missing").write_parquet(tmp_path / "run" / "samples.parquet")
+    numbers = result.summary()
+    for name in ("mean_missing", "max_missing"):
+        del numbers["fair"][name]
+    (tmp_path / "run" / "summary.json").write_text(json.dumps(numbers))
+    again = drfh.Result.load(tmp_path / "run")
+    assert_frame_equal(again.samples, result.samples, check_exact=True)
+    assert again.summary() == result.summary()
 
 
 @given(workloads(), st.sampled_from(["plain", "indexed"]), st.sampled_from([None, 7.0]))

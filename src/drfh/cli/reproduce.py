@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,7 @@ from drfh.cli.errors import named_as_options
 from drfh.cli.input import OUTPUT_PANEL, JsonOutputOption
 from drfh.cli.render.console import console, print_json, progress_bar, table
 from drfh.errors import InputError, UnknownNameError
+from drfh.formatting import format_count
 
 if TYPE_CHECKING:
     from drfh.experiments import Reproduction, Setup
@@ -22,7 +22,7 @@ PRESETS = {"A": "backlog_cut", "B": "each_drop"}
 PAGE = "index.html"
 _OPTIONS = ("data", "servers", "seeds", "hours", "jobs")
 _WIDE = 120
-_STYLE = {"holds": "green", "does not hold": "red", "not tested": "dim"}
+_STYLE = {"holds": "green", "does not hold": "red", "not tested": "dim", "generated": "dim"}
 
 
 def reproduce(
@@ -148,6 +148,8 @@ def _carry_out(setup: Setup, draft: Path, jobs: int | None) -> Reproduction:
 def _print_scorecard(found: Reproduction) -> None:
     from rich.text import Text
 
+    from drfh.experiments.claims import tally
+
     out = console()
     numbers = found.numbers
     source = "generated workload" if numbers["source"]["generated"] else "Google's trace of 2011"
@@ -164,7 +166,14 @@ def _print_scorecard(found: Reproduction) -> None:
             verdict = f"holds if {claim.condition}"
         style = _STYLE.get(claim.verdict, "yellow")
         paper = [claim.paper] if wide else []
-        grid.add_row(claim.figure, claim.text, *paper, claim.ours_text, Text(verdict, style))
+        ours = "; ".join(part for part in (claim.ours_text, claim.beside) if part)
+        grid.add_row(claim.figure, claim.text, *paper, ours, Text(verdict, style))
     out.print(grid)
-    counted = Counter(claim.verdict for claim in found.claims)
-    out.print(", ".join(f"{number} {verdict}" for verdict, number in counted.most_common()))
+    counts = tally(found.claims)
+    generated = counts.pop("generated", 0)
+    out.print(", ".join(f"{number} {verdict}" for verdict, number in counts.items()))
+    if generated:
+        out.print(
+            f"{format_count(generated, 'claim')} about Google's trace: numbers of a generated "
+            "workload, which can neither hold nor fail (--data)"
+        )

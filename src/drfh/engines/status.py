@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from drfh.allocation.fairness import missing_share, worst_off
 from drfh.engines.engine import LiveCluster, TaskState
 from drfh.engines.fair_share import fair_share_of
 from drfh.engines.snapshot import BlockedReason, ClusterSnapshot, job_of
 from drfh.model.resources import TOLERANCE
-from drfh.simulation.fairness import distances
 
 __all__ = ["NodeStatus", "Status", "Total", "UserStatus", "status_of"]
 
@@ -125,8 +125,8 @@ class Status:
     nodes
         In the engine's order.
     distance, worst
-        1 − the least part of its fair share that an active user has, and who that is; nobody
-        at a distance of 0.
+        The missing share: the part of the active users' fair shares that they do not have; and
+        who has the least part of its own. Nobody at a distance of 0.
     unmanaged
         Jobs that wait and are not drfh's: why → how many.
     broken, notes
@@ -239,13 +239,13 @@ def _distance(users: Iterable[UserStatus]) -> tuple[float, str | None]:
     active = [user for user in users if user.fair_share]
     if not active:
         return 0.0, None
-    share = np.array([[user.share for user in active]])
+    share = np.array([user.share for user in active])
     weight = np.array([user.weight for user in active])
-    fair = np.array([[user.fair_share or 0.0 for user in active]]) / weight
-    far, worst = distances(share, weight, fair)
-    if far[0] <= TOLERANCE:
+    fair = np.array([user.fair_share or 0.0 for user in active]) / weight
+    missing, (_, worst) = missing_share(share, weight, fair), worst_off(share, weight, fair)
+    if missing <= TOLERANCE:
         return 0.0, None
-    return float(far[0]), active[worst[0]].name
+    return float(missing), active[int(worst)].name
 
 
 def _nodes(snapshot: ClusterSnapshot) -> tuple[NodeStatus, ...]:

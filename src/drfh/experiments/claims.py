@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import polars as pl
 
 from drfh.formatting import format_number, format_percent, join_names
 
-__all__ = ["Claim", "Reading", "Verdict", "claims_table", "judge", "number_text"]
+__all__ = ["Claim", "Reading", "Verdict", "claims_table", "judge", "number_text", "tally"]
 
-Verdict: TypeAlias = Literal["holds", "holds if …", "does not hold", "not tested"]
-Unit: TypeAlias = Literal["part", "points", "seconds", "tasks", "slots", "hours", "number"]
+Verdict: TypeAlias = Literal["holds", "holds if …", "does not hold", "not tested", "generated"]
+Unit: TypeAlias = Literal["part", "points", "seconds", "tasks", "slots", "cells", "hours", "number"]
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,16 @@ class Claim:
     spread : pair of float, or None
         The least and the most over the seeds.
     verdict : str
-        See :data:`Verdict`.
+        See :data:`Verdict`; ``generated`` if the claim is about the trace and the workload is
+        generated: then it can neither hold nor fail.
     condition : str
         Under which choices it holds, if not under all.
     note : str
         The rule of the verdict, and details.
     unit : str
         ``part`` (of 1, shown as percent), ``points`` (a difference of parts), or what is counted.
+    beside : str
+        What must be said beside our value: ties, another algorithm, further numbers.
     """
 
     id: str
@@ -54,6 +58,7 @@ class Claim:
     condition: str = ""
     note: str = ""
     unit: Unit = "part"
+    beside: str = ""
 
     @property
     def ours_text(self) -> str:
@@ -87,12 +92,15 @@ class Reading:
         One for each seed.
     way : str
         How the sentence is understood, if there are several ways; also an end of “holds if …”.
+    beside : str
+        See :class:`Claim`.
     """
 
     condition: str
     values: Sequence[float]
     holds: Sequence[bool]
     way: str = ""
+    beside: str = ""
 
     @property
     def text(self) -> str:
@@ -146,12 +154,30 @@ def judge(
     if 0 < some < len(values):
         note += f"; so for {some} of {len(values)} {each}"
     if len(readings) > 1:
-        others = (f"{r.text}: {number_text(sum(r.values) / len(r.values), unit)}" for r in readings)
-        note += f". {'; '.join(others)}"
+        note += f". {'; '.join(_reading_text(reading, unit) for reading in readings)}"
     return Claim(
         id, figure, text, paper, sum(values) / len(values), (min(values), max(values)), verdict,
-        condition, note, unit,
+        condition, note, unit, usual.beside,
     )  # fmt: skip
+
+
+def _reading_text(reading: Reading, unit: Unit) -> str:
+    value = number_text(sum(reading.values) / len(reading.values), unit)
+    beside = f" ({reading.beside})" if reading.beside else ""
+    return f"{reading.text}: {value}{beside}"
+
+
+def tally(claims: Iterable[Claim]) -> dict[Verdict, int]:
+    """Return how many claims have each verdict, in the order of :data:`Verdict`.
+
+    Examples
+    --------
+    >>> claim = Claim("a", "Fig. 1", "", "", None, None, "not tested")
+    >>> tally([claim, claim])
+    {'not tested': 2}
+    """
+    found = Counter(claim.verdict for claim in claims)
+    return {verdict: found[verdict] for verdict in get_args(Verdict) if found[verdict]}
 
 
 def _condition(readings: Sequence[Reading]) -> str:
@@ -178,7 +204,7 @@ def number_text(value: float, unit: Unit) -> str:
     if unit == "number":
         return amount
     symbol = {"part": "%", "seconds": "s"}.get(unit, unit)
-    if unit in ("tasks", "slots", "hours") and amount == "1":
+    if unit in ("tasks", "slots", "cells", "hours") and amount == "1":
         symbol = unit[:-1]
     return f"{amount} {symbol}"
 
@@ -192,7 +218,7 @@ def claims_table(claims: Sequence[Claim]) -> pl.DataFrame:
     """Return the scorecard.
 
     Columns: ``id``, ``figure``, ``claim``, ``paper``, ``ours``, ``low``, ``high``, ``verdict``,
-    ``condition``, ``note``, ``unit``, ``ours_text``.
+    ``condition``, ``note``, ``unit``, ``ours_text``, ``beside``.
     """
     rows = [
         {
@@ -208,6 +234,7 @@ def claims_table(claims: Sequence[Claim]) -> pl.DataFrame:
             "note": c.note,
             "unit": str(c.unit),
             "ours_text": c.ours_text,
+            "beside": c.beside,
         }
         for c in claims
     ]

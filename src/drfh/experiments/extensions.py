@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from drfh.auditor import audit
 from drfh.experiments.runs import BEST_FIT, OTHERS, Evidence
 from drfh.experiments.setup import Inputs
 from drfh.model.cluster import Cluster
+from drfh.model.jobs import Workload
+from drfh.model.resources import TOLERANCE
 from drfh.model.users import User
 from drfh.simulation import simulate
-from drfh.simulation.result import Result
+from drfh.simulation.result import Result, common_jobs
 
 __all__ = ["SEVEN", "audit_table", "busy_users", "fair_table", "policies_table"]
 
@@ -31,24 +36,29 @@ SEVEN = (
 # The clock must not decide what a search finds: only the number of tries does.
 _NO_HURRY = 1e6
 _AT_ONCE = 1e-6  # seconds
+_HARDLY_ANY = 0.1  # of the jobs that another policy completes
 
 
 def policies_table(evidence: Evidence) -> pl.DataFrame:
     """Return a row for each policy and seed.
 
     Columns: ``policy``, ``seed``, utilisation of ``cpu`` and ``memory``, tasks ``completed``,
-    ``mean_waiting`` of tasks that started and ``median_turnaround`` of complete jobs in seconds,
-    without jobs that were there at the start, whose run times are cut off,
-    ``jain`` (Jain's index of mean levels), ``mean_distance`` from fair over the samples,
+    ``mean_waiting`` of tasks that started in seconds; ``median_turnaround`` in seconds of the same
+    jobs under every policy, without jobs that were there at the start, whose run times are cut off
+    (null where a policy completes hardly any of those); ``jain`` (Jain's index of mean levels);
+    ``mean_missing`` and ``mean_distance`` over the samples (the missing share, and what the
+    worst-off user lacks), ``mixed_users`` (whose fair level is that of their mean task),
     ``below_fair`` (the part of the time for which users were active that they were below their
-    fair share), ``wall_seconds`` of the run.
+    fair share); ``wall_seconds`` of the run.
     """
     rows = []
-    came_later = ~evidence.jobs["at_start"]
     for seed in evidence.seeds:
-        for policy in (*evidence.main_policies(seed), *OTHERS):
+        policies = (*evidence.main_policies(seed), *OTHERS)
+        median = _median_turnaround(evidence, seed, policies)
+        for policy in policies:
             run = evidence.run(policy, seed)
             numbers = run.numbers
+            fair = numbers["fair"] or {}
             rows.append(
                 {
                     "policy": policy,
@@ -57,14 +67,37 @@ def policies_table(evidence: Evidence) -> pl.DataFrame:
                     "memory": numbers["utilisation"]["memory"],
                     "completed": numbers["tasks"]["completed"],
                     "mean_waiting": numbers["mean_waiting"],
-                    "median_turnaround": run.jobs["turnaround"].filter(came_later).median(),
+                    "median_turnaround": median.get(policy),
                     "jain": numbers["jain"],
-                    "mean_distance": (numbers["fair"] or {}).get("mean_distance"),
+                    "mean_missing": fair.get("mean_missing"),
+                    "mean_distance": fair.get("mean_distance"),
+                    "mixed_users": fair.get("mixed_users"),
                     "below_fair": _below_fair(run),
                     "wall_seconds": run.info["wall_seconds"],
                 }
             )
     return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _median_turnaround(
+    evidence: Evidence, seed: int, policies: tuple[str, ...]
+) -> dict[str, float]:
+    """Return the median over the jobs that are complete under all of these policies.
+
+    Policies that complete less than a tenth as many as another have none, and leave the others
+    their jobs: under a heavy load one queue for all gets to almost none that came later.
+    """
+    later = evidence.jobs.filter(~pl.col("at_start")).select("job")
+    runs = []
+    for policy in policies:
+        run = evidence.run(policy, seed)
+        jobs = run.jobs.join(later, on="job", how="semi", maintain_order="left")
+        runs.append(replace(run, jobs=jobs))
+    done = [run.jobs["finish"].count() for run in runs]
+    kept = [i for i, number in enumerate(done) if number >= _HARDLY_ANY * max(done)]
+    tables = common_jobs([runs[i] for i in kept])
+    medians: list[Any] = [table["turnaround"].median() for table in tables]
+    return {policies[i]: median for i, median in zip(kept, medians, strict=True)}
 
 
 def _below_fair(run: Result) -> float | None:
@@ -78,14 +111,15 @@ def _below_fair(run: Result) -> float | None:
 def fair_table(evidence: Evidence) -> pl.DataFrame:
     """Return how far each policy is from fair over time, in the first draw.
 
-    Columns: ``policy``, ``time``, ``distance`` (1 − the least part that a user has of its fair
-    level), ``worst`` (who that is).
+    Columns: ``policy``, ``time``, ``missing`` (the missing share), ``distance`` (what the worst-off
+    user lacks of its fair level), ``worst`` (who that is).
     """
     seed = evidence.seeds[0]
     return pl.concat(
         evidence.run(policy, seed).samples.select(
             pl.lit(policy).alias("policy"),
             "time",
+            pl.col("fair.missing").alias("missing"),
             pl.col("fair.distance").alias("distance"),
             pl.col("fair.worst").alias("worst"),
         )
@@ -97,7 +131,8 @@ def busy_users(inputs: Inputs, evidence: Evidence) -> tuple[float, Cluster, list
     """Return the moment with the most active users under Best-Fit, the servers, and who they are.
 
     Of the samples of the first draw, the first with the most. Users have the mean demand and the
-    number of their tasks that run or wait then, as in the distance from fair.
+    number of their tasks that run or wait then, as in the distance from fair: tasks that end at
+    that moment are gone, those that arrive are there, and tasks that fit on no server do not count.
     """
     seed = evidence.seeds[0]
     samples = evidence.run(BEST_FIT, seed).samples
@@ -111,6 +146,7 @@ def busy_users(inputs: Inputs, evidence: Evidence) -> tuple[float, Cluster, list
     assert run.tasks is not None
     left = run.tasks["end"].is_null().to_numpy()
     batch = np.repeat(np.arange(len(workload.batch_count)), workload.batch_count)[left]
+    batch = batch[_fit_somewhere(workload, cluster)[workload.batch_shape[batch]]]
     owner = workload.batch_user[batch]
     need = workload.demand[workload.batch_shape[batch]]
     count = np.bincount(owner, minlength=len(workload.users))
@@ -125,6 +161,14 @@ def busy_users(inputs: Inputs, evidence: Evidence) -> tuple[float, Cluster, list
         for i in np.flatnonzero(count).tolist()
     ]
     return moment, _by_shape(cluster), users
+
+
+def _fit_somewhere(workload: Workload, cluster: Cluster) -> NDArray[np.bool_]:
+    """Return for each shape of tasks whether a server can hold one."""
+    column = [cluster.resources.index(name) for name in workload.resources]
+    sizes = np.unique(cluster.capacity[:, column], axis=0)
+    fits = np.all(workload.demand[:, None] <= sizes * (1 + TOLERANCE), axis=2)
+    return np.asarray(np.any(fits, axis=1))
 
 
 def _by_shape(cluster: Cluster) -> Cluster:

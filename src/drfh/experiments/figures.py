@@ -29,6 +29,7 @@ __all__ = [
     "completion_numbers",
     "completion_table",
     "dynamic_experiment",
+    "job_reductions",
     "ratios_of",
     "ratios_table",
     "reduction_table",
@@ -372,6 +373,20 @@ def reduction_table(evidence: Evidence) -> pl.DataFrame:
     return pl.concat(parts)
 
 
+def job_reductions(jobs: pl.DataFrame) -> pl.Series:
+    """Return how much sooner each job is complete, as part of the other time.
+
+    A job of no length is complete at once under both: 0.
+
+    Examples
+    --------
+    >>> job_reductions(pl.DataFrame({"ours": [5.0, 0.0], "theirs": [10.0, 0.0]})).to_list()
+    [0.5, 0.0]
+    """
+    ours, theirs = jobs["ours"].to_numpy(), jobs["theirs"].to_numpy()
+    return pl.Series(1 - np.divide(ours, theirs, out=np.ones_like(ours), where=theirs > 0))
+
+
 def reductions(jobs: pl.DataFrame) -> pl.DataFrame:
     """Return both statistics of each class.
 
@@ -389,8 +404,7 @@ def reductions(jobs: pl.DataFrame) -> pl.DataFrame:
         ours, theirs = of_class["ours"].to_numpy(), of_class["theirs"].to_numpy()
         numbers: tuple[float | None, ...] = (None, None, None)
         if len(ours):
-            # A job of no length is complete at once under both.
-            each = 1 - np.divide(ours, theirs, out=np.ones_like(ours), where=theirs > 0)
+            each = job_reductions(of_class).to_numpy()
             whole = 1 - float(ours.mean() / theirs.mean()) if theirs.any() else 0.0
             numbers = float(each.mean()), whole, float(np.median(each))
         rows.append((name, low, high, len(ours), *numbers))

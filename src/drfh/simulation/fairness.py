@@ -1,4 +1,4 @@
-"""Distance of a run from the fair allocation of its active users."""
+"""Fair levels of the active users of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from drfh.model.users import User
 from drfh.scheduler.core import Core
 from drfh.simulation.plan import Plan
 
-__all__ = ["FairLevels", "distances"]
+__all__ = ["FairLevels"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -144,30 +144,3 @@ class FairLevels:
         tasks_of = drfh(problem).placement.user_tasks
         level[who] = tasks_of * problem.task_share / problem.weight
         return level
-
-
-def distances(share: Floats, weight: Floats, fair: Floats) -> tuple[Floats, Ints]:
-    """Return each sample's distance from fair, and the worst user (-1: none).
-
-    Parameters
-    ----------
-    share
-        Samples × users.
-    weight
-        Of each user.
-    fair
-        Fair levels, samples × users; NaN for who is not active.
-
-    Examples
-    --------
-    >>> share = np.array([[0.2, 0.4], [0.3, 0.0]])
-    >>> fair = np.array([[0.4, 0.4], [0.3, np.nan]])
-    >>> distance, worst = distances(share, np.ones(2), fair)
-    >>> distance.tolist(), worst.tolist()
-    ([0.5, 0.0], [0, 0])
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        part = np.where(fair > 0, share / weight / fair, np.inf)
-    least = part.min(axis=1, initial=np.inf)
-    worst = np.where(np.isfinite(least), part.argmin(axis=1), -1)
-    return np.clip(1 - np.where(np.isfinite(least), least, 1.0), 0.0, 1.0), worst

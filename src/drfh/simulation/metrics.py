@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from drfh import __version__
+from drfh.allocation.fairness import missing_share, worst_off
 from drfh.model.jobs import Workload
 from drfh.model.resources import Units
 from drfh.policies import Policy
@@ -22,9 +23,8 @@ from drfh.scheduler.core import Core
 from drfh.scheduler.nodes import NodeTable
 from drfh.scheduler.rules import Rules
 from drfh.simulation.driver import Driver, TaskLog
-from drfh.simulation.fairness import distances
 from drfh.simulation.plan import Plan
-from drfh.simulation.result import Result
+from drfh.simulation.result import Result, fair_numbers
 
 __all__ = [
     "CoreUsage",
@@ -339,8 +339,8 @@ def sample_table(run: Finished) -> tuple[pl.DataFrame, Floats | None]:
     below = None
     fair = np.array(samples.fair).reshape(-1, len(names))
     if run.fair_seconds is not None:
-        distance, worst = distances(share, run.plan.weight, fair)
-        columns["fair.distance"] = distance
+        columns["fair.missing"] = missing_share(share, run.plan.weight, fair)
+        columns["fair.distance"], worst = worst_off(share, run.plan.weight, fair)
         who = pl.Series(names, dtype=pl.String)
         columns["fair.worst"] = who.gather(pl.Series([None if w < 0 else w for w in worst.tolist()],
                                                      dtype=pl.UInt32))  # fmt: skip
@@ -448,12 +448,7 @@ def summary(
     level = (there["mean_share"] / there["weight"]).to_numpy()
     fair = None
     if run.fair_seconds is not None:
-        distance = samples["fair.distance"]
-        fair = {
-            "mean_distance": float(distance.mean()),  # type: ignore[arg-type]
-            "max_distance": float(distance.max()),  # type: ignore[arg-type]
-            "mixed_users": run.fair_mixed,
-        }
+        fair = {**fair_numbers(samples), "mixed_users": run.fair_mixed}
     return {
         "policy": run.policy.name,
         "seed": run.seed,

@@ -14,13 +14,13 @@ import yaml
 
 from drfh.errors import InputError
 from drfh.files.atomic import read_text, shown_path, whole_directory, writing_into
-from drfh.formatting import format_percent
+from drfh.formatting import format_count, format_percent, plural
 
 if TYPE_CHECKING:
     import polars
     from altair import TopLevelMixin as Chart
 
-__all__ = ["RUN_FILE", "Result", "common_jobs"]
+__all__ = ["RUN_FILE", "Result", "common_jobs", "fair_numbers", "mixed_note"]
 
 #: The file by which a run directory is known.
 RUN_FILE = "run_info.json"
@@ -43,7 +43,8 @@ class Result:
         unless the run looked at fairness).
     samples : polars.DataFrame
         A row for each sample: ``time``, ``utilisation.RESOURCE``, tasks ``running`` and
-        ``queued``, ``share.USER``; with fairness ``fair.distance``, ``fair.worst`` and
+        ``queued``, ``share.USER``; with fairness ``fair.missing`` (the missing share),
+        ``fair.distance`` and ``fair.worst`` (what the worst-off user lacks, and who it is), and
         ``fair_level.USER``.
     tasks : polars.DataFrame or None
         A row for each task, if they were logged: ``job``, ``user``, ``task``, ``submission``,
@@ -240,6 +241,9 @@ class Result:
                 raise
             reason = " ".join(str(error).split())[:100]
             raise InputError("the directory", f"must be readable ({reason})", place=place) from None
+        if "fair.distance" in frames["samples"].columns:  # runs of old: without the missing share
+            frames["samples"] = _with_missing_share(frames["samples"], frames["users"])
+            numbers["fair"] = fair_numbers(frames["samples"]) | numbers["fair"]
         return cls(**frames, config=config, info=info, numbers=numbers)
 
     def __repr__(self) -> str:
@@ -250,6 +254,55 @@ class Result:
             f"Result({self.policy}, {tasks['completed']:,} of {tasks['submitted']:,} tasks "
             f"completed in {self.horizon:,.6g} s: {full})"
         )
+
+
+def fair_numbers(samples: polars.DataFrame) -> dict[str, float]:
+    """Return mean and most over the samples of both distances from fair.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> fair_numbers(pl.DataFrame({"fair.missing": [0.0, 0.5], "fair.distance": [0.0, 1.0]}))
+    {'mean_missing': 0.25, 'max_missing': 0.5, 'mean_distance': 0.5, 'max_distance': 1.0}
+    """
+    found: dict[str, float] = {}
+    for name in ("missing", "distance"):
+        column: Any = samples[f"fair.{name}"]
+        found |= {f"mean_{name}": float(column.mean()), f"max_{name}": float(column.max())}
+    return found
+
+
+def mixed_note(users: int) -> str:
+    """Return the note on users whose tasks differ.
+
+    Examples
+    --------
+    >>> mixed_note(1)
+    '1 user had tasks that differ: its fair level is that of the mean task, which may mislead'
+    """
+    whose = plural(users, "its", "their")
+    return (
+        f"{format_count(users, 'user')} had tasks that differ: {whose} fair level is that of the "
+        "mean task, which may mislead"
+    )
+
+
+def _with_missing_share(samples: polars.DataFrame, users: polars.DataFrame) -> polars.DataFrame:
+    """Return the samples with the missing share, from shares and fair levels."""
+    import numpy as np
+    import polars as pl
+
+    from drfh.allocation.fairness import missing_share
+
+    if "fair.missing" in samples.columns:
+        return samples
+    names = users["user"].to_list()
+    share, fair = (
+        samples.select(pl.col(f"{part}.{name}").fill_null(np.nan) for name in names).to_numpy()
+        for part in ("share", "fair_level")
+    )
+    missing = pl.Series("fair.missing", missing_share(share, users["weight"].to_numpy(), fair))
+    return samples.insert_column(samples.get_column_index("fair.distance"), missing)
 
 
 def common_jobs(results: Sequence[Result]) -> list[polars.DataFrame]:

@@ -73,7 +73,7 @@ def test_the_text(status: Status) -> None:
     assert ann.split()[:3] == ["ann", "1", "50.0"]
     assert "zoe" not in text
     assert "1 user with a weight has no job" in text
-    assert "distance from fair 100.0 %: bob has 0.0 % of its ideal share" in text
+    assert "distance from fair 41.7 %; worst off: bob has 0.0 % of its ideal share" in text
     assert "cpu         7 of 12 used   58.3 %  █████████▍" in text
     assert "4 nodes: 2 up, 1 takes nothing new, 1 down" in text
     assert "n0 █▃◇✘" in text

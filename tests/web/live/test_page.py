@@ -47,7 +47,7 @@ def test_numbers_at_the_top() -> None:
     live = cluster_of(read_state(NODES, JOBS, NOW), SITE)
     facts = {fact.name: fact for fact in facts_of(status_of(live))}
     assert (facts["distance"].value, facts["distance"].note) == (
-        "100 %", "bob has 0 % of its fair share")  # fmt: skip
+        "41.7 %", "bob has 0 % of its fair share")  # fmt: skip
     assert facts["jobs"].value == "3 run, 11 wait"
     assert facts["jobs"].note == "1 starting, 2 set aside, 1 never fit, 3 not drfh's"
     assert (facts["nodes"].value, facts["nodes"].note) == ("2 up", "1 draining, 1 down")

@@ -289,7 +289,7 @@ def _write_users(out: Any, status: Status, most: int | None) -> None:
     if status.worst is not None:
         worst = next(user for user in status.users if user.name == status.worst)
         out.print(
-            f"distance from fair {format_percent(status.distance)}: {worst.name} has "
+            f"distance from fair {format_percent(status.distance)}; worst off: {worst.name} has "
             f"{format_percent(worst.fulfilled)} of its ideal share"
         )
     elif any(user.fair_share for user in status.users):

@@ -145,10 +145,10 @@ def _print_summaries(
     fairness = [Column("Jain", ["–" if f["jain"] is None else f"{f['jain']:.3f}" for f in facts])]
     if any(f["fair"] for f in facts):
         away = [f["fair"] or {} for f in facts]
-        lines = [spark(result.samples["fair.distance"]) for result in results]
+        lines = [spark(result.samples["fair.missing"]) for result in results]
         fairness += [
-            Column("from fair", [format_percent(f.get("mean_distance")) for f in away], wraps=True),
-            Column("at most", [format_percent(f.get("max_distance")) for f in away], wraps=True),
+            Column("from fair", [format_percent(f.get("mean_missing")) for f in away], wraps=True),
+            Column("at most", [format_percent(f.get("max_missing")) for f in away], wraps=True),
             Column("", lines, right=False, spare=1),
         ]
     print_columns(out, Column("policy", names, right=False), [work, full, fairness])
@@ -201,6 +201,8 @@ def _print_scope(head: str, tasks: Mapping[str, int]) -> None:
 
 def _print_notes(name: str, result: Result) -> None:
     """Print what the table does not have."""
+    from drfh.simulation.result import mixed_note
+
     facts = result.numbers
     tasks = facts["tasks"]
     head = f"{name}: " if name else ""
@@ -218,22 +220,19 @@ def _print_notes(name: str, result: Result) -> None:
             f"{head}at the end {tasks['running']:,} tasks ran and {tasks['queued']:,} waited"
         )
     if facts["fair"]:
-        worst = result.samples.sort("fair.distance", descending=True, maintain_order=True)
-        first = worst.row(0, named=True)
         info = result.info
         cost = (
             f"{format_count(info['fair_solved'], 'exact allocation')} took "
             f"{info['fair_seconds']:.2f} s"
         )
-        if first["fair.distance"] > 0:
-            who, when = first["fair.worst"], format_duration(first["time"])
-            print_line(f"{head}furthest from fair: {who} at {when}, "
-                f"{format_percent(first['fair.distance'])} "
-                f"below its fair level ({cost})")  # fmt: skip
+        most = result.samples.row(result.samples["fair.missing"].arg_max() or 0, named=True)
+        if most["fair.missing"] > 0:
+            print_line(f"{head}furthest from fair at {format_duration(most['time'])}: "
+                f"{format_percent(most['fair.missing'])} of the fair shares missing; worst off: "
+                f"{most['fair.worst']}, {format_percent(most['fair.distance'])} below its fair "
+                f"level ({cost})")  # fmt: skip
         else:
             print_line(f"{head}fair at all samples ({cost})")
         mixed = facts["fair"].get("mixed_users", 0)  # runs of old have no such number
         if mixed:
-            had = f"had tasks that differ: {plural(mixed, 'its', 'their')}"
-            print_line(f"{head}{format_count(mixed, 'user')} {had} fair level is that of the mean "
-                "task, which may mislead", "yellow")  # fmt: skip
+            print_line(f"{head}{mixed_note(mixed)}", "yellow")

@@ -15,12 +15,15 @@ from drfh.report.charts.lines import on_grid, time_lines
 from drfh.report.charts.reproduction import NEUTRAL, Tables, mean_and_spread, one_name_for_slots
 from drfh.report.figures import Chart, FigureKey, Plot
 from drfh.report.html import PALETTE
+from drfh.simulation.result import mixed_note
 
-__all__ = ["fair_plot", "policies_plot", "ratios_plot", "sharing_plots"]
+__all__ = ["fair_plot", "policies_plot", "ratios_plot", "sharing_plots", "shortened"]
 
 _BETTER, _WORSE = PALETTE[0], PALETTE[1]
 _SAME = 1e-9
 _TALL = 340
+_LONG_NAME = 14
+_PAPERS = 3  # policies of the paper, which come first
 _SMALL_LINES = 120  # points of a line in a small panel
 
 
@@ -150,9 +153,9 @@ def sharing_plots(tables: Tables) -> list[Plot]:
         falls = _by_seed(own, pl.col("shared") < pl.col("dedicated") - _SAME)
         amount = ""
         if len(lost):
-            middle: Any = lost.median()
+            middle: Any = lost.mean()
             most: Any = lost.max()
-            amount = f", by {format_points(middle)} in the median and {format_points(most)} at most"
+            amount = f", by {format_points(middle)} on average and {format_points(most)} at most"
         notes.append(f"{blocked}: {mean_and_spread(falls)} of the users get less done{amount}")
     starved = "; ".join(_starved(frame, b) for b in frame["blocked"].unique(maintain_order=True))
     return [
@@ -234,7 +237,8 @@ _MEASURES = (
     ("mean_waiting", "mean waiting of a task", "seconds", "less"),
     ("median_turnaround", "median time of a job", "seconds", "less"),
     ("jain", "Jain's index of mean levels", "number", "more"),
-    ("mean_distance", "mean distance from fair", "part", "less"),
+    ("mean_missing", "mean distance from fair (missing share)", "part", "less"),
+    ("mean_distance", "what the worst-off user lacks, on average", "part", "less"),
     ("below_fair", "time of users below their fair share", "part", "less"),
 )
 
@@ -263,8 +267,9 @@ def policies_plot(tables: Tables) -> Plot:
         "policies",
         "Other policies on the same jobs and servers",
         "The first three are the paper's. Read how full the servers are together with how long "
-        "users wait and how far from fair it is. Times of jobs are of those that were not there at "
-        "the start and are complete."
+        "users wait and how far from fair it is. Times of jobs are of the same jobs under every "
+        "policy: those that were not there at the start and are complete under all; policies that "
+        "complete hardly any of them have none."
         + (" Lines: the least and the most over the seeds." if many else ""),
         panels,
         frame,
@@ -305,29 +310,52 @@ def _dots(frame: pl.DataFrame, order: Sequence[str], kind: str) -> altair.LayerC
 
 
 def fair_plot(tables: Tables) -> Plot:
-    """Return the distance from fair over time, a small panel for each policy."""
+    """Return the missing share over time, a small panel for each policy."""
     frame = tables["fair"]
     last: Any = frame["time"].max()
     size, unit = time_unit(float(last or 0.0))
-    thin = on_grid(frame.select("policy", "time", "distance"), ["policy"], _SMALL_LINES)
+    thin = on_grid(frame.select("policy", "time", "missing", "distance"), ["policy"], _SMALL_LINES)
     panels: list[tuple[str, Chart]] = []
+    worst = []
     for policy in frame["policy"].unique(maintain_order=True):
         own = thin.filter(pl.col("policy") == policy).select(
-            "policy", pl.col("time") / size, pl.col("distance").alias("value")
+            "policy", pl.col("time") / size, pl.col("missing").alias("value")
         )
-        mean: Any = frame.filter(pl.col("policy") == policy)["distance"].mean()
+        samples = frame.filter(pl.col("policy") == policy)
+        mean: Any = samples["missing"].mean()
         chart = time_lines(
-            own.drop_nulls(), [policy], unit, "from fair", of="policy", top=1.02, height=110
+            own.drop_nulls(), [policy], unit, "missing share", of="policy", top=1.02, height=110
         )
         panels.append((f"{policy}: {format_percent(mean or 0.0, trim=True)} on average", chart))
+        most = samples.row(samples["missing"].arg_max() or 0, named=True)
+        if most["worst"] is not None:
+            worst.append(
+                f"{policy}: {format_percent(most['missing'], trim=True)} after "
+                f"{format_duration(most['time'])}, worst off {shortened(most['worst'])} "
+                f"(lacks {format_percent(most['distance'], trim=True)} of its own)"
+            )
+    mixed: Any = tables["policies"]["mixed_users"].max() if "policies" in tables else None
     return Plot(
         "fair",
         "How far from fair each policy is over time",
-        "What the worst-off user lacks of its level in the exact DRFH allocation of the users that "
-        "are active then: 0 % is fair, 100 % is somebody who has nothing. Nothing is preempted, so "
-        f"a user who arrives on full servers waits under every policy. Points are means over up to "
-        f"1/{_SMALL_LINES} of the time.",
+        "The part of the fair shares that is not where it belongs: 0 % is fair, 100 % is that "
+        "nobody has any of its fair share. Fair shares are those of the exact DRFH allocation of "
+        "the users that are active then. Nothing is preempted, so a user who arrives on full "
+        "servers waits under every policy. Furthest from fair: "
+        f"{'; '.join(worst[:_PAPERS])}. Points are means over up to 1/{_SMALL_LINES} of the time."
+        + (f" {mixed_note(mixed)}." if mixed else ""),
         panels,
         thin,
         small=True,
     )
+
+
+def shortened(name: str) -> str:
+    """Return a name, cut if it is long: Google's users have hashes of 44 letters.
+
+    Examples
+    --------
+    >>> shortened("ann"), shortened("hWQ0fyhXTDQuDBzBNhF7GX")
+    ('ann', 'hWQ0fyhXTDQuDB…')
+    """
+    return name if len(name) <= _LONG_NAME else f"{name[:_LONG_NAME]}…"

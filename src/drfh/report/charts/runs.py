@@ -22,7 +22,7 @@ from drfh.report.charts.axes import (
 )
 from drfh.report.charts.lines import MOST_POINTS, on_grid, spread_lines, spread_table, time_lines
 from drfh.report.figures import Plot, dot_keys, line_keys
-from drfh.simulation.result import Result
+from drfh.simulation.result import Result, mixed_note
 from drfh.traces.measure import Distribution
 
 __all__ = [
@@ -489,23 +489,34 @@ def _largest_users(runs: Sequence[NamedRun]) -> list[str]:
 
 
 def fair_plot(runs: Sequence[NamedRun]) -> Plot | None:
-    """Return the distance from fair over time, if a run has it."""
-    if not any("fair.distance" in run.result.samples.columns for run in runs):
+    """Return the missing share over time, if a run has it."""
+    if not any("fair.missing" in run.result.samples.columns for run in runs):
         return None
     size, unit = _unit(runs)
-    frame = _samples(runs, {"fair.distance": "distance"}).drop_nulls("distance")
+    columns = {"fair.missing": "missing", "fair.distance": "worst_off"}
+    frame = _samples(runs, columns).drop_nulls("missing")
     chart = time_lines(
-        _in_unit(frame, size, "distance"), names_of_runs(runs), unit, "distance from fair", top=1.02
+        _in_unit(frame, size, "missing"), names_of_runs(runs), unit, "missing share", top=1.02
     )
-    means = [
-        f"{run.name} {format_percent(fair['mean_distance'], trim=True)}"
-        for run in runs
-        if (fair := run.result.numbers["fair"]) is not None
-    ]
+    solved = [run for run in runs if run.result.numbers["fair"] is not None]
+    means, worst = [], []
+    for run in solved:
+        fair, samples = run.result.numbers["fair"], run.result.samples
+        means.append(f"{run.name} {format_percent(fair['mean_missing'], trim=True)}")
+        most = samples.row(samples["fair.missing"].arg_max() or 0, named=True)
+        if most["fair.missing"] > 0:
+            worst.append(
+                f"{run.name} {format_percent(most['fair.missing'], trim=True)} after "
+                f"{format_duration(most['time'])}, when {most['fair.worst']} lacked "
+                f"{format_percent(most['fair.distance'], trim=True)} of its own"
+            )
+    mixed = max((run.result.numbers["fair"].get("mixed_users", 0) for run in solved), default=0)
     caption = (
-        "What the worst-off user lacks of its level in the exact DRFH allocation of the users that "
-        f"are active then: 0 % is fair, 100 % is somebody who has nothing. Mean over the samples: "
-        f"{each_run(means)}."
+        "The part of the fair shares that is not where it belongs: 0 % is fair. Fair shares are "
+        "those of the exact DRFH allocation of the users that are active then. Mean over the "
+        f"samples: {each_run(means)}."
+        + (f" Furthest from fair, and who was worst off: {each_run(worst)}." if worst else "")
+        + (f" {mixed_note(mixed)}." if mixed else "")
     )
     return Plot(
         "fair",

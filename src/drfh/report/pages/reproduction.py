@@ -10,7 +10,13 @@ from typing import Any, Protocol
 import polars as pl
 
 from drfh.files.atomic import write_whole
-from drfh.formatting import format_count, format_duration, format_number, format_percent
+from drfh.formatting import (
+    format_count,
+    format_duration,
+    format_number,
+    format_percent,
+    join_names,
+)
 from drfh.report.charts.reproduction import (
     Tables,
     completion_plot,
@@ -27,6 +33,7 @@ from drfh.report.charts.reproduction_users import (
     policies_plot,
     ratios_plot,
     sharing_plots,
+    shortened,
 )
 from drfh.report.figures import Plot, contents, file_chart, plot_parts
 from drfh.report.html import (
@@ -59,7 +66,6 @@ __all__ = [
 
 
 _FALLEN = 12
-_LONG_NAME = 14
 
 
 def has_rows(tables: Tables, name: str) -> bool:
@@ -179,8 +185,7 @@ def _fallen_table(frame: pl.DataFrame) -> list[str]:
 
 
 def _short(name: str) -> Cell:
-    """Return a shortened name: Google's users have hashes of 44 letters."""
-    return Cell(name if len(name) <= _LONG_NAME else f"{name[:_LONG_NAME]}…", title=name)
+    return Cell(shortened(name), title=name)
 
 
 def _audit_table(frame: pl.DataFrame) -> Markup:
@@ -218,6 +223,7 @@ _VERDICTS = {
     "holds if …": ("◐", "holds if …", "partly"),
     "does not hold": ("✘", "does not hold", "no"),
     "not tested": ("–", "not tested", "untested"),
+    "generated": ("≈", "generated", "generated"),
 }
 
 
@@ -228,7 +234,8 @@ def scorecard(claims: pl.DataFrame, figures: set[str]) -> list[str]:
     ----------
     claims
         Columns ``figure``, ``claim``, ``paper``, ``ours``, ``low``, ``high``, ``verdict``,
-        ``condition``; with ``ours_text`` and ``note`` what is written instead and why.
+        ``condition``; with ``ours_text``, ``beside`` and ``note`` what is written instead, what
+        stands beside it, and why.
     figures
         What is on the page and can be linked to.
 
@@ -253,7 +260,7 @@ def scorecard(claims: pl.DataFrame, figures: set[str]) -> list[str]:
                 Cell(_verdict(verdict, condition), "wrap"),
                 Cell(join(said), "wrap"),
                 Cell(_unbroken(_value(claim["paper"])), "wrap"),
-                Cell(_unbroken(_ours(claim)), "wrap"),
+                Cell(join([_unbroken(_ours(claim)), *_beside(claim)]), "wrap"),
                 Cell(_figure_link(str(claim["figure"]), figures)),
             ]
         )
@@ -276,17 +283,23 @@ def _verdict(verdict: str, condition: str) -> Markup:
 
 
 def _tally(counts: Mapping[str, int]) -> Markup:
-    """Return the tally of claims by verdict as a bar."""
+    """Return the tally of claims by verdict as a bar; numbers without a verdict have their own."""
+    judged = {verdict: count for verdict, count in counts.items() if verdict != "generated"}
+    generated = counts.get("generated", 0)
     spans, labels = [], []
-    for verdict, count in counts.items():
+    for verdict, count in judged.items():
         sign, word, kind = _VERDICTS.get(verdict, ("?", verdict, "untested"))
         if count:
             span = Markup('<span class="{}" style="--n: {}" title="{}">{} {}</span>')
             spans.append(span.format(kind, count, word, sign, count))
             labels.append(f"{sign} {count} {word}")
-    total = sum(counts.values())
-    line = tag("p", f"{total} claims of the paper's evaluation: {', '.join(labels)}.", "summary")
-    return tag("div", join(spans), "tally") + line
+    total = format_count(sum(judged.values()), "claim")
+    text = f"{total} of the paper's evaluation: {', '.join(labels)}."
+    if generated:
+        which = format_count(generated, "claim")
+        text += f" ≈ {which} about Google's trace: on a generated workload they can neither hold "
+        text += "nor fail, and only our numbers are shown."
+    return tag("div", join(spans), "tally") + tag("p", text, "summary")
 
 
 def _value(value: Any) -> str:
@@ -297,6 +310,11 @@ def _value(value: Any) -> str:
 
 def _unbroken(text: str) -> str:
     return text.replace(" %", "\u00a0%")
+
+
+def _beside(claim: Mapping[str, Any]) -> list[Markup]:
+    said = claim.get("beside")
+    return [Markup("<br>") + tag("span", _unbroken(str(said)), "soft")] if said else []
 
 
 def _ours(claim: Mapping[str, Any]) -> str:
@@ -344,6 +362,8 @@ def _figure_link(figure: str, figures: set[str]) -> str:
 TITLE = "The paper's evaluation, reproduced"
 
 _SUFFIXES = (".svg", ".png", ".pdf")
+_BEST_FIT = "best-fit-drfh"
+_LEAD = ("utilisation", "fig-5")  # the section and the figure that stands on top
 
 
 class Reproduced(Protocol):
@@ -466,19 +486,26 @@ def reproduction_parts(
     tables = reproduction.tables
     links = [("scorecard", "Scorecard")]
     body: list[str | Figure] = []
+    lead = [plot for plot in drawn[_LEAD[0]] if plot.name == _LEAD[1]]
     for name, heading, _, _ in _SECTIONS:
         if heading:
             links.append((name, heading))
             body.append(Markup('<h2 id="{}">{}</h2>').format(name, heading))
         for plot in drawn[name]:
-            body += plot_parts(plot)
+            if plot in lead:
+                link = Markup('<a href="#{}">{}</a>').format(plot.name, plot.title)
+                body.append(tag("p", link + " is at the top of the page.", "note"))
+            else:
+                body += plot_parts(plot)
         if not drawn[name]:
             body.append(tag("p", "Not in this reproduction.", "note"))
         body += tables_of(name, tables)
     links.append(("setup", "Every choice"))
     return [
         tag("p", source_line(reproduction), "source"),
+        *_findings(tables),
         *_summary(reproduction),
+        *(part for plot in lead for part in plot_parts(plot)),
         contents(links),
         Markup('<h2 id="scorecard">Scorecard: what the paper says, and what we found</h2>'),
         *_claims(tables, {plot.name for found in drawn.values() for plot in found}),
@@ -492,6 +519,70 @@ def reproduction_parts(
             "note",
         ),
     ]
+
+
+def _findings(tables: Tables) -> list[str]:
+    """Return what was found, in up to three sentences."""
+    sentences = [*_how_full(tables), *_how_soon(tables), *_how_fair(tables)]
+    return [tag("p", " ".join(sentences), "headline")] if sentences else []
+
+
+def _means(tables: Tables, column: str) -> dict[str, float]:
+    """Return the mean over the seeds by policy: Best-Fit, slots at their best number, and fifo."""
+    frame = tables["policies"].with_columns(
+        pl.col("policy").str.replace("^slots:.*$", "slots"),
+    )
+    means = frame.drop_nulls(column).group_by("policy").agg(pl.col(column).mean())
+    return {name: value for name, value in means.rows() if name in (_BEST_FIT, "slots", "fifo")}
+
+
+def _how_full(tables: Tables) -> list[str]:
+    if not has_rows(tables, "policies"):
+        return []
+    cpu, memory = (_means(tables, column) for column in ("cpu", "memory"))
+    if not {_BEST_FIT, "slots"} <= cpu.keys() & memory.keys():
+        return []
+
+    def used(policy: str) -> str:
+        parts = (format_percent(values[policy], 0) for values in (cpu, memory))
+        return _unbroken("{} of the CPU and {} of the memory".format(*parts))
+
+    return [f"Best-Fit DRFH keeps {used(_BEST_FIT)} in use, slots at their best {used('slots')}."]
+
+
+def _how_soon(tables: Tables) -> list[str]:
+    said = []
+    if has_rows(tables, "completion"):
+        reached = tables["completion"].filter(pl.col("fraction") >= 0.5)
+        times = dict(
+            reached.group_by("policy", maintain_order=True).agg(pl.col("seconds").min()).rows()
+        )
+        ours = times.pop(_BEST_FIT, None)
+        if ours is not None and times:
+            theirs = format_duration(next(iter(times.values())))
+            said.append(f"the median job takes {format_duration(ours)} instead of {theirs}")
+    if has_rows(tables, "sharing"):
+        usual = tables["sharing"].filter(pl.col("blocked") == tables["sharing"]["blocked"][0])
+        less: Any = (usual["shared"] < usual["dedicated"]).mean()
+        said.append(
+            f"{_unbroken(format_percent(less or 0.0))} of the users complete fewer tasks than in "
+            "a cloud of their own"
+        )
+    text = ", and ".join(said)
+    return [f"{text[:1].upper()}{text[1:]}."] if said else []
+
+
+def _how_fair(tables: Tables) -> list[str]:
+    if not has_rows(tables, "policies") or "mean_missing" not in tables["policies"].columns:
+        return []
+    names = {_BEST_FIT: "Best-Fit", "slots": "slots", "fifo": "one queue for all"}
+    missing = _means(tables, "mean_missing")
+    said = [
+        f"{_unbroken(format_percent(missing[name]))} {'of the fair shares ' * (not i)}under {word}"
+        for i, (name, word) in enumerate(names.items())
+        if name in missing
+    ]
+    return [f"On average {join_names(said)} are not where they belong."] if said else []
 
 
 def _claims(tables: Tables, figures: set[str]) -> list[str]:

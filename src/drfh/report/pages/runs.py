@@ -308,7 +308,8 @@ def run_metrics(runs: Sequence[NamedRun]) -> tuple[list[str], list[list[Cell]]]:
         ("95 % quantile", [_of(t, "p95") for t in turnaround], format_duration, False),
         *((f"{r} used", [n["utilisation"].get(r) for n in numbers], None, True) for r in resources),
         ("Jain's index", [n["jain"] for n in numbers], lambda v: f"{v:.3f}", True),
-        ("distance from fair", [_of(n["fair"], "mean_distance") for n in numbers], None, False),
+        ("distance from fair", [_of(n["fair"], "mean_missing") for n in numbers], None, False),
+        ("worst-off user lacks", [_of(n["fair"], "mean_distance") for n in numbers], None, False),
         ("tasks put back", [n["tasks"]["evictions"] for n in numbers], lambda v: f"{v:,}", None),
     ]
     columns = [column for column in columns if any(v is not None for v in column[1])]

@@ -326,7 +326,7 @@ def summary_table(recordings: Sequence[Recording]) -> Markup:
     if all(n["fair"] is not None for n in numbers):
         add(
             "distance from fair, mean",
-            [format_percent(n["fair"]["mean_distance"], trim=True) for n in numbers],
+            [format_percent(n["fair"]["mean_missing"], trim=True) for n in numbers],
         )
     add("it ended at", [format_clock(recording.horizon) for recording in recordings])
     if any(n["tasks"]["evictions"] for n in numbers):
