@@ -128,9 +128,7 @@ class MixRise:
         return shares
 
     def level_for(self, price: Floats, worth: float) -> float:
-        """Return the highest level that prices allow; inf if they are no bound."""
-        if worth - float(price @ self.share) <= _BUDGET * worth:
-            return math.inf
+        """Return the highest level that prices allow: 0 if nothing is left to spend."""
         return self.path.level_for(price * self.problem.task_share, worth)
 
 
