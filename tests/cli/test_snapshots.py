@@ -14,7 +14,7 @@ from tests.support.paths import DATA
 
 CLUSTER = DATA / "kubernetes-cluster.json"
 SLURM = f"slurm:{DATA / 'slurm-22.05-sinfo.json'},{DATA / 'slurm-22.05-squeue.json'}"
-TRAIN = "research (cpu 16, memory 64Gi, nvidia.com/gpu 4)"
+TRAIN = "research/cpu 16, memory 64Gi, nvidia.com/gpu 4"
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
@@ -26,22 +26,24 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, s
 def test_audit_of_what_runs_now(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "audit", "--trace", f"kubernetes:{CLUSTER}")
     assert code == 0
-    assert "observed allocation, 5 users on 6 servers" in out
-    assert f"100.0 % from fair: {TRAIN} has 0 tasks, 0.6667 in the DRFH" in " ".join(out.split())
+    assert "observed allocation, 3 users on 6 servers" in out
+    assert "50.0 % from fair: batch has a dominant share of 8.9 %, 17.8 % in the DRFH" in (
+        " ".join(out.split())
+    )
     assert "✔   feasible" in out
     assert "✔   non-wasteful" in out
     assert "pods that ended, left out: 1" in err
     assert "pods that wait" in err
     assert "that are not in the snapshot" not in err  # a count of 0 is not shown
     assert "note: a snapshot has no run times" in err
-    assert "warning: users whose tasks differ are split by kind of task: research into 3" in err
+    assert "split by kind" not in err
 
 
 def test_audit_of_a_mechanism_on_the_same_users(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("audit", "--trace", CLUSTER, "--only", "feasible,fair,truthful", "--tries", 50)
     code, out, _ = run(capsys, *words, "--mechanism", "drfh")
     assert code == 0
-    assert "drfh, 5 users on 6 servers: 0 of 3 properties fail" in out
+    assert "drfh, 3 users on 6 servers: 0 of 3 properties fail" in out
 
 
 KEYS = {"format", "source", "window", "options", "counts", "oddities", "remarks"}
@@ -64,8 +66,6 @@ def test_json_has_the_account_of_the_reading(capsys: pytest.CaptureFixture[str])
         assert account["oddities"] == []
         assert set(account) == KEYS
         assert any("run times" in remark for remark in account["remarks"])
-        split = any("split by kind" in remark for remark in account["remarks"])
-        assert split == (verb != "simulate")  # which takes the jobs as they are
     code, out, _ = run(capsys, "allocate", "paper-two-servers", "--json")
     assert "trace" not in json.loads(out)
 
@@ -77,7 +77,7 @@ def test_split_or_mean(capsys: pytest.CaptureFixture[str]) -> None:
         code, out, err = run(capsys, *words, *option)
         assert code == 0
         users[option] = list(json.loads(out)["tasks"])
-    assert len(users[()]) == 5
+    assert [name.partition("/")[0] for name in users[()]] == ["web", *["research"] * 3, "batch"]
     assert len(users["--split",]) == 5  # web and batch have one kind of task each
     assert users["--no-split",] == ["web", "research", "batch"]
     assert "research runs 2 tasks, counted as 0.324" in err
@@ -91,6 +91,87 @@ def test_what_if_on_a_live_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     assert "web" in out
     code, out, _ = run(capsys, "allocate", "--trace", CLUSTER, "--explain", "batch")
     assert out.strip() == "batch has all of its 4 tasks."
+
+
+def shares(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, float]:
+    code, out, err = run(capsys, "allocate", "--trace", CLUSTER, "--json", *words)
+    assert code == 0, err
+    return {user["user"]: user["share"] for user in json.loads(out)["users"]}
+
+
+def test_weights_of_teams(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """With more web tasks than fit, both teams that may use the general nodes are short."""
+    scarce = ("--tasks", "web=400", "--tasks", "batch=400")
+    even = shares(capsys, *scarce)
+    light = shares(capsys, *scarce, "--weight", "batch=0.25")
+    assert light["batch"] < 0.9 * even["batch"]
+    assert light["web"] > 1.01 * even["web"]
+    listed = tmp_path / "weights.yaml"
+    listed.write_text("batch: 0.25\nabsent: 2\n")
+    assert shares(capsys, *scarce, "--weights", listed) == light
+    assert shares(capsys, *scarce, "--weights", listed, "--weight", "batch=1") == even
+    for verb, more in (
+        ("allocate", ()),
+        ("compare", ("--mechanisms", "drfh")),
+        ("audit", ("--only", "fair")),
+        ("simulate", ("--until", "10")),
+    ):
+        words = (verb, "--trace", CLUSTER, "--weights", listed, "--weight", "web=0.5", *more)
+        code, out, err = run(capsys, *words)
+        assert code == 0, err
+        assert "warning: weights of nobody who is here: absent" in err
+        code, _, err = run(capsys, verb, "--trace", CLUSTER, "--weight", "wbe=2", *more)
+        assert code == 2
+        assert "did you mean web?" in err
+        if verb == "simulate":
+            assert [line.split()[:2] for line in out.splitlines() if "▁" in line][:1] == [
+                ["web", "0.5"]
+            ]
+    split = ("--split", "--weight", "research=2")
+    assert f"research ({TRAIN.partition('/')[2]})" in shares(capsys, *split)
+
+
+def test_is_it_still_fair_after_buying(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("audit", "--trace", CLUSTER, "--only", "fair,feasible")
+    code, out, _ = run(capsys, *words, "--add", "2x gpu-1")
+    assert code == 0
+    assert "batch has a dominant share of 4.6 %, 9.2 % in the DRFH optimum" in " ".join(out.split())
+    assert "3 users on 8 servers" in out
+    code, out, err = run(capsys, *words, "--remove", "general-2", "--demand", "web:cpu=0.5")
+    assert code == 0
+    assert "note: what runs on servers that are removed waits again" in err
+    assert "3 users on 5 servers" in out
+    code, out, _ = run(capsys, "compare", "--trace", CLUSTER, "--remove", "gpu-1", "--json")
+    assert code == 0
+    assert "nvidia.com/gpu" not in json.loads(out)["resources"]
+
+
+def test_edits_of_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("allocate", "--trace", CLUSTER, "--json")
+    code, out, _ = run(capsys, *words, "--tasks", f"{TRAIN}=0", "--verify")
+    assert code == 0
+    research = {u["user"]: u for u in json.loads(out)["users"]}["research"]
+    assert research["share"] < 0.6  # it has all the GPUs with that kind
+    code, _, err = run(capsys, *words, "--tasks", "research=2")
+    assert code == 2
+    assert "--tasks must name one kind of tasks of research: research/cpu 8" in err
+    assert TRAIN in err
+    code, _, err = run(capsys, *words, "--demand", "research/cpu 4, memory 200Gi:cpu=70")
+    assert code == 0
+    code, _, err = run(capsys, *words, "--demand", "research/cpu 5:cpu=8")
+    assert code == 2
+    assert "--demand must be one of" in err
+
+
+def test_what_takes_one_kind_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "allocate", "--trace", CLUSTER, "--mechanism", "tsf")
+    assert code == 2
+    assert "tsf takes one kind a user" in err
+    assert "--no-split takes the mean task, --split each kind as a user" in err
+    assert run(capsys, "allocate", "--trace", CLUSTER, "--mechanism", "tsf", "--no-split")[0] == 0
+    code, out, _ = run(capsys, "compare", "--trace", CLUSTER)
+    assert code == 0
+    assert "no answer for several kinds of tasks a user: per-server-drf, " in out
 
 
 def test_compare(capsys: pytest.CaptureFixture[str]) -> None:

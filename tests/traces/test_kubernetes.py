@@ -304,12 +304,39 @@ def test_the_scenario_of_a_snapshot(trace: Trace) -> None:
     assert "research: may use servers here that only some of their tasks may use" in notes
 
 
-def test_users_whose_tasks_differ_are_split(trace: Trace) -> None:
+TRAIN = "cpu 16, memory 64Gi, nvidia.com/gpu 4"
+
+
+def test_users_of_a_snapshot_are_teams_with_one_share_each(trace: Trace) -> None:
     result = reduced(trace, split=None)
+    web, research, batch = result.scenario.users
+    assert (web.kinds, batch.kinds) == ((), ())
+    assert (research.name, research.weight) == ("research", 1)
+    assert [kind.name for kind in research.kinds] == [
+        "cpu 8, memory 32Gi, nvidia.com/gpu 2",
+        "cpu 4, memory 200Gi",
+        TRAIN,
+    ]
+    assert [kind.tasks for kind in research.kinds] == [1, 1, 1]
+    report = drfh.audit(
+        result.scenario, observed=result.observed, properties=["feasible", "non-wasteful", "fair"]
+    )
+    assert report["feasible"].verdict == "holds"
+    assert report["non-wasteful"].verdict == "holds"
+    assert report["fair"].hurt == ("batch", "research", "web")
+    assert report["fair"].text.startswith(
+        "50.0 % from fair: batch has a dominant share of 8.9 %, 17.8 % in the DRFH optimum"
+    )
+
+
+def test_split_makes_every_kind_a_user(trace: Trace) -> None:
+    result = reduced(trace, split=True)
+    assert reduced(trace, split=None, kinds=False).scenario == result.scenario
+    assert "users whose tasks differ are split by kind of task: research into 3" in result.notes
     users = {user.name: user for user in result.scenario.users}
     first, second, third = list(users)[1:4]
     assert first == "research (cpu 8, memory 32Gi, nvidia.com/gpu 2)"
-    assert third == "research (cpu 16, memory 64Gi, nvidia.com/gpu 4)"
+    assert third == f"research ({TRAIN})"
     assert [users[name].parent for name in users] == [None, *["research"] * 3, None]
     # If all kinds of a user are served alike, each has the level of the whole user.
     totals = dict(
@@ -333,16 +360,22 @@ def sized(name: str, on: str | None, cpu: str, memory: str) -> dict[str, Any]:
     return pod(name, on, containers=[{"resources": {"requests": {"cpu": cpu, "memory": memory}}}])
 
 
-def test_only_users_whose_tasks_differ_in_more_than_size_are_split(tmp_path: Path) -> None:
+def test_tasks_that_differ_only_in_size_are_one_kind(tmp_path: Path) -> None:
     one = sized("one", "a", "1", "2Gi")
     alike = read_items(tmp_path, node("a"), one, sized("two", "a", "2", "4Gi"))
     (user,) = scenario_of(alike, split=None).users
     assert (user.name, user.demand, user.tasks) == ("ns", {"cpu": 1.5, "memory": 3 * GI}, 2)
     assert reduced(alike, split=None).notes == ()  # the count in mean tasks is right
     other = read_items(tmp_path, node("a"), one, sized("two", "a", "2", "2Gi"))
-    assert [user.name for user in scenario_of(other, split=None).users] == [
-        "ns (cpu 1, memory 2Gi)",
-        "ns (cpu 2, memory 2Gi)",
+    (team,) = scenario_of(other, split=None).users
+    assert [kind.name for kind in team.kinds] == ["cpu 1, memory 2Gi", "cpu 2, memory 2Gi"]
+    larger = read_items(
+        tmp_path, node("a"), one, sized("two", "a", "2", "2Gi"), sized("three", "a", "2", "4Gi")
+    )
+    (team,) = scenario_of(larger, split=None).users
+    assert [(kind.name, kind.tasks) for kind in team.kinds] == [
+        ("cpu 1.5, memory 3Gi", 2),
+        ("cpu 2, memory 2Gi", 1),
     ]
     assert len(scenario_of(alike, split=True).users) == 2
 

@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drfh.cli.edits import (
+    AddOption,
+    DemandOption,
+    Edits,
+    RemoveOption,
+    TasksOption,
+    WeightOption,
+    WeightsOption,
+)
 from drfh.cli.input import (
     OUTPUT_PANEL,
     FileArgument,
@@ -30,7 +39,6 @@ __all__ = ["allocate"]
 
 _SUFFIXES = (".json", ".csv", ".parquet")
 _MOST_WARNINGS = 10
-_WHAT_IF = "What if"
 
 
 def allocate(
@@ -49,36 +57,12 @@ def allocate(
     whole_tasks: Annotated[
         bool, typer.Option("--whole-tasks", help="Fill with whole tasks (Best-Fit); show the loss.")
     ] = False,
-    add: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SERVERS",
-            rich_help_panel=_WHAT_IF,
-            help="Add servers: '10x cpu=8,memory=512Gi' or '10x NAME'.",
-        ),
-    ] = None,
-    remove: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME[:COUNT]", rich_help_panel=_WHAT_IF, help="Remove servers."),
-    ] = None,
-    weight: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="USER=W", rich_help_panel=_WHAT_IF, help="Give a user another weight."
-        ),
-    ] = None,
-    demand: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="USER:RES=AMOUNT", rich_help_panel=_WHAT_IF, help="Give a user another demand."
-        ),
-    ] = None,
-    tasks: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="USER=N", rich_help_panel=_WHAT_IF, help="Give a user another number of tasks."
-        ),
-    ] = None,
+    add: AddOption = None,
+    remove: RemoveOption = None,
+    weight: WeightOption = None,
+    weights: WeightsOption = None,
+    demand: DemandOption = None,
+    tasks: TasksOption = None,
     explain: Annotated[
         str | None,
         typer.Option(
@@ -141,7 +125,7 @@ def allocate(
     Shows tasks and dominant share of each user, how full each group of
     servers is, what limits whom, and the relative gap to the optimum.
 
-    With --add, --remove, --weight or --demand: before and after.
+    With --add, --remove, --weight, --demand or --tasks: before and after.
 
     Try:
 
@@ -153,7 +137,6 @@ def allocate(
 
       drfh allocate --trace kubernetes:cluster.json
     """
-    from drfh.cli.edits import changed
     from drfh.cli.render import allocation as text
     from drfh.files.validation import check as check_scenario
 
@@ -168,23 +151,14 @@ def allocate(
         settings=settings,
         strict=strict,
         split=split,
-        complete=not (add or demand),
+        edits=Edits(add, remove, weight, weights, demand, tasks),
     )
-    scenario = given.scenario
     given.print_account()
     placement = placement or expand
-    before = None
-    if add or remove or weight or demand or tasks:
-        before = _solve(scenario, mechanism, method, whole_tasks)
-        scenario = changed(
-            scenario,
-            add=add or (),
-            remove=remove or (),
-            weight=weight or (),
-            demand=demand or (),
-            tasks=tasks or (),
-        )
-    allocation = _solve(scenario, mechanism, method, whole_tasks)
+    scenario = given.scenario
+    with given.one_kind_named():
+        before = _solve(given.before, mechanism, method, whole_tasks) if given.edits else None
+        allocation = _solve(scenario, mechanism, method, whole_tasks)
     checked = allocation.verify() if verify else None
     warnings = [issue.message for issue in check_scenario(scenario)]
     open_ = text.unproven(allocation)

@@ -1,20 +1,154 @@
-"""Options that edit a scenario: --add, --remove, --weight, --demand, --tasks."""
+"""Options that edit a scenario: --add, --remove, --weight, --weights, --demand, --tasks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from drfh.errors import InputError, UnknownNameError
 from drfh.model.cluster import Server
 from drfh.model.edits import ReportedScenario, add_group, remove_servers, set_group, set_user
-from drfh.model.resources import parse_quantity
+from drfh.model.resources import FrozenMap, parse_quantity
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
 
-__all__ = ["changed", "parse_servers"]
+__all__ = [
+    "NO_EDITS",
+    "AddOption",
+    "DemandOption",
+    "Edits",
+    "RemoveOption",
+    "TasksOption",
+    "WeightOption",
+    "WeightsOption",
+    "changed",
+    "parse_servers",
+]
+
+_PANEL = "What if"
+
+AddOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--add",
+        metavar="SERVERS",
+        rich_help_panel=_PANEL,
+        help="Add servers: '10x cpu=8,memory=512Gi' or '10x NAME'.",
+    ),
+]
+RemoveOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--remove", metavar="NAME[:COUNT]", rich_help_panel=_PANEL, help="Remove servers."
+    ),
+]
+WeightOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--weight", metavar="USER=W", rich_help_panel=_PANEL, help="Give a user another weight."
+    ),
+]
+WeightsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--weights",
+        metavar="FILE",
+        rich_help_panel=_PANEL,
+        help="Weights by user: YAML or JSON, lines such as physics: 2.",
+    ),
+]
+DemandOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--demand",
+        metavar="USER:RES=AMOUNT",
+        rich_help_panel=_PANEL,
+        help="Give a user, or one kind (USER/KIND), another demand.",
+    ),
+]
+TasksOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tasks",
+        metavar="USER=N",
+        rich_help_panel=_PANEL,
+        help="Give a user, or one kind (USER/KIND), another number of tasks.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Edits:
+    """Edits as the command line has them.
+
+    Attributes
+    ----------
+    add, remove, weight, demand, tasks : sequence of str or None
+        As for :func:`changed`.
+    weights : Path or None
+        A file of weights; `weight` comes after it.
+    """
+
+    add: Sequence[str] | None = None
+    remove: Sequence[str] | None = None
+    weight: Sequence[str] | None = None
+    weights: Path | None = None
+    demand: Sequence[str] | None = None
+    tasks: Sequence[str] | None = None
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) for field in fields(self))
+
+    @cached_property
+    def listed_weights(self) -> Mapping[str, float]:
+        """The weights of the file."""
+        if self.weights is None:
+            return FrozenMap()
+        from drfh.engines.weights import read_weights
+
+        return read_weights(self.weights)
+
+    def team_weights(self, users: Sequence[str]) -> dict[str, float]:
+        """Return the weights of those of `users` that have one, by file or option."""
+        given = {**self.listed_weights, **dict(map(_parse_weight, self.weight or ()))}
+        return {name: given[name] for name in users if name in given}
+
+    def check_weights(self, users: Sequence[str]) -> None:
+        """Raise unless every weight that is an option is of one of `users`."""
+        for text in self.weight or ():
+            name = _parse_weight(text)[0]
+            if name not in users:
+                raise UnknownNameError("--weight", name, users)
+
+    def apply(self, scenario: Scenario, *, weighted: Container[str] = ()) -> Scenario:
+        """Return the scenario after the edits; names in the file may be of nobody here.
+
+        Parameters
+        ----------
+        scenario
+            Before.
+        weighted
+            Whose weights are set already.
+        """
+        listed = {name: w for name, w in self.listed_weights.items() if name not in weighted}
+        users = tuple(replace(u, weight=listed.get(u.name, u.weight)) for u in scenario.users)
+        return changed(
+            replace(scenario, users=users) if listed else scenario,
+            add=self.add or (),
+            remove=self.remove or (),
+            weight=[w for w in self.weight or () if _parse_weight(w)[0] not in weighted],
+            demand=self.demand or (),
+            tasks=self.tasks or (),
+        )
+
+
+NO_EDITS = Edits()
 
 _SERVERS = re.compile(r"\s*(?:(\d+)\s*[x×]\s*)?(.*?)\s*")
 
@@ -71,9 +205,10 @@ def changed(
     weight
         Weights, ``USER=WEIGHT``.
     demand
-        Demands, ``USER:RESOURCE=AMOUNT`` with more resources after commas.
+        Demands, ``USER:RESOURCE=AMOUNT`` with more resources after commas. A user with several
+        kinds of tasks is edited kind by kind: ``USER/KIND``.
     tasks
-        Numbers of tasks, ``USER=N``, or ``USER=`` for no end.
+        Numbers of tasks, ``USER=N``, or ``USER=`` for no end; ``USER/KIND`` here too.
 
     Examples
     --------
@@ -87,29 +222,68 @@ def changed(
     for text in add:
         state = _add(state, text)
     for text in weight:
-        name, equals, value = text.rpartition("=")
-        if not equals:
-            raise InputError("--weight", "must look like ann=2", text)
+        name, entitled = _parse_weight(text)
         user = _named(state, name, "--weight")
-        entitled = parse_quantity(value, f"--weight {name}")
         state = _replace_user(state, user, "--weight", weight=entitled)
     for text in tasks:
         name, equals, value = text.rpartition("=")
         if not equals:
             raise InputError("--tasks", "must look like ann=100", text)
-        user = _named(state, name, "--tasks")
-        state = _replace_user(state, user, "--tasks", tasks=value or None)
+        user, kind = _find_kind(state, name, "--tasks")
+        state = _replace_kind(state, user, kind, "--tasks", tasks=value or None)
     for text in demand:
-        name, amounts = _user_and_rest(state, text)
-        user = _named(state, name, "--demand")
-        new = dict(user.demand)
+        name, amounts = _name_and_rest(state, text)
+        user, kind = _find_kind(state, name, "--demand")
+        new = dict(user.demand if kind is None else user.kinds[kind].demand)
         for item in amounts.split(","):
             resource, equals, value = item.strip().partition("=")
             if not equals or not resource:
                 raise InputError("--demand", "must look like bob:cpu=4,memory=2Gi", text)
             new[resource] = parse_quantity(value, f"--demand {name}:{resource}")
-        state = _replace_user(state, user, "--demand", demand=new)
+        state = _replace_kind(state, user, kind, "--demand", demand=new)
     return state.scenario
+
+
+def _parse_weight(text: str) -> tuple[str, float]:
+    name, equals, value = text.rpartition("=")
+    if not equals:
+        raise InputError("--weight", "must look like ann=2", text)
+    return name, parse_quantity(value, f"--weight {name}")
+
+
+def _kind_names(user: User) -> list[str]:
+    """Return the kinds of a user as edits name them; nothing if it has one kind."""
+    return [f"{user.name}/{kind.name or number}" for number, kind in enumerate(user.kinds, 1)]
+
+
+def _find_kind(state: ReportedScenario, name: str, option: str) -> tuple[User, int | None]:
+    """Return the user and the position of the kind that a name means; None for an only kind."""
+    named = next((user for user in state.scenario.users if user.name == name), None)
+    for user in state.scenario.users:
+        kinds = _kind_names(user)
+        if named is None and name in kinds:
+            return user, kinds.index(name)
+        if user is named and kinds:
+            rule = f"must name one kind of tasks of {name}: {'; '.join(kinds)}"
+            raise InputError(option, rule, name)
+    if named is None:
+        known = [n for u in state.scenario.users for n in (_kind_names(u) or [u.name])]
+        raise UnknownNameError(option, name, known)
+    return named, None
+
+
+def _replace_kind(
+    state: ReportedScenario, user: User, kind: int | None, option: str, **values: Any
+) -> ReportedScenario:
+    """Give a user, or one of its kinds, other values."""
+    if kind is None:
+        return _replace_user(state, user, option, **values)
+    kinds = list(user.kinds)
+    try:
+        kinds[kind] = replace(kinds[kind], **values)
+    except InputError as error:
+        raise _about(f"{option} {_kind_names(user)[kind]}", error) from None
+    return _replace_user(state, user, option, kinds=kinds)
 
 
 def _about(option: str, error: InputError) -> InputError:
@@ -158,9 +332,10 @@ def _add(state: ReportedScenario, text: str) -> ReportedScenario:
     return set_group(state, found[2], replace(server, count=server.count + int(found[1] or 1)))
 
 
-def _user_and_rest(state: ReportedScenario, text: str) -> tuple[str, str]:
-    # A user's name may itself contain a colon, so the longest name that fits wins.
-    fitting = [u.name for u in state.scenario.users if text.startswith(f"{u.name}:")]
+def _name_and_rest(state: ReportedScenario, text: str) -> tuple[str, str]:
+    # A name may itself contain a colon, so the longest name that fits wins.
+    names = [n for u in state.scenario.users for n in (u.name, *_kind_names(u))]
+    fitting = [name for name in names if text.startswith(f"{name}:")]
     if fitting:
         name = max(fitting, key=len)
         return name, text[len(name) + 1 :]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drfh.cli.edits import Edits, WeightOption, WeightsOption
 from drfh.cli.input import (
     FileArgument,
     SetOption,
@@ -41,6 +42,8 @@ def explore(
     settings: SetOption = None,
     strict: StrictOption = False,
     split: SplitOption = None,
+    weight: WeightOption = None,
+    weights: WeightsOption = None,
     run: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Show a run directory (drfh simulate -o).")
     ] = None,
@@ -86,12 +89,20 @@ def explore(
             raise InputError("--kubectl", "must not be given together with --trace")
         trace = f"kubernetes:{kubectl[0]},{kubectl[1]}"
     start = Start(folder=_folder(folder, run), run=run, panel="runs" if run is not None else "")
-    if file or trace or settings or strict or split is not None:
+    edits = Edits(weight=weight, weights=weights)
+    if file or trace or settings or strict or split is not None or edits:
         given = read_input(
-            file, trace, verb="explore", settings=settings, strict=strict, split=split
+            file,
+            trace,
+            verb="explore",
+            settings=settings,
+            strict=strict,
+            split=split,
+            kinds=False,
+            edits=edits,
         )
         given.print_account()
-        start = replace(start, scenario=given.scenario, trace=given.trace)
+        start = replace(start, scenario=given.scenario, trace=given.weighted)
     address, listener = listen(host, port)
 
     def on_start() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drfh.cli.edits import NO_EDITS, Edits
 from drfh.cli.render.console import console, progress_bar
 from drfh.errors import InputError
-from drfh.formatting import format_count
+from drfh.formatting import format_count, join_names
 
 if TYPE_CHECKING:
     from drfh.files.reader import Oddity
@@ -42,6 +44,7 @@ __all__ = [
 ]
 
 _PANEL = "Trace"
+_MOST_NAMED = 5
 
 FileArgument = Annotated[
     str | None,
@@ -71,8 +74,8 @@ SplitOption = Annotated[
     typer.Option(
         "--split/--no-split",
         rich_help_panel=_PANEL,
-        help="Each kind of task by itself, or the mean task of its user; by default, in a "
-        "snapshot, by itself where tasks of a user differ in more than size.",
+        help="Each kind of task a user of its own, or the mean task of its user; by default, in a "
+        "snapshot, users have kinds of tasks and one share each.",
     ),
 ]
 
@@ -111,31 +114,61 @@ class Input:
         What the file holds.
     trace : Trace or None
         What was read instead of a file.
-    split : bool or None
+    split, kinds : bool or None, bool
         How users of a trace become users of :attr:`scenario`, see
         :func:`drfh.traces.scenario.reduced`.
+    edits : Edits
+        What is changed in it.
     """
 
     source: str
     file: Scenario | None = None
     trace: Trace | None = None
     split: bool | None = None
+    kinds: bool = True
+    edits: Edits = NO_EDITS
+
+    def _reduce(self, trace: Trace) -> Reduced:
+        from drfh.traces.scenario import reduced
+
+        return reduced(trace, split=self.split, kinds=self.kinds)
 
     @cached_property
     def _reduced(self) -> Reduced:
-        from drfh.traces.scenario import reduced
-
         assert self.trace is not None
-        return reduced(self.trace, split=self.split)
+        return self._reduce(self.trace)
+
+    @cached_property
+    def weighted(self) -> Trace | None:
+        """The trace with the weights that are given."""
+        if self.trace is None:
+            return None
+        workload = self.trace.workload
+        weights = self.edits.team_weights([user.name for user in workload.users])
+        if not weights:
+            return self.trace
+        return replace(self.trace, workload=workload.with_weights(weights))
 
     @property
-    def scenario(self) -> Scenario:
-        """Cluster and users; those of a trace have one demand each."""
+    def before(self) -> Scenario:
+        """Cluster and users as they were read."""
         return self._reduced.scenario if self.file is None else self.file
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """Cluster and users after the edits."""
+        if self.file is not None:
+            return self.edits.apply(self.file)
+        weighted = self.weighted
+        assert weighted is not None
+        found = self._reduced if weighted is self.trace else self._reduce(weighted)
+        # A user that is split has its weight already, and is nobody in the scenario.
+        known = {user.name for user in weighted.workload.users}
+        return self.edits.apply(found.scenario, weighted=known)
 
     @property
     def observed(self) -> list[dict[str, Any]] | None:
-        """Of a snapshot: who holds what where."""
+        """Of a snapshot: who holds what where, as it was read."""
         return None if self.trace is None else self._reduced.observed
 
     @property
@@ -146,8 +179,10 @@ class Input:
     @property
     def workload(self) -> Workload:
         """The jobs over time."""
-        if self.trace is not None:
-            return self.trace.workload
+        if self.weighted is not None:
+            workload = self.weighted.workload
+            self.edits.check_weights([user.name for user in workload.users])
+            return workload
         from drfh.files.atomic import shown_path
 
         try:
@@ -164,6 +199,19 @@ class Input:
         from drfh.files.atomic import shown_path
 
         return f"{self.trace.format}: {shown_path(self.trace.source)}"
+
+    @contextmanager
+    def one_kind_named(self) -> Iterator[None]:
+        """Say in an error about several kinds which option makes one of them."""
+        from drfh.allocation.mixes import SeveralKindsError
+
+        try:
+            yield
+        except SeveralKindsError as error:
+            if self.trace is None:
+                raise
+            which = "--no-split takes the mean task, --split each kind as a user"
+            raise InputError(error.field, f"{error.rule}; {which}") from None
 
     def to_dict(self, *, over_time: bool = False) -> dict[str, Any]:
         """Return how a trace was read, ready for JSON; nothing for a scenario file.
@@ -185,9 +233,14 @@ class Input:
         over_time
             As for :meth:`to_dict`.
         """
+        out = console(stderr=True)
+        users = self.before.users if self.trace is None else self.trace.workload.users
+        nobody = self.edits.listed_weights.keys() - {user.name for user in users}
+        if nobody:
+            names = join_names(sorted(nobody), "", most=_MOST_NAMED)
+            out.print(f"warning: weights of nobody who is here: {names}", style="yellow")
         if self.trace is None:
             return
-        out = console(stderr=True)
         trace = self.trace
         counted = [f"{what}: {number:,}" for what, number in trace.counts.items() if number]
         if counted:
@@ -289,7 +342,8 @@ def read_input(
     settings: Sequence[str] | None = None,
     strict: bool = False,
     split: bool | None = None,
-    complete: bool = True,
+    kinds: bool = True,
+    edits: Edits = NO_EDITS,
     of_trace: Mapping[str, bool] | None = None,
 ) -> Input:
     """Read the scenario file or the trace that a verb is given.
@@ -300,10 +354,11 @@ def read_input(
         One of them.
     verb
         Whose help to point to.
-    settings, strict, split
+    settings, strict, split, kinds
         For a trace.
-    complete
-        Refuse a scenario file that no mechanism can run.
+    edits
+        What to change in it. Without new servers and demands, a scenario file that no mechanism
+        can run is refused.
     of_trace
         Further options that need a trace, and whether they are given.
     """
@@ -312,14 +367,14 @@ def read_input(
     if trace is not None:
         read = open_trace(trace, strict=strict, settings=settings)
         named = " ".join([f"{read.format}:{read.source}", *(settings or ())])
-        return Input(named, trace=read, split=split)
+        return Input(named, trace=read, split=split, kinds=kinds, edits=edits)
     options = {"--set": bool(settings), "--strict": strict, "--split": split is not None}
     for option, given in {**options, **(of_trace or {})}.items():
         if given:
             raise InputError(option, "must be used together with --trace")
     if file is None:
         raise InputError("FILE", f"must be given, or --trace (see drfh {verb} --help)")
-    return Input(file, _read_file(file, complete))
+    return Input(file, _read_file(file, not (edits.add or edits.demand)), edits=edits)
 
 
 def _read_file(file: str, complete: bool) -> Scenario:

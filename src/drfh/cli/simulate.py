@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drfh.cli.edits import Edits, WeightOption, WeightsOption
 from drfh.cli.errors import named_as_options
 from drfh.cli.input import OUTPUT_PANEL, AllUsersOption, ForceOption, JsonOutputOption, read_input
 from drfh.cli.render.console import console, print_json, print_line
@@ -70,6 +71,8 @@ def simulate(
             help="Go on when the trace ends, until nothing more happens.",
         ),
     ] = False,
+    weight: WeightOption = None,
+    weights: WeightsOption = None,
     policy: Annotated[
         str,
         typer.Option(metavar="A,B", help="Simulate these; slots:14, drfh+cosine+strict too."),
@@ -173,6 +176,7 @@ def simulate(
         verb="simulate",
         settings=settings,
         strict=strict,
+        edits=Edits(weight=weight, weights=weights),
         of_trace={"--drain": drain},
     )
     cluster, workload = given.cluster, given.workload

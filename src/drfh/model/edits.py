@@ -291,6 +291,11 @@ def _with_cluster(state: S, cluster: Cluster, term: _TermMap | None = None) -> S
 
 
 def _restricted(owner: Any, term: _TermMap, whose: str) -> Any:
+    kinds = getattr(owner, "kinds", ())
+    if kinds:
+        names = [f"{whose}/{kind.name or number}" for number, kind in enumerate(kinds, start=1)]
+        new = [_restricted(kind, term, name) for kind, name in zip(kinds, names, strict=True)]
+        return owner if new == list(kinds) else replace(owner, kinds=new)
     if owner.servers is None:
         return owner
     terms = _terms(owner.servers, term, whose)

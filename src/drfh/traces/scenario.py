@@ -1,10 +1,10 @@
-"""Scenario of a trace: one demand and task count for each user."""
+"""Scenario of a trace: users with kinds of tasks, or with one demand each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import Workload
 from drfh.model.resources import TOLERANCE
 from drfh.model.scenario import Scenario
-from drfh.model.users import Restriction, User, parse_restriction, resolve_restriction
+from drfh.model.users import Kind, Restriction, User, parse_restriction, resolve_restriction
 from drfh.traces.base import EmptyTraceError, Trace
 
 __all__ = ["Reduced", "observed_of", "reduced", "scenario_of", "uneven_users"]
@@ -23,7 +23,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """What is left of a trace when every user has one demand.
+    """What is left of a trace without time.
 
     Attributes
     ----------
@@ -40,8 +40,8 @@ class Reduced:
     notes: tuple[str, ...] = ()
 
 
-def scenario_of(trace: Trace, *, split: bool | None = False) -> Scenario:
-    """Return the users of a trace with their mean demand.
+def scenario_of(trace: Trace, *, split: bool | None = False, kinds: bool = True) -> Scenario:
+    """Return the users of a trace with their mean demand, or with kinds of tasks.
 
     Running and queued tasks count the same; of a trace with time all tasks count, whenever they
     arrive. Tasks that fit no server are left out.
@@ -53,8 +53,10 @@ def scenario_of(trace: Trace, *, split: bool | None = False) -> Scenario:
     split
         Make every kind of task (demand and restriction) of a user a user of its own. Its weight
         is such that its level is that of the whole user when all its kinds are served alike.
-        None splits the users of a snapshot for whom a mean says nothing: those whose tasks are
-        not proportional to each other, or have different restrictions.
+        None gives the users of a snapshot kinds of tasks instead, with one share together: tasks
+        that differ in more than size, or have different restrictions, are of different kinds.
+    kinds
+        Whether users may have kinds; if not, None makes each kind a user of its own.
 
     Examples
     --------
@@ -70,7 +72,7 @@ def scenario_of(trace: Trace, *, split: bool | None = False) -> Scenario:
     >>> [(user.name, user.weight) for user in scenario_of(trace, split=True).users]
     [('ann (cpu 1)', 0.5), ('ann (cpu 3)', 0.5)]
     """
-    return reduced(trace, split=split).scenario
+    return reduced(trace, split=split, kinds=kinds).scenario
 
 
 def observed_of(trace: Trace) -> list[dict[str, Any]] | None:
@@ -86,12 +88,22 @@ def observed_of(trace: Trace) -> list[dict[str, Any]] | None:
     return reduced(trace).observed
 
 
-def reduced(trace: Trace, *, split: bool | None = False) -> Reduced:
+class _Part(NamedTuple):
+    """Tasks that are measured in one demand: of a user, or of one of its kinds."""
+
+    user: str
+    kind: str | None = None
+
+    def __str__(self) -> str:
+        return self.user if self.kind is None else f"{self.user}/{self.kind}"
+
+
+def reduced(trace: Trace, *, split: bool | None = False, kinds: bool = True) -> Reduced:
     """Return the scenario of a trace, with what it loses.
 
     Parameters
     ----------
-    trace, split
+    trace, split, kinds
         As for :func:`scenario_of`.
     """
     workload = trace.workload
@@ -104,12 +116,11 @@ def reduced(trace: Trace, *, split: bool | None = False) -> Reduced:
         notes.append(f"tasks that fit no server, left out: {lost:,} ({whose})")
     if not fits.any():
         raise EmptyTraceError("must have a task that fits some server")
-    apart: Iterable[int]
-    if split is None:
-        apart = _uneven(workload, fits) if trace.running is not None else ()
-    else:
-        apart = range(len(workload.users)) if split else ()
-    part, owner = _parts(workload, apart)
+    by_kind = split is None and trace.running is not None
+    key = workload.batch_user * len(workload.demand)
+    if split or by_kind:
+        key = _kind(workload) if split else _alike(workload)
+    part, owner = _parts(workload, key)
     count = np.where(fits, workload.batch_count, 0)
     tasks = np.bincount(part, count)
     cluster = _without_nothing(trace.cluster)
@@ -119,38 +130,48 @@ def reduced(trace: Trace, *, split: bool | None = False) -> Reduced:
     table = workload.demand[:, kept]
     demand = np.stack([np.bincount(part, count * c[workload.batch_shape]) for c in table.T], 1)
     weight = _weights(cluster, workload, owner, resources, demand)
-    siblings = np.bincount(owner[tasks > 0], minlength=len(workload.users))[owner]
     restrictions = _restrictions(workload, part, fits)
-    users: list[User] = []
-    names: dict[int, str] = {}
-    torn: list[str] = []
-    taken: set[str] = set()
+    by_owner: dict[int, list[int]] = {}
     for i in np.flatnonzero(tasks > 0).tolist():
-        user = workload.users[owner[i]]
-        mean = (demand[i] / tasks[i]).tolist()
-        amounts = {r: a for r, a in zip(resources, mean, strict=True) if a > 0}
-        servers, alike = _common(user, restrictions[i])
-        if not alike:
-            torn.append(user.name)
-        several = bool(siblings[i] > 1)
-        names[i] = _part_name(user.name, amounts, taken) if several else user.name
-        taken.add(names[i])
-        users.append(
-            User(
-                names[i],
-                amounts,
-                weight=float(weight[i]),
-                tasks=float(tasks[i]),
-                servers=servers,
-                parent=user.name if several else user.parent,
+        by_owner.setdefault(int(owner[i]), []).append(i)
+    users: list[User] = []
+    names: dict[int, _Part] = {}
+    torn: list[str] = []
+    for position, parts in by_owner.items():
+        user = workload.users[position]
+        several = len(parts) > 1
+        taken: set[str] = set()
+        made: list[Kind] = []
+        for i in parts:
+            mean = (demand[i] / tasks[i]).tolist()
+            amounts = {r: a for r, a in zip(resources, mean, strict=True) if a > 0}
+            servers, alike = _common(user, restrictions[i])
+            if not alike:
+                torn.append(user.name)
+            name = _unique(
+                ", ".join(f"{r} {format_quantity(a)}" for r, a in amounts.items()), taken
             )
-        )
-    several_of = np.unique(owner[(tasks > 0) & (siblings > 1)]).tolist()
-    if several_of:
-        shown = _names(
-            f"{workload.users[u].name} into {np.sum((owner == u) & (tasks > 0))}"
-            for u in several_of
-        )
+            made.append(Kind(amounts, tasks=float(tasks[i]), servers=servers, name=name))
+            names[i] = _Part(user.name, name if several else None)
+        if by_kind and kinds:
+            users.append(User(user.name, weight=user.weight, parent=user.parent, kinds=made))
+            continue
+        for i, kind in zip(parts, made, strict=True):
+            if several:
+                names[i] = _Part(f"{user.name} ({kind.name})")
+            users.append(
+                User(
+                    names[i].user,
+                    kind.demand,
+                    weight=float(weight[i]),
+                    tasks=kind.tasks,
+                    servers=kind.servers,
+                    parent=user.name if several else user.parent,
+                )
+            )
+    apart = {u: len(parts) for u, parts in by_owner.items() if len(parts) > 1}
+    if apart and not (by_kind and kinds):
+        shown = _names(f"{workload.users[u].name} into {number}" for u, number in apart.items())
         notes.append(f"users whose tasks differ are split by kind of task: {shown}")
     if torn:
         may = "may use servers here that only some of their tasks may use"
@@ -159,7 +180,9 @@ def reduced(trace: Trace, *, split: bool | None = False) -> Reduced:
     observed = None
     if placed.any():
         observed = _observed(trace, part, placed, names, kept)
-        notes += _mixed(scenario, observed, np.bincount(part[placed], minlength=len(owner)), names)
+        measured = {names[i]: demand[i] / tasks[i] for i in names}
+        running = np.bincount(part[placed], minlength=len(owner))
+        notes += _mixed(measured, observed, {names[i]: int(running[i]) for i in names}, resources)
     return Reduced(scenario, observed, tuple(notes))
 
 
@@ -183,31 +206,42 @@ def uneven_users(trace: Trace) -> tuple[str, ...]:
 
 def _uneven(workload: Workload, fits: Any) -> list[int]:
     """Return the users whose tasks differ in more than their size."""
-    first: dict[int, tuple[Any, int]] = {}
-    uneven: set[int] = set()
-    for kind in np.unique(_kind(workload)[fits]).tolist():
+    users = np.unique(_alike(workload)[fits]) // len(workload.demand)
+    return [
+        int(user)
+        for user, kinds in zip(*np.unique(users, return_counts=True), strict=True)
+        if kinds > 1
+    ]
+
+
+def _alike(workload: Workload) -> Any:
+    """Return a number for each batch: equal for equal users whose tasks differ in size only."""
+    kinds, batch = np.unique(_kind(workload), return_inverse=True)
+    first: dict[tuple[int, int], list[int]] = {}
+    for position, kind in enumerate(kinds.tolist()):
         user, shape = divmod(kind, len(workload.demand))
-        demand = workload.demand[shape]
-        base, restriction = first.setdefault(user, (demand, int(workload.restriction[shape])))
-        ratio = demand[base > 0] / base[base > 0]
-        alike = ((demand > 0) == (base > 0)).all() and ratio.max() <= 1.01 * ratio.min()
-        if restriction != workload.restriction[shape] or not alike:
-            uneven.add(user)
-    return sorted(uneven)
+        known = first.setdefault((user, int(workload.restriction[shape])), [])
+        like = next((one for one in known if _proportional(workload.demand, one, shape)), shape)
+        if like == shape:
+            known.append(shape)
+        kinds[position] = user * len(workload.demand) + like
+    return kinds[batch]
 
 
-def _parts(workload: Workload, apart: Iterable[int]) -> tuple[Any, Any]:
-    """Return the user of the scenario that each batch belongs to, and whose part that is.
+def _proportional(demand: Any, one: int, other: int) -> bool:
+    """Return whether one demand is a multiple of another, within 1 %."""
+    base, found = demand[one], demand[other]
+    if ((base > 0) != (found > 0)).any():
+        return False
+    ratio = found[base > 0] / base[base > 0]
+    return bool(ratio.max() <= 1.01 * ratio.min())
 
-    Parts are in the order of their owners, and then of first appearance.
+
+def _parts(workload: Workload, key: Any) -> tuple[Any, Any]:
+    """Return the part that each batch belongs to, and the user that it is of.
+
+    Parts have one `key` each, and are in the order of their owners, and then of first appearance.
     """
-    by_kind = np.zeros(len(workload.users), dtype=bool)
-    by_kind[list(apart)] = True
-    key = np.where(
-        by_kind[workload.batch_user],
-        _kind(workload),
-        workload.batch_user * len(workload.demand),
-    )
     _, first, part = np.unique(key, return_index=True, return_inverse=True)
     owner = workload.batch_user[first]
     order = np.lexsort((first, owner))
@@ -320,46 +354,55 @@ def _weights(
     return np.where(share > 0, own * (share / np.where(together > 0, together, 1.0)), own)
 
 
-def _part_name(user: str, amounts: Mapping[str, float], taken: set[str]) -> str:
-    shown = ", ".join(f"{r} {format_quantity(a)}" for r, a in amounts.items())
-    name, number = f"{user} ({shown})", 2
+def _unique(shown: str, taken: set[str]) -> str:
+    name, number = shown, 2
     while name in taken:
-        name, number = f"{user} ({shown}) #{number}", number + 1
+        name, number = f"{shown} #{number}", number + 1
+    taken.add(name)
     return name
 
 
 def _observed(
-    trace: Trace, part: Any, placed: Any, names: Mapping[int, str], kept: Sequence[int]
+    trace: Trace, part: Any, placed: Any, names: Mapping[int, _Part], kept: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return what each user of the scenario holds on each server, in total."""
+    """Return what each user of the scenario, or each of its kinds, holds on each server."""
     workload = trace.workload
     servers = trace.details["server"].to_list()
     resources = [workload.resources[r] for r in kept]
-    held: dict[tuple[str, str], Any] = {}
+    held: dict[tuple[_Part, str], Any] = {}
+    demand = workload.demand[:, kept]
     for batch in np.flatnonzero(placed).tolist():
         key = names[int(part[batch])], servers[batch]
-        amounts = workload.demand[workload.batch_shape[batch], kept] * workload.batch_count[batch]
+        amounts = demand[workload.batch_shape[batch]] * workload.batch_count[batch]
         held[key] = held.get(key, 0.0) + amounts
     return [
-        {"user": user, "server": server, **dict(zip(resources, row.tolist(), strict=True))}
-        for (user, server), row in held.items()
+        {
+            "user": one.user,
+            **({} if one.kind is None else {"kind": one.kind}),
+            "server": server,
+            **dict(zip(resources, row.tolist(), strict=True)),
+        }
+        for (one, server), row in held.items()
     ]
 
 
 def _mixed(
-    scenario: Scenario, observed: Sequence[Mapping[str, Any]], running: Any, names: Any
+    demand: Mapping[_Part, Any],
+    observed: Sequence[Mapping[str, Any]],
+    running: Mapping[_Part, int],
+    resources: Sequence[str],
 ) -> list[str]:
     """Return whose tasks differ so much that a count in mean tasks is wrong, and by how much."""
-    demand = {user.name: user.demand for user in scenario.users}
-    counted: dict[str, float] = {}
+    counted: dict[_Part, float] = dict.fromkeys(demand, 0.0)
     for row in observed:
-        need = demand[row["user"]]
-        tasks = min(row[r] / a for r, a in need.items())
-        counted[row["user"]] = counted.get(row["user"], 0.0) + tasks
+        one = _Part(row["user"], row.get("kind"))
+        need = demand[one]
+        held = np.array([row[r] for r in resources])
+        counted[one] += float((held[need > 0] / need[need > 0]).min())
     wrong = [
-        f"{name} runs {format_count(int(running[i]), 'task')}, counted as {counted[name]:.3g}"
-        for i, name in names.items()
-        if running[i] and abs(counted[name] - running[i]) > 0.01 * running[i]
+        f"{one} runs {format_count(number, 'task')}, counted as {counted[one]:.3g}"
+        for one, number in running.items()
+        if number and abs(counted[one] - number) > 0.01 * number
     ]
     if not wrong:
         return []
