@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from drfh.errors import InputError, UnknownNameError
 from drfh.model.cluster import Server
 from drfh.model.edits import ReportedScenario, add_group, remove_servers, set_group, set_user
 from drfh.model.resources import FrozenMap, parse_quantity
+from drfh.model.rules import parse_taint
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
 
@@ -39,7 +40,7 @@ AddOption = Annotated[
         "--add",
         metavar="SERVERS",
         rich_help_panel=_PANEL,
-        help="Add servers: '10x cpu=8,memory=512Gi' or '10x NAME'.",
+        help="Add servers: '10x cpu=8,memory=512Gi', '10x NAME' or '10x cpu=8,like=NAME'.",
     ),
 ]
 RemoveOption = Annotated[
@@ -150,33 +151,61 @@ class Edits:
 
 NO_EDITS = Edits()
 
+#: Labels that tell a machine from others of its kind.
+_OWN_LABELS = ("kubernetes.io/hostname",)
+
 _SERVERS = re.compile(r"\s*(?:(\d+)\s*[x×]\s*)?(.*?)\s*")
 
 
-def parse_servers(text: str, name: str | None = None) -> Server:
+def parse_servers(
+    text: str, name: str | None = None, *, like: Callable[[str], Server] | None = None
+) -> Server:
     """Read servers such as ``10x cpu=8,memory=512Gi,zone:a`` (labels with a colon).
+
+    Parameters
+    ----------
+    text
+        The servers; a taint is ``taint:KEY=VALUE:EFFECT``.
+    name
+        What to call them.
+    like
+        Finds the servers of ``like=NAME``, whose labels, taints and resources they have unless
+        they are given others.
 
     Examples
     --------
     >>> parse_servers("10x cpu=8,memory=512Gi,zone:a", "new")
     Server({'cpu': 8.0, 'memory': 549755813888.0}, name='new', count=10, labels={'zone': 'a'})
+    >>> parse_servers("gpu=4,taint:gpu=yes:NoSchedule").labels
+    {'taint:gpu:NoSchedule': 'yes'}
     """
-    rule = "must look like '10x cpu=8,memory=512Gi' (labels as zone:a)"
+    rule = "must look like '10x cpu=8,memory=512Gi' (labels as zone:a, taints as taint:gpu=yes)"
     found = _SERVERS.fullmatch(text)
     count, items = (found[1], found[2]) if found else (None, "")
     resources: dict[str, float] = {}
     labels: dict[str, str] = {}
-    for item in items.split(","):
-        key, equals, value = item.strip().partition("=")
-        if equals and key and not any(letter.isspace() for letter in key):
+    model: Server | None = None
+    for item in map(str.strip, items.split(",")):
+        if item.startswith("taint:"):
+            label, value = parse_taint(item.removeprefix("taint:"))
+            labels[label] = value
+            continue
+        key, equals, value = item.partition("=")
+        if key == "like" and like is not None:
+            model = like(value.strip())
+        elif equals and key and not any(letter.isspace() for letter in key):
             if key in resources:
                 raise InputError("--add", f"must name {key} once", text)
             resources[key] = parse_quantity(value, f"--add {key}")
-            continue
-        key, colon, value = item.strip().partition(":")
-        if not (colon and key and value):
-            raise InputError("--add", rule, text)
-        labels[key] = value
+        else:
+            key, colon, value = item.partition(":")
+            if not (colon and key and value):
+                raise InputError("--add", rule, text)
+            labels[key] = value
+    if model is not None:
+        resources = {**model.resources, **resources}
+        common = {key: value for key, value in model.labels.items() if key not in _OWN_LABELS}
+        labels = {**common, **labels}
     try:
         return Server(resources, name=name, count=int(count or 1), labels=labels)
     except InputError as error:
@@ -199,7 +228,8 @@ def changed(
     scenario
         Before.
     add
-        Servers, such as ``10x cpu=8,memory=512Gi``, or ``10x NAME`` for more of a group.
+        Servers, such as ``10x cpu=8,memory=512Gi``, or ``10x NAME`` for more of a group; see
+        :func:`parse_servers`.
     remove
         Groups, ``NAME`` or ``NAME:COUNT``. They are removed before others are added.
     weight
@@ -324,10 +354,18 @@ def _remove(state: ReportedScenario, text: str) -> ReportedScenario:
         raise _about(f"--remove {name}", error) from None
 
 
+def _like(state: ReportedScenario, name: str) -> Server:
+    try:
+        return state.group(name)
+    except UnknownNameError as error:
+        error.field = "--add like"
+        raise
+
+
 def _add(state: ReportedScenario, text: str) -> ReportedScenario:
     found = _SERVERS.fullmatch(text)
     if found is None or found[2] not in state.scenario.cluster.group_index:
-        return add_group(state, parse_servers(text))
+        return add_group(state, parse_servers(text, like=partial(_like, state)))
     server = state.group(found[2])
     return set_group(state, found[2], replace(server, count=server.count + int(found[1] or 1)))
 

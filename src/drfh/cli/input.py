@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from drfh.cli.edits import NO_EDITS, Edits
@@ -200,6 +201,26 @@ class Input:
 
         return f"{self.trace.format}: {shown_path(self.trace.source)}"
 
+    def _unused_groups(self) -> list[str]:
+        """Return the new groups that the rules of no task admit."""
+        from drfh.model.users import resolve_restriction
+
+        cluster = self.scenario.cluster
+        new = {name: cluster.group_index[name] for name in cluster.names}
+        new = {n: p for n, p in new.items() if n not in self.before.cluster.group_index}
+        if not new:
+            return []
+        owners: dict[Any, str] = {}
+        for user in self.scenario.users:
+            for one in user.kinds or (user,):
+                owners.setdefault(one.servers, user.name)
+        if None in owners:
+            return []
+        used = np.zeros(len(cluster), dtype=bool)
+        for restriction, owner in owners.items():
+            used |= resolve_restriction(restriction, cluster, owner)[0]
+        return [name for name, position in new.items() if not used[position]]
+
     @contextmanager
     def one_kind_named(self) -> Iterator[None]:
         """Say in an error about several kinds which option makes one of them."""
@@ -239,6 +260,9 @@ class Input:
         if nobody:
             names = join_names(sorted(nobody), "", most=_MOST_NAMED)
             out.print(f"warning: weights of nobody who is here: {names}", style="yellow")
+        for name in () if over_time else self._unused_groups():
+            text = "nobody may use it: --add takes labels (zone:a), taints, and like=NAME"
+            out.print(f"warning: {name}: {text}", style="yellow")
         if self.trace is None:
             return
         trace = self.trace

@@ -21,6 +21,7 @@ from drfh.formatting import format_quantity
 from drfh.model.cluster import Cluster
 from drfh.model.jobs import Job, ServerEvent, check_events, everything_up
 from drfh.model.resources import TOLERANCE
+from drfh.model.rules import RULE_SCHEMA
 from drfh.model.scenario import Scenario
 from drfh.model.users import Kind, Restriction, User, resolve_restriction
 
@@ -67,6 +68,12 @@ _NAMES = {"anyOf": [_TEXT_SCHEMA, {"type": "array", "items": _TEXT_SCHEMA}]}
 _TERM = {
     "anyOf": [
         _TEXT_SCHEMA,
+        {
+            "type": "object",
+            "properties": {"rule": {"$ref": "#/$defs/Rule"}},
+            "required": ["rule"],
+            "additionalProperties": False,
+        },
         {"type": "object", "minProperties": 1, "additionalProperties": _NAMES},
     ]
 }
@@ -211,6 +218,7 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
+        "$defs": {**schema["$defs"], "Rule": RULE_SCHEMA},
         "title": "drfh scenario",
     }
 

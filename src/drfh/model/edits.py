@@ -14,6 +14,7 @@ from drfh.errors import InputError, UnknownNameError
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, ServerEvent
 from drfh.model.resources import FrozenMap
+from drfh.model.rules import RuleRecord, renamed
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
 
@@ -252,6 +253,8 @@ def _follow(cluster: Cluster, old: Server, new: Server | None) -> _TermMap:
     group = str(old.name)
 
     def follow(term: Any) -> Any:
+        if isinstance(term, RuleRecord):
+            return renamed(term, follow)  # type: ignore[arg-type]
         if not _inside(term, group, cluster):
             return term
         if new is None:
