@@ -49,7 +49,11 @@ _MOST_NAMED = 5
 
 FileArgument = Annotated[
     str | None,
-    typer.Argument(metavar="FILE", help="A YAML or JSON file, or a shipped scenario."),
+    typer.Argument(
+        metavar="FILE",
+        help="A scenario (YAML, JSON, or the name of a shipped one), a trace or a snapshot; - for "
+        "standard input.",
+    ),
 ]
 TraceOption = Annotated[
     str | None,
@@ -57,7 +61,7 @@ TraceOption = Annotated[
         "--trace",
         metavar="SOURCE",
         rich_help_panel=_PANEL,
-        help="Instead of FILE: a trace or a snapshot, such as kubernetes:cluster.json.",
+        help="Instead of FILE: FORMAT:PATH or PATH, such as kubernetes:cluster.json.",
     ),
 ]
 SetOption = Annotated[
@@ -388,47 +392,50 @@ def read_input(
     """
     if file is not None and trace is not None:
         raise InputError("FILE", "must not be given together with --trace", file)
-    if trace is not None:
-        read = open_trace(trace, strict=strict, settings=settings)
-        named = " ".join([f"{read.format}:{read.source}", *(settings or ())])
-        return Input(named, trace=read, split=split, kinds=kinds, edits=edits)
-    options = {"--set": bool(settings), "--strict": strict, "--split": split is not None}
-    for option, given in {**options, **(of_trace or {})}.items():
-        if given:
-            raise InputError(option, "must be used together with --trace")
-    if file is None:
+    if file is None and trace is None:
         raise InputError("FILE", f"must be given, or --trace (see drfh {verb} --help)")
-    return Input(file, _read_file(file, not (edits.add or edits.demand)), edits=edits)
+    source = trace if file is None else file
+    assert source is not None
+    scenario = None
+    if not _is_trace(source):
+        complete = not (edits.add or edits.demand)
+        scenario = _read_scenario(source, complete=complete, required=trace is None)
+    if scenario is not None:
+        options = {"--set": bool(settings), "--strict": strict, "--split": split is not None}
+        for option, given in {**options, **(of_trace or {})}.items():
+            if given:
+                raise InputError(option, "must be used with a trace or a snapshot")
+        return Input(source, scenario, edits=edits)
+    read = open_trace(source, strict=strict, settings=settings)
+    named = " ".join([f"{read.format}:{read.source}", *(settings or ())])
+    return Input(named, trace=read, split=split, kinds=kinds, edits=edits)
 
 
-def _read_file(file: str, complete: bool) -> Scenario:
+def _is_trace(source: str) -> bool:
+    """Return whether a source is a trace or a snapshot, by its format or its content."""
+    from drfh.traces import FORMATS, known_format
+
+    if source.partition(":")[0] in FORMATS and ":" in source:
+        return True
+    try:
+        return known_format([Path(source)]) is not None
+    except (OSError, ValueError):  # too long, or a null byte
+        return False
+
+
+def _read_scenario(source: str, *, complete: bool, required: bool) -> Scenario | None:
+    """Return the scenario of a file, or a shipped one; None if there is none and none is required.
+
+    With `complete` one that no mechanism can run is refused.
+    """
     from drfh.cli.allocate import check_mechanism
     from drfh.files.scenario_file import load_scenario
 
     try:
-        scenario = load_scenario(file, strict=complete)
+        scenario = load_scenario(source, strict=complete)
     except InputError:
-        found = _snapshot_format(file)
-        if found is None:
+        if required:
             raise
-        from drfh.files.atomic import shown_path
-
-        rule = f"must be a scenario, and this is a snapshot: use --trace {found}:{file}"
-        raise InputError("the file", rule, place=shown_path(file)) from None
-    check_mechanism(scenario, file)
-    return scenario
-
-
-def _snapshot_format(file: str) -> str | None:
-    """Return the snapshot format that a file has, or None."""
-    from drfh.traces import FORMATS
-
-    try:
-        if not Path(file).exists():
-            return None
-    except (OSError, ValueError):
         return None
-    for name, chosen in FORMATS.items():
-        if chosen.snapshot and chosen.signature.matches(Path(file)):
-            return name
-    return None
+    check_mechanism(scenario, source)
+    return scenario

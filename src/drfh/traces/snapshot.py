@@ -328,11 +328,11 @@ def _admitted(
     ledger.count(f"{things} that no {one} admits, left out", nowhere)
     if pinned:
         ledger.remark(
-            f"{pinned:,} {things} run where their rules would not let them start: each may stay on "
-            f"its {one}, which is kept as a name and not as a rule"
+            f"{things} that run where their rules would not let them start: {pinned:,}; each may "
+            f"stay on its {one}, which is kept as a name and not as a rule"
         )
     if by_name:
-        ledger.remark(f"{by_name:,} {things} name {noun}: names admit no new {noun}")
+        ledger.remark(f"{things} that name {noun}: {by_name:,}; names admit no new {noun}")
     return kept
 
 
