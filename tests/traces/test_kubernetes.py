@@ -369,14 +369,6 @@ def test_tasks_that_differ_only_in_size_are_one_kind(tmp_path: Path) -> None:
     other = read_items(tmp_path, node("a"), one, sized("two", "a", "2", "2Gi"))
     (team,) = scenario_of(other, split=None).users
     assert [kind.name for kind in team.kinds] == ["cpu 1, memory 2Gi", "cpu 2, memory 2Gi"]
-    larger = read_items(
-        tmp_path, node("a"), one, sized("two", "a", "2", "2Gi"), sized("three", "a", "2", "4Gi")
-    )
-    (team,) = scenario_of(larger, split=None).users
-    assert [(kind.name, kind.tasks) for kind in team.kinds] == [
-        ("cpu 1.5, memory 3Gi", 2),
-        ("cpu 2, memory 2Gi", 1),
-    ]
     assert len(scenario_of(alike, split=True).users) == 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -155,6 +156,7 @@ def allocate(
     )
     given.print_account()
     placement = placement or expand
+    names = given.node_names
     scenario = given.scenario
     with given.one_kind_named():
         before = _solve(given.before, mechanism, method, whole_tasks) if given.edits else None
@@ -167,22 +169,22 @@ def allocate(
 
         save_chart(allocation, plot, title=scenario.title)
     if save is not None:
-        _save(save, allocation, before, placement=placement, expand=expand)
+        _save(save, allocation, before, placement=placement, expand=expand, names=names)
     for warning in warnings[:_MOST_WARNINGS]:
         console(stderr=True).print(f"warning: {warning}", style="yellow")
     if open_ and (as_csv or explain is not None or placement):
         console(stderr=True).print(f"warning: {open_}", style="bold red")
     if as_json:
-        data = {**_data(allocation, before, expand=expand), **given.to_dict()}
+        data = {**_data(allocation, before, expand=expand, names=names), **given.to_dict()}
         print_json({**data, "warnings": warnings} if warnings else data)
     elif as_csv:
-        typer.echo(_table(allocation, placement, expand).write_csv(), nl=False)
+        typer.echo(_table(allocation, placement, expand, names).write_csv(), nl=False)
     elif explain is not None:
         if before is not None:
             typer.echo(f"before: {before.explain(explain)}")
         typer.echo(f"{'after:  ' * (before is not None)}{allocation.explain(explain)}")
     elif placement:
-        text.print_placement(allocation, expand=expand, everyone=everyone)
+        text.print_placement(_table(allocation, True, expand, names), everyone=everyone)
     elif before is not None:
         text.print_change(before, allocation, scenario.title, everyone=everyone)
     else:
@@ -231,29 +233,43 @@ def _solve(
         )
 
 
-def _data(allocation: Allocation, before: Allocation | None, *, expand: bool) -> dict[str, Any]:
+def _data(
+    allocation: Allocation, before: Allocation | None, *, expand: bool, names: Mapping[str, str]
+) -> dict[str, Any]:
     data = allocation.to_dict()
     if expand:
-        data["placement"] = allocation.placement(expand=True).to_dicts()
+        data["placement"] = _table(allocation, True, expand, names).to_dicts()
     if before is not None:
         data["before"] = before.to_dict()
     return data
 
 
-def _table(allocation: Allocation, placement: bool, expand: bool) -> Any:
-    return allocation.placement(expand=expand) if placement else allocation.user_table()
+def _table(allocation: Allocation, placement: bool, expand: bool, names: Mapping[str, str]) -> Any:
+    """Return users, or who runs where; servers by the names of their nodes."""
+    if not placement:
+        return allocation.user_table()
+    frame = allocation.placement(expand=expand)
+    if not (expand and names):
+        return frame
+    return frame.with_columns(frame["server"].replace(dict(names)))
 
 
 def _save(
-    path: Path, allocation: Allocation, before: Allocation | None, *, placement: bool, expand: bool
+    path: Path,
+    allocation: Allocation,
+    before: Allocation | None,
+    *,
+    placement: bool,
+    expand: bool,
+    names: Mapping[str, str],
 ) -> None:
     from drfh.files.atomic import write_whole
 
     if path.suffix == ".json":
-        data = _data(allocation, before, expand=placement and expand)
+        data = _data(allocation, before, expand=placement and expand, names=names)
         write_whole(path, json.dumps(data, indent=2, ensure_ascii=False).encode())
         return
-    frame = _table(allocation, placement, expand)
+    frame = _table(allocation, placement, expand, names)
     if path.suffix == ".csv":
         write_whole(path, frame.write_csv().encode())
         return

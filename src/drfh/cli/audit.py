@@ -281,7 +281,7 @@ def _observed(
     given: Input, table: str | None, mechanism: str | None
 ) -> Sequence[Mapping[str, Any]] | None:
     """Return what really runs, by a table or by the snapshot; None to audit a mechanism."""
-    from drfh.auditor.observed import follow_edits, read_observed
+    from drfh.auditor.observed import read_observed
 
     if table is not None:
         rows: Sequence[Mapping[str, Any]] | None = read_observed(table)
@@ -292,9 +292,7 @@ def _observed(
     if rows is None:
         rule = "must be used, as nothing runs in this snapshot"
         raise InputError("--mechanism", rule)
-    if not given.edits:
-        return rows
-    kept, gone = follow_edits(rows, given.before, given.scenario)
+    kept, gone = given.follow_edits(rows)
     if gone:
         text = f"what runs on servers that are removed waits again: {format_count(gone, 'row')}"
         console(stderr=True).print(f"note: {text}", style="dim")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -127,7 +127,27 @@ class Edits:
             if name not in users:
                 raise UnknownNameError("--weight", name, users)
 
-    def apply(self, scenario: Scenario, *, weighted: Container[str] = ()) -> Scenario:
+    def nodes_left(self, nodes: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+        """Return the nodes of each group that are not removed."""
+        left = {group: list(names) for group, names in nodes.items()}
+        for text in self.remove or ():
+            group, _, count = text.rpartition(":")
+            if text in left:
+                left[text] = []
+            elif group in left and count.isdigit():
+                left[group] = left[group][: -int(count) or None]
+            for names in left.values():
+                if text in names:
+                    names.remove(text)
+        return left
+
+    def apply(
+        self,
+        scenario: Scenario,
+        *,
+        weighted: Container[str] = (),
+        nodes: Mapping[str, Sequence[str]] = FrozenMap(),
+    ) -> Scenario:
         """Return the scenario after the edits; names in the file may be of nobody here.
 
         Parameters
@@ -136,6 +156,8 @@ class Edits:
             Before.
         weighted
             Whose weights are set already.
+        nodes
+            As for :func:`changed`.
         """
         listed = {name: w for name, w in self.listed_weights.items() if name not in weighted}
         users = tuple(replace(u, weight=listed.get(u.name, u.weight)) for u in scenario.users)
@@ -146,6 +168,7 @@ class Edits:
             weight=[w for w in self.weight or () if _parse_weight(w)[0] not in weighted],
             demand=self.demand or (),
             tasks=self.tasks or (),
+            nodes=nodes,
         )
 
 
@@ -220,6 +243,7 @@ def changed(
     weight: Sequence[str] = (),
     demand: Sequence[str] = (),
     tasks: Sequence[str] = (),
+    nodes: Mapping[str, Sequence[str]] = FrozenMap(),
 ) -> Scenario:
     """Return the scenario after edits given as the command line's options.
 
@@ -239,6 +263,8 @@ def changed(
         kinds of tasks is edited kind by kind: ``USER/KIND``.
     tasks
         Numbers of tasks, ``USER=N``, or ``USER=`` for no end; ``USER/KIND`` here too.
+    nodes
+        Names of the nodes of groups: each stands for its group, and may be removed by itself.
 
     Examples
     --------
@@ -247,10 +273,11 @@ def changed(
     Cluster(4 servers in 3 groups: cpu 30, memory 30)
     """
     state = ReportedScenario(scenario)
+    groups = {node: group for group, names in nodes.items() for node in names}
     for text in remove:
-        state = _remove(state, text)
+        state = _remove(state, f"{groups[text]}:1" if text in groups else text)
     for text in add:
-        state = _add(state, text)
+        state = _add(state, text, groups)
     for text in weight:
         name, entitled = _parse_weight(text)
         user = _named(state, name, "--weight")
@@ -354,20 +381,20 @@ def _remove(state: ReportedScenario, text: str) -> ReportedScenario:
         raise _about(f"--remove {name}", error) from None
 
 
-def _like(state: ReportedScenario, name: str) -> Server:
-    try:
-        return state.group(name)
-    except UnknownNameError as error:
-        error.field = "--add like"
-        raise
+def _add(state: ReportedScenario, text: str, groups: Mapping[str, str]) -> ReportedScenario:
+    def like(name: str) -> Server:
+        try:
+            return state.group(groups.get(name, name))
+        except UnknownNameError as error:
+            error.field = "--add like"
+            raise
 
-
-def _add(state: ReportedScenario, text: str) -> ReportedScenario:
     found = _SERVERS.fullmatch(text)
-    if found is None or found[2] not in state.scenario.cluster.group_index:
-        return add_group(state, parse_servers(text, like=partial(_like, state)))
-    server = state.group(found[2])
-    return set_group(state, found[2], replace(server, count=server.count + int(found[1] or 1)))
+    name = groups.get(found[2], found[2]) if found else ""
+    if found is None or name not in state.scenario.cluster.group_index:
+        return add_group(state, parse_servers(text, like=like))
+    server = state.group(name)
+    return set_group(state, name, replace(server, count=server.count + int(found[1] or 1)))
 
 
 def _name_and_rest(state: ReportedScenario, text: str) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from drfh.cli.edits import NO_EDITS, Edits
 from drfh.cli.render.console import console, progress_bar
 from drfh.errors import InputError
 from drfh.formatting import format_count, join_names
+from drfh.model.resources import FrozenMap
 
 if TYPE_CHECKING:
     from drfh.files.reader import Oddity
@@ -169,12 +170,41 @@ class Input:
         found = self._reduced if weighted is self.trace else self._reduce(weighted)
         # A user that is split has its weight already, and is nobody in the scenario.
         known = {user.name for user in weighted.workload.users}
-        return self.edits.apply(found.scenario, weighted=known)
+        return self.edits.apply(found.scenario, weighted=known, nodes=found.nodes)
+
+    @property
+    def node_names(self) -> dict[str, str]:
+        """Name of the node that each server of a group is, after the edits."""
+        if self.trace is None:
+            return {}
+        return _server_nodes(self.edits.nodes_left(self._reduced.nodes))
 
     @property
     def observed(self) -> list[dict[str, Any]] | None:
-        """Of a snapshot: who holds what where, as it was read."""
-        return None if self.trace is None else self._reduced.observed
+        """Of a snapshot: who holds what where, on the nodes that are left."""
+        if self.trace is None or self._reduced.observed is None:
+            return None
+        old = _server_nodes(self._reduced.nodes)
+        new = {node: server for server, node in self.node_names.items()}
+        here = {server: new.get(node) for server, node in old.items()}
+        moved = [
+            {**row, "server": here.get(row["server"], row["server"])}
+            for row in self._reduced.observed
+        ]
+        return [row for row in moved if row["server"] is not None]
+
+    def follow_edits(
+        self, rows: Sequence[Mapping[str, Any]]
+    ) -> tuple[Sequence[Mapping[str, Any]], int]:
+        """Return what runs after the edits, and how many rows are gone with their servers."""
+        from drfh.auditor.observed import follow_edits
+
+        if not self.edits:
+            return rows, 0
+        kept, gone = follow_edits(rows, self.before, self.scenario)
+        if self.trace is not None and rows == self.observed:
+            gone += len(self._reduced.observed or ()) - len(rows)
+        return kept, gone
 
     @property
     def cluster(self) -> Cluster:
@@ -248,7 +278,9 @@ class Input:
         """
         if self.trace is None:
             return {}
-        return {"trace": trace_facts(self.trace, () if over_time else self._reduced.notes)}
+        if over_time:
+            return {"trace": trace_facts(self.trace)}
+        return {"trace": trace_facts(self.trace, self._reduced.notes, self._reduced.nodes)}
 
     def print_account(self, *, over_time: bool = False) -> None:
         """Print on stderr how a trace was read: counts, what was broken, remarks.
@@ -281,6 +313,15 @@ class Input:
             out.print(f"warning: {note}", style="yellow")
 
 
+def _server_nodes(nodes: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return nodes by the name of the server that each is in its group."""
+    return {
+        f"{group}/{index}": node
+        for group, names in nodes.items()
+        for index, node in enumerate(names)
+    }
+
+
 def oddity_text(odd: Oddity) -> str:
     """Return what is wrong in a trace, how often, and the first of it.
 
@@ -294,7 +335,9 @@ def oddity_text(odd: Oddity) -> str:
     return f"{format_count(odd.count, odd.what)}{left_out}; the first: {odd.first}"
 
 
-def trace_facts(trace: Trace, notes: Sequence[str] = ()) -> dict[str, Any]:
+def trace_facts(
+    trace: Trace, notes: Sequence[str] = (), nodes: Mapping[str, Sequence[str]] = FrozenMap()
+) -> dict[str, Any]:
     """Return where a trace comes from and how its reading went, for JSON.
 
     Parameters
@@ -303,6 +346,8 @@ def trace_facts(trace: Trace, notes: Sequence[str] = ()) -> dict[str, Any]:
         What was read.
     notes
         What was lost when it was reduced to a scenario.
+    nodes
+        Names of the nodes of groups of several, by group.
     """
     return {
         "format": trace.format,
@@ -312,6 +357,7 @@ def trace_facts(trace: Trace, notes: Sequence[str] = ()) -> dict[str, Any]:
         "counts": dict(trace.counts),
         "oddities": [odd.to_dict() for odd in trace.oddities],
         "remarks": [*trace.remarks, *notes],
+        "nodes": {group: list(names) for group, names in nodes.items()},
     }
 
 

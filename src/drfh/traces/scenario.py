@@ -11,10 +11,11 @@ import numpy as np
 from drfh.formatting import format_count, format_quantity, join_names
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import Workload
-from drfh.model.resources import TOLERANCE
+from drfh.model.resources import TOLERANCE, FrozenMap
 from drfh.model.scenario import Scenario
 from drfh.model.users import Kind, Restriction, User, parse_restriction, resolve_restriction
 from drfh.traces.base import EmptyTraceError, Trace
+from drfh.traces.groups import group_nodes
 
 __all__ = ["Reduced", "observed_of", "reduced", "scenario_of", "uneven_users"]
 
@@ -33,11 +34,14 @@ class Reduced:
         Of a snapshot: who holds what where; None if nothing runs, or if it is no snapshot.
     notes : tuple of str
         What the reduction loses, and for whom.
+    nodes : mapping
+        Of a snapshot: names of the nodes of each group that has several.
     """
 
     scenario: Scenario
     observed: list[dict[str, Any]] | None
     notes: tuple[str, ...] = ()
+    nodes: Mapping[str, tuple[str, ...]] = FrozenMap()
 
 
 def scenario_of(trace: Trace, *, split: bool | None = False, kinds: bool = True) -> Scenario:
@@ -53,8 +57,8 @@ def scenario_of(trace: Trace, *, split: bool | None = False, kinds: bool = True)
     split
         Make every kind of task (demand and restriction) of a user a user of its own. Its weight
         is such that its level is that of the whole user when all its kinds are served alike.
-        None gives the users of a snapshot kinds of tasks instead, with one share together: tasks
-        that differ in more than size, or have different restrictions, are of different kinds.
+        None gives users of a snapshot kinds of tasks instead, with one share together, where a
+        mean says nothing: where tasks are not proportional, or have different restrictions.
     kinds
         Whether users may have kinds; if not, None makes each kind a user of its own.
 
@@ -117,10 +121,10 @@ def reduced(trace: Trace, *, split: bool | None = False, kinds: bool = True) -> 
     if not fits.any():
         raise EmptyTraceError("must have a task that fits some server")
     by_kind = split is None and trace.running is not None
-    key = workload.batch_user * len(workload.demand)
-    if split or by_kind:
-        key = _kind(workload) if split else _alike(workload)
-    part, owner = _parts(workload, key)
+    apart = np.full(len(workload.users), bool(split))
+    if by_kind:
+        apart[_uneven(workload, fits)] = True
+    part, owner = _parts(workload, apart)
     count = np.where(fits, workload.batch_count, 0)
     tasks = np.bincount(part, count)
     cluster = _without_nothing(trace.cluster)
@@ -131,6 +135,10 @@ def reduced(trace: Trace, *, split: bool | None = False, kinds: bool = True) -> 
     demand = np.stack([np.bincount(part, count * c[workload.batch_shape]) for c in table.T], 1)
     weight = _weights(cluster, workload, owner, resources, demand)
     restrictions = _restrictions(workload, part, fits)
+    groups = None
+    if trace.running is not None:
+        groups = group_nodes(cluster, [one for listed in restrictions.values() for one in listed])
+        cluster = groups.cluster
     by_owner: dict[int, list[int]] = {}
     for i in np.flatnonzero(tasks > 0).tolist():
         by_owner.setdefault(int(owner[i]), []).append(i)
@@ -146,6 +154,7 @@ def reduced(trace: Trace, *, split: bool | None = False, kinds: bool = True) -> 
             mean = (demand[i] / tasks[i]).tolist()
             amounts = {r: a for r, a in zip(resources, mean, strict=True) if a > 0}
             servers, alike = _common(user, restrictions[i])
+            servers = servers if groups is None else groups.restriction(servers)
             if not alike:
                 torn.append(user.name)
             name = _unique(
@@ -169,9 +178,9 @@ def reduced(trace: Trace, *, split: bool | None = False, kinds: bool = True) -> 
                     parent=user.name if several else user.parent,
                 )
             )
-    apart = {u: len(parts) for u, parts in by_owner.items() if len(parts) > 1}
-    if apart and not (by_kind and kinds):
-        shown = _names(f"{workload.users[u].name} into {number}" for u, number in apart.items())
+    torn_apart = {u: len(parts) for u, parts in by_owner.items() if len(parts) > 1}
+    if torn_apart and not (by_kind and kinds):
+        shown = _names(f"{workload.users[u].name} into {n}" for u, n in torn_apart.items())
         notes.append(f"users whose tasks differ are split by kind of task: {shown}")
     if torn:
         may = "may use servers here that only some of their tasks may use"
@@ -180,10 +189,15 @@ def reduced(trace: Trace, *, split: bool | None = False, kinds: bool = True) -> 
     observed = None
     if placed.any():
         observed = _observed(trace, part, placed, names, kept)
+        if groups is not None:
+            for row in observed:
+                row["server"] = groups.place[row["server"]][1]
         measured = {names[i]: demand[i] / tasks[i] for i in names}
         running = np.bincount(part[placed], minlength=len(owner))
         notes += _mixed(measured, observed, {names[i]: int(running[i]) for i in names}, resources)
-    return Reduced(scenario, observed, tuple(notes))
+    return Reduced(
+        scenario, observed, tuple(notes), FrozenMap() if groups is None else groups.nodes
+    )
 
 
 def uneven_users(trace: Trace) -> tuple[str, ...]:
@@ -206,42 +220,27 @@ def uneven_users(trace: Trace) -> tuple[str, ...]:
 
 def _uneven(workload: Workload, fits: Any) -> list[int]:
     """Return the users whose tasks differ in more than their size."""
-    users = np.unique(_alike(workload)[fits]) // len(workload.demand)
-    return [
-        int(user)
-        for user, kinds in zip(*np.unique(users, return_counts=True), strict=True)
-        if kinds > 1
-    ]
-
-
-def _alike(workload: Workload) -> Any:
-    """Return a number for each batch: equal for equal users whose tasks differ in size only."""
-    kinds, batch = np.unique(_kind(workload), return_inverse=True)
-    first: dict[tuple[int, int], list[int]] = {}
-    for position, kind in enumerate(kinds.tolist()):
+    first: dict[int, tuple[Any, int]] = {}
+    uneven: set[int] = set()
+    for kind in np.unique(_kind(workload)[fits]).tolist():
         user, shape = divmod(kind, len(workload.demand))
-        known = first.setdefault((user, int(workload.restriction[shape])), [])
-        like = next((one for one in known if _proportional(workload.demand, one, shape)), shape)
-        if like == shape:
-            known.append(shape)
-        kinds[position] = user * len(workload.demand) + like
-    return kinds[batch]
+        demand = workload.demand[shape]
+        base, restriction = first.setdefault(user, (demand, int(workload.restriction[shape])))
+        ratio = demand[base > 0] / base[base > 0]
+        alike = ((demand > 0) == (base > 0)).all() and ratio.max() <= 1.01 * ratio.min()
+        if restriction != workload.restriction[shape] or not alike:
+            uneven.add(user)
+    return sorted(uneven)
 
 
-def _proportional(demand: Any, one: int, other: int) -> bool:
-    """Return whether one demand is a multiple of another, within 1 %."""
-    base, found = demand[one], demand[other]
-    if ((base > 0) != (found > 0)).any():
-        return False
-    ratio = found[base > 0] / base[base > 0]
-    return bool(ratio.max() <= 1.01 * ratio.min())
-
-
-def _parts(workload: Workload, key: Any) -> tuple[Any, Any]:
+def _parts(workload: Workload, apart: Any) -> tuple[Any, Any]:
     """Return the part that each batch belongs to, and the user that it is of.
 
-    Parts have one `key` each, and are in the order of their owners, and then of first appearance.
+    Tasks of users that are taken `apart` are of one part if they are of one kind, those of others
+    anyway. Parts are in the order of their owners, and then of first appearance.
     """
+    whole = workload.batch_user * len(workload.demand)
+    key = np.where(apart[workload.batch_user], _kind(workload), whole)
     _, first, part = np.unique(key, return_index=True, return_inverse=True)
     owner = workload.batch_user[first]
     order = np.lexsort((first, owner))
