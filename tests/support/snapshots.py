@@ -7,9 +7,21 @@ import random
 import sys
 from typing import Any
 
-__all__ = ["kubernetes_node", "kubernetes_pod", "large_snapshot"]
+from drfh.model.cluster import Cluster
+from drfh.model.users import Restriction, resolve_restriction
+
+__all__ = ["admitted", "kubernetes_node", "kubernetes_pod", "large_snapshot"]
 
 GPU = "nvidia.com/gpu"
+
+
+def admitted(restriction: Restriction | None, cluster: Cluster) -> tuple[str, ...] | None:
+    """Return the groups that a restriction admits; None if that is all of them."""
+    if restriction is None:
+        return None
+    groups, _ = resolve_restriction(restriction, cluster, "a task")
+    names = tuple(name for name, may in zip(cluster.names, groups, strict=True) if may)
+    return None if len(names) == len(cluster) else names
 
 
 def kubernetes_node(

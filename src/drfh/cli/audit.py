@@ -135,6 +135,8 @@ def audit(
     if listed:
         text.print_properties(as_json=as_json)
         return
+    if observed == "-" and "-" in (file, (trace or "").rpartition(":")[2]):
+        raise InputError("--observed", "must not be standard input too", observed)
     asked = read_request(only, require, show, save, html)
     given = read_input(
         file,
@@ -146,8 +148,6 @@ def audit(
         edits=Edits(add, remove, weight, weights, demand, tasks),
     )
     given.print_account()
-    if observed == "-" and "-" in (file, (trace or "").rpartition(":")[2]):
-        raise InputError("--observed", "must not be standard input too", observed)
     if observed is not None and mechanism is not None:
         raise InputError("--observed", "must not be used together with --mechanism")
     snapshot = given.trace is not None and given.trace.running is not None

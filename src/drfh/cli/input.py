@@ -185,7 +185,7 @@ class Input:
         if self.trace is None or self._reduced.observed is None:
             return None
         old = _server_nodes(self._reduced.nodes)
-        new = {node: server for server, node in self.node_names.items()}
+        new = {node: server for server, node in self.node_names.items()}  # a lone one: its group
         here = {server: new.get(node) for server, node in old.items()}
         moved = [
             {**row, "server": here.get(row["server"], row["server"])}
@@ -315,11 +315,12 @@ class Input:
 
 def _server_nodes(nodes: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Return nodes by the name of the server that each is in its group."""
-    return {
+    several = {
         f"{group}/{index}": node
         for group, names in nodes.items()
         for index, node in enumerate(names)
     }
+    return several | {group: names[0] for group, names in nodes.items() if len(names) == 1}
 
 
 def oddity_text(odd: Oddity) -> str:

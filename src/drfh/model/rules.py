@@ -6,7 +6,7 @@ A taint is a label whose name is ``taint:KEY:EFFECT``; its value is the value of
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,6 +24,7 @@ __all__ = [
     "Tolerates",
     "Toleration",
     "all_of",
+    "matches_of",
     "named_servers",
     "parse_rule",
     "parse_taint",
@@ -258,6 +259,21 @@ def all_of(rules: Iterable[Rule]) -> Rule:
     return listed[0] if len(listed) == 1 else AllOf(listed)
 
 
+def matches_of(rule: Rule) -> Iterator[Match]:
+    """Yield the comparisons of labels and names that a rule is made of.
+
+    Examples
+    --------
+    >>> [str(match) for match in matches_of(AllOf((Match("zone", "Exists"), Tolerates())))]
+    ['zone']
+    """
+    if isinstance(rule, Match):
+        yield rule
+    elif not isinstance(rule, Tolerates):
+        for one in rule.rules:
+            yield from matches_of(one)
+
+
 def named_servers(rule: Rule) -> set[str]:
     """Return the servers that a rule names.
 
@@ -266,11 +282,7 @@ def named_servers(rule: Rule) -> set[str]:
     >>> named_servers(AllOf((Match(None, "NotIn", ("n3",)), Tolerates())))
     {'n3'}
     """
-    if isinstance(rule, Match):
-        return set(rule.values) if rule.label is None else set()
-    if isinstance(rule, Tolerates):
-        return set()
-    return set().union(*map(named_servers, rule.rules))
+    return {name for one in matches_of(rule) if one.label is None for name in one.values}
 
 
 def renamed(rule: Rule, name: Callable[[str], str | None]) -> Rule:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from drfh.model.cluster import Cluster, Server
 from drfh.model.resources import FrozenMap
-from drfh.model.rules import RuleRecord
+from drfh.model.rules import AllOf, AnyOf, Match, Rule, Tolerates, matches_of
 from drfh.model.users import Restriction, Term, parse_restriction
 
 __all__ = ["NodeGroups", "group_nodes"]
@@ -68,7 +69,7 @@ def group_nodes(cluster: Cluster, restrictions: Iterable[Restriction | None]) ->
     """
     parsed = [parse_restriction(one) for one in dict.fromkeys(restrictions) if one is not None]
     terms = dict.fromkeys(term for one in parsed for term in one if not isinstance(term, str))
-    rules = [term for term in terms if isinstance(term, RuleRecord)]
+    rules = [term for term in terms if isinstance(term, (Match, Tolerates, AllOf, AnyOf))]
     if cluster.size != len(cluster) or len(rules) != len(terms):
         names = cluster.names
         return NodeGroups(cluster, FrozenMap(), {name: (name, name) for name in names})
@@ -91,15 +92,16 @@ def group_nodes(cluster: Cluster, restrictions: Iterable[Restriction | None]) ->
 
 
 def _named_groups(
-    servers: Sequence[Server], groups: Iterable[list[int]], rules: Sequence[RuleRecord]
+    servers: Sequence[Server], groups: Iterable[list[int]], rules: Sequence[Rule]
 ) -> NodeGroups:
+    labels = {match.label for rule in rules for match in matches_of(rule)} - {None}
     taken = {str(server.name) for server in servers}
     records: dict[int, Server] = {}
     nodes: dict[str, tuple[str, ...]] = {}
     place: dict[str, tuple[str, str]] = {}
-    waiting = list(groups)
+    waiting = deque(groups)
     while waiting:
-        positions = waiting.pop()
+        positions = waiting.popleft()
         members = [servers[position] for position in positions]
         names = tuple(str(member.name) for member in members)
         record = members[0]
@@ -111,7 +113,7 @@ def _named_groups(
             record = Server(record.resources, name=name, count=len(members), labels=common)
             if any(rule(record) != rule(members[0]) for rule in rules):
                 # What they have in common does not say it: their names or other labels do.
-                waiting += _finer(positions, servers)
+                waiting.extendleft(reversed(_finer(positions, servers, labels)))
                 continue
             taken.add(name)
             nodes[name] = names
@@ -123,11 +125,14 @@ def _named_groups(
     return NodeGroups(Cluster(ordered), FrozenMap(nodes), place)
 
 
-def _finer(positions: Sequence[int], servers: Sequence[Server]) -> list[list[int]]:
-    """Return smaller groups: of equal labels, or of one node each."""
+def _finer(
+    positions: Sequence[int], servers: Sequence[Server], labels: Iterable[str | None]
+) -> list[list[int]]:
+    """Return smaller groups: of equal values of some labels, or of one node each."""
     by_labels: dict[Any, list[int]] = {}
     for position in positions:
-        by_labels.setdefault(frozenset(servers[position].labels.items()), []).append(position)
+        values = tuple(servers[position].labels.get(str(label)) for label in labels)
+        by_labels.setdefault(values, []).append(position)
     if len(by_labels) > 1:
         return list(by_labels.values())
     return [[position] for position in positions]
