@@ -100,15 +100,14 @@ def large_snapshot(
         for number in range(draw.randint(2, 6))
     ]
     for number in range(pods):
-        namespace, job, (pool, cpu, memory, gpus, spec) = draw.choice(kinds)
-        requests = {"cpu": str(cpu), "memory": f"{memory}Gi", **({GPU: str(gpus)} if gpus else {})}
+        namespace, job, (pool, cores, gib, gpus, spec) = draw.choice(kinds)
+        requests = {"cpu": str(cores), "memory": f"{gib}Gi", **({GPU: str(gpus)} if gpus else {})}
+        needs = (cores, gib, gpus)
         on = None
         if draw.random() > 0.1:
             for name in draw.sample(pools[pool], 5):
-                if all(a >= b for a, b in zip(free[name], (cpu, memory, gpus), strict=True)):
-                    free[name] = [
-                        a - b for a, b in zip(free[name], (cpu, memory, gpus), strict=True)
-                    ]
+                if all(a >= b for a, b in zip(free[name], needs, strict=True)):
+                    free[name] = [a - b for a, b in zip(free[name], needs, strict=True)]
                     on = name
                     break
         items.append(kubernetes_pod(namespace, f"{job}-{number}", on, requests, **spec))
