@@ -10,15 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drfh.cli.edits import (
-    AddOption,
-    DemandOption,
-    Edits,
-    RemoveOption,
-    TasksOption,
-    WeightOption,
-    WeightsOption,
-)
 from drfh.cli.input import (
     OUTPUT_PANEL,
     FileArgument,
@@ -30,6 +21,15 @@ from drfh.cli.input import (
     read_input,
 )
 from drfh.cli.render.console import console, print_json
+from drfh.cli.whatif import (
+    AddOption,
+    DemandOption,
+    Edits,
+    RemoveOption,
+    TasksOption,
+    WeightOption,
+    WeightsOption,
+)
 from drfh.errors import InputError
 
 if TYPE_CHECKING:

@@ -10,15 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drfh.cli.edits import (
-    AddOption,
-    DemandOption,
-    Edits,
-    RemoveOption,
-    TasksOption,
-    WeightOption,
-    WeightsOption,
-)
 from drfh.cli.input import (
     OUTPUT_PANEL,
     FileArgument,
@@ -32,6 +23,15 @@ from drfh.cli.input import (
     read_input,
 )
 from drfh.cli.render.console import console, print_json, progress_bar
+from drfh.cli.whatif import (
+    AddOption,
+    DemandOption,
+    Edits,
+    RemoveOption,
+    TasksOption,
+    WeightOption,
+    WeightsOption,
+)
 from drfh.errors import InputError, UnknownNameError
 from drfh.files.atomic import check_writable
 from drfh.formatting import format_count

@@ -6,15 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drfh.cli.edits import (
-    AddOption,
-    DemandOption,
-    Edits,
-    RemoveOption,
-    TasksOption,
-    WeightOption,
-    WeightsOption,
-)
 from drfh.cli.input import (
     OUTPUT_PANEL,
     AllUsersOption,
@@ -28,6 +19,15 @@ from drfh.cli.input import (
     read_input,
 )
 from drfh.cli.render.console import print_json, progress_bar
+from drfh.cli.whatif import (
+    AddOption,
+    DemandOption,
+    Edits,
+    RemoveOption,
+    TasksOption,
+    WeightOption,
+    WeightsOption,
+)
 from drfh.errors import InputError
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drfh.cli.edits import Edits, WeightOption, WeightsOption
 from drfh.cli.input import (
     FileArgument,
     SetOption,
@@ -20,6 +19,7 @@ from drfh.cli.input import (
     TraceOption,
     read_input,
 )
+from drfh.cli.whatif import Edits, WeightOption, WeightsOption
 from drfh.errors import InputError
 
 if TYPE_CHECKING:

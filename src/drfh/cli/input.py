@@ -9,14 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from drfh.cli.edits import NO_EDITS, Edits
 from drfh.cli.render.console import console, progress_bar
+from drfh.cli.whatif import NO_EDITS, Edits
 from drfh.errors import InputError
 from drfh.formatting import format_count, join_names
-from drfh.model.resources import FrozenMap
 
 if TYPE_CHECKING:
     from drfh.files.reader import Oddity
@@ -237,6 +235,8 @@ class Input:
 
     def _unused_groups(self) -> list[str]:
         """Return the new groups that the rules of no task admit."""
+        import numpy as np
+
         from drfh.model.users import resolve_restriction
 
         cluster = self.scenario.cluster
@@ -337,7 +337,7 @@ def oddity_text(odd: Oddity) -> str:
 
 
 def trace_facts(
-    trace: Trace, notes: Sequence[str] = (), nodes: Mapping[str, Sequence[str]] = FrozenMap()
+    trace: Trace, notes: Sequence[str] = (), nodes: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, Any]:
     """Return where a trace comes from and how its reading went, for JSON.
 
@@ -358,7 +358,7 @@ def trace_facts(
         "counts": dict(trace.counts),
         "oddities": [odd.to_dict() for odd in trace.oddities],
         "remarks": [*trace.remarks, *notes],
-        "nodes": {group: list(names) for group, names in nodes.items()},
+        "nodes": {group: list(names) for group, names in (nodes or {}).items()},
     }
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drfh.cli.edits import Edits, WeightOption, WeightsOption
 from drfh.cli.errors import named_as_options
 from drfh.cli.input import OUTPUT_PANEL, AllUsersOption, ForceOption, JsonOutputOption, read_input
 from drfh.cli.render.console import console, print_json, print_line
+from drfh.cli.whatif import Edits, WeightOption, WeightsOption
 from drfh.errors import InputError
 
 if TYPE_CHECKING:

@@ -357,43 +357,34 @@ def _only(value: Mapping[Any, Any], known: set[str], field: str) -> None:
             raise UnknownNameError(f"key of {field}", str(key), known)
 
 
+_RULES = {"type": "array", "items": {"$ref": "#/$defs/Rule"}}
 #: JSON Schema of a rule in a file, which refers to itself as ``#/$defs/Rule``.
 RULE_SCHEMA: Mapping[str, Any] = {
-    "description": "A rule on labels, names and taints of a server.",
-    "anyOf": [
-        {
-            "type": "object",
-            "properties": {key: {"type": "array", "items": {"$ref": "#/$defs/Rule"}}},
-            "required": [key],
-            "additionalProperties": False,
-        }
-        for key in ("all", "any")
-    ]
-    + [
-        {
-            "type": "object",
-            "properties": {
-                "tolerates": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {name: {"type": "string"} for name in Toleration._fields},
-                        "additionalProperties": False,
-                    },
-                }
+    "description": "A rule on labels, name and taints of a server.",
+    "type": "object",
+    "properties": {
+        "all": {**_RULES, "description": "Rules that must all hold."},
+        "any": {**_RULES, "description": "Rules of which one must hold."},
+        "tolerates": {
+            "description": "Holds if one of these covers each taint of the server.",
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {name: {"type": "string"} for name in Toleration._fields},
+                "additionalProperties": False,
             },
-            "required": ["tolerates"],
-            "additionalProperties": False,
         },
-        {
-            "type": "object",
-            "properties": {
-                "label": {"type": "string", "description": "Left out: the name of the server."},
-                "operator": {"enum": list(OPERATORS)},
-                "values": {"type": "array", "items": {"type": "string"}},
-            },
-            "required": ["operator"],
-            "additionalProperties": False,
+        "label": {"description": "Left out: the name of the server.", "type": "string"},
+        "operator": {"description": "How to compare.", "enum": list(OPERATORS)},
+        "values": {
+            "description": "What to compare with.",
+            "type": "array",
+            "items": {"type": "string"},
         },
+    },
+    "oneOf": [
+        *({"required": [key], "maxProperties": 1} for key in ("all", "any", "tolerates")),
+        {"required": ["operator"]},
     ],
+    "additionalProperties": False,
 }

@@ -92,7 +92,7 @@ def observed_of(trace: Trace) -> list[dict[str, Any]] | None:
     return reduced(trace).observed
 
 
-class _Part(NamedTuple):
+class _Measured(NamedTuple):
     """Tasks that are measured in one demand: of a user, or of one of its kinds."""
 
     user: str
@@ -143,7 +143,7 @@ def reduced(trace: Trace, *, split: bool | None = False, kinds: bool = True) -> 
     for i in np.flatnonzero(tasks > 0).tolist():
         by_owner.setdefault(int(owner[i]), []).append(i)
     users: list[User] = []
-    names: dict[int, _Part] = {}
+    names: dict[int, _Measured] = {}
     torn: list[str] = []
     for position, parts in by_owner.items():
         user = workload.users[position]
@@ -161,13 +161,13 @@ def reduced(trace: Trace, *, split: bool | None = False, kinds: bool = True) -> 
                 ", ".join(f"{r} {format_quantity(a)}" for r, a in amounts.items()), taken
             )
             made.append(Kind(amounts, tasks=float(tasks[i]), servers=servers, name=name))
-            names[i] = _Part(user.name, name if several else None)
+            names[i] = _Measured(user.name, name if several else None)
         if by_kind and kinds:
             users.append(User(user.name, weight=user.weight, parent=user.parent, kinds=made))
             continue
         for i, kind in zip(parts, made, strict=True):
             if several:
-                names[i] = _Part(f"{user.name} ({kind.name})")
+                names[i] = _Measured(f"{user.name} ({kind.name})")
             users.append(
                 User(
                     names[i].user,
@@ -362,13 +362,13 @@ def _unique(shown: str, taken: set[str]) -> str:
 
 
 def _observed(
-    trace: Trace, part: Any, placed: Any, names: Mapping[int, _Part], kept: Sequence[int]
+    trace: Trace, part: Any, placed: Any, names: Mapping[int, _Measured], kept: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Return what each user of the scenario, or each of its kinds, holds on each server."""
     workload = trace.workload
     servers = trace.details["server"].to_list()
     resources = [workload.resources[r] for r in kept]
-    held: dict[tuple[_Part, str], Any] = {}
+    held: dict[tuple[_Measured, str], Any] = {}
     demand = workload.demand[:, kept]
     for batch in np.flatnonzero(placed).tolist():
         key = names[int(part[batch])], servers[batch]
@@ -386,15 +386,15 @@ def _observed(
 
 
 def _mixed(
-    demand: Mapping[_Part, Any],
+    demand: Mapping[_Measured, Any],
     observed: Sequence[Mapping[str, Any]],
-    running: Mapping[_Part, int],
+    running: Mapping[_Measured, int],
     resources: Sequence[str],
 ) -> list[str]:
     """Return whose tasks differ so much that a count in mean tasks is wrong, and by how much."""
-    counted: dict[_Part, float] = dict.fromkeys(demand, 0.0)
+    counted: dict[_Measured, float] = dict.fromkeys(demand, 0.0)
     for row in observed:
-        one = _Part(row["user"], row.get("kind"))
+        one = _Measured(row["user"], row.get("kind"))
         need = demand[one]
         held = np.array([row[r] for r in resources])
         counted[one] += float((held[need > 0] / need[need > 0]).min())
