@@ -277,6 +277,10 @@ def test_new_servers_of_a_slurm_partition(capsys: pytest.CaptureFixture[str]) ->
     code, _, err = run(capsys, "allocate", "--trace", SLURM, "--add", "5x cpu=8,memory=32Gi")
     assert code == 0
     assert "warning: added-1: nobody may use it: --add takes labels" in err
+    words = ("allocate", "--trace", SLURM, "--add", "5x cpu=8,memory=32Gi", "--json")
+    assert any(
+        "nobody may use it" in text for text in json.loads(run(capsys, *words)[1])["warnings"]
+    )
     assert added(capsys, SLURM, "5x cpu=32,memory=512Gi,partition/main:yes", *more) > 0.5
     assert added(capsys, SLURM, "5x like=cpu01", "--tasks", "ann/cpu 4, memory 8Gi=99") > 0.5
     code, _, err = run(capsys, "allocate", "--trace", SLURM, "--add", "5x cpu=8,like=cpu99")

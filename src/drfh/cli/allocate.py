@@ -176,6 +176,7 @@ def allocate(
         console(stderr=True).print(f"warning: {open_}", style="bold red")
     if as_json:
         data = {**_data(allocation, before, expand=expand, names=names), **given.to_dict()}
+        warnings = [*given.warnings, *warnings]
         print_json({**data, "warnings": warnings} if warnings else data)
     elif as_csv:
         typer.echo(_table(allocation, placement, expand, names).write_csv(), nl=False)

@@ -233,8 +233,9 @@ class Input:
 
         return f"{self.trace.format}: {shown_path(self.trace.source)}"
 
-    def _unused_groups(self) -> list[str]:
-        """Return the new groups that the rules of no task admit."""
+    @property
+    def warnings(self) -> list[str]:
+        """New groups that the rules of no task admit."""
         import numpy as np
 
         from drfh.model.users import resolve_restriction
@@ -253,7 +254,8 @@ class Input:
         used = np.zeros(len(cluster), dtype=bool)
         for restriction, owner in owners.items():
             used |= resolve_restriction(restriction, cluster, owner)[0]
-        return [name for name, position in new.items() if not used[position]]
+        how = "nobody may use it: --add takes labels (zone:a), taints, and like=NAME"
+        return [f"{name}: {how}" for name, position in new.items() if not used[position]]
 
     @contextmanager
     def one_kind_named(self) -> Iterator[None]:
@@ -296,9 +298,8 @@ class Input:
         if nobody:
             names = join_names(sorted(nobody), "", most=_MOST_NAMED)
             out.print(f"warning: weights of nobody who is here: {names}", style="yellow")
-        for name in () if over_time else self._unused_groups():
-            text = "nobody may use it: --add takes labels (zone:a), taints, and like=NAME"
-            out.print(f"warning: {name}: {text}", style="yellow")
+        for warning in () if over_time else self.warnings:
+            out.print(f"warning: {warning}", style="yellow")
         if self.trace is None:
             return
         trace = self.trace
