@@ -101,9 +101,9 @@ def test_parts_of_gpus_are_followed_to_devices(
     [
         (["gpu-day", "--trace", "{}"], "FILE must not be given together with --trace"),
         ([], "FILE must be given, or --trace (see"),
-        (["gpu-day", "--drain"], "--drain must be used together with --trace"),
-        (["gpu-day", "--strict"], "--strict must be used together with --trace"),
-        (["gpu-day", "--set", "hours=1"], "--set must be used together with --trace"),
+        (["gpu-day", "--drain"], "--drain must be used with a trace or a snapshot"),
+        (["gpu-day", "--strict"], "--strict must be used with a trace or a snapshot"),
+        (["gpu-day", "--set", "hours=1"], "--set must be used with a trace or a snapshot"),
         (["--trace", "{}", "--set", "hours"], "--set must be NAME=VALUE"),
         (["--trace", "{}", "--set", "hour=1"], "option of tables must be one of"),
         (["--trace", "{}", "--set", "hours=-1"], "hours must be a finite number"),

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
-import shutil
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from drfh.cli import main
+from drfh.files.scenario_file import shipped_text
 from tests.support.paths import DATA
+from tests.support.snapshots import large_snapshot
 
 CLUSTER = DATA / "kubernetes-cluster.json"
 SLURM = f"slurm:{DATA / 'slurm-22.05-sinfo.json'},{DATA / 'slurm-22.05-squeue.json'}"
-TRAIN = "research (cpu 16, memory 64Gi, nvidia.com/gpu 4)"
+TRAIN = "research/cpu 16, memory 64Gi, nvidia.com/gpu 4"
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
@@ -26,25 +31,27 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, s
 def test_audit_of_what_runs_now(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "audit", "--trace", f"kubernetes:{CLUSTER}")
     assert code == 0
-    assert "observed allocation, 5 users on 6 servers" in out
-    assert f"100.0 % from fair: {TRAIN} has 0 tasks, 0.6667 in the DRFH" in " ".join(out.split())
+    assert "observed allocation, 3 users on 6 servers" in out
+    assert "50.0 % from fair: batch has a dominant share of 8.9 %, 17.8 % in the DRFH" in (
+        " ".join(out.split())
+    )
     assert "✔   feasible" in out
     assert "✔   non-wasteful" in out
     assert "pods that ended, left out: 1" in err
     assert "pods that wait" in err
     assert "that are not in the snapshot" not in err  # a count of 0 is not shown
     assert "note: a snapshot has no run times" in err
-    assert "warning: users whose tasks differ are split by kind of task: research into 3" in err
+    assert "split by kind" not in err
 
 
 def test_audit_of_a_mechanism_on_the_same_users(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("audit", "--trace", CLUSTER, "--only", "feasible,fair,truthful", "--tries", 50)
     code, out, _ = run(capsys, *words, "--mechanism", "drfh")
     assert code == 0
-    assert "drfh, 5 users on 6 servers: 0 of 3 properties fail" in out
+    assert "drfh, 3 users on 6 servers: 0 of 3 properties fail" in out
 
 
-KEYS = {"format", "source", "window", "options", "counts", "oddities", "remarks"}
+KEYS = {"format", "source", "window", "options", "counts", "oddities", "remarks", "nodes"}
 
 
 def test_json_has_the_account_of_the_reading(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,8 +71,6 @@ def test_json_has_the_account_of_the_reading(capsys: pytest.CaptureFixture[str])
         assert account["oddities"] == []
         assert set(account) == KEYS
         assert any("run times" in remark for remark in account["remarks"])
-        split = any("split by kind" in remark for remark in account["remarks"])
-        assert split == (verb != "simulate")  # which takes the jobs as they are
     code, out, _ = run(capsys, "allocate", "paper-two-servers", "--json")
     assert "trace" not in json.loads(out)
 
@@ -77,7 +82,7 @@ def test_split_or_mean(capsys: pytest.CaptureFixture[str]) -> None:
         code, out, err = run(capsys, *words, *option)
         assert code == 0
         users[option] = list(json.loads(out)["tasks"])
-    assert len(users[()]) == 5
+    assert [name.partition("/")[0] for name in users[()]] == ["web", *["research"] * 3, "batch"]
     assert len(users["--split",]) == 5  # web and batch have one kind of task each
     assert users["--no-split",] == ["web", "research", "batch"]
     assert "research runs 2 tasks, counted as 0.324" in err
@@ -91,6 +96,89 @@ def test_what_if_on_a_live_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     assert "web" in out
     code, out, _ = run(capsys, "allocate", "--trace", CLUSTER, "--explain", "batch")
     assert out.strip() == "batch has all of its 4 tasks."
+
+
+def shares(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, float]:
+    code, out, err = run(capsys, "allocate", "--trace", CLUSTER, "--json", *words)
+    assert code == 0, err
+    return {user["user"]: user["share"] for user in json.loads(out)["users"]}
+
+
+def test_weights_of_teams(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """With more web tasks than fit, both teams that may use the general nodes are short."""
+    scarce = ("--tasks", "web=400", "--tasks", "batch=400")
+    even = shares(capsys, *scarce)
+    light = shares(capsys, *scarce, "--weight", "batch=0.25")
+    assert light["batch"] < 0.9 * even["batch"]
+    assert light["web"] > 1.01 * even["web"]
+    listed = tmp_path / "weights.yaml"
+    listed.write_text("batch: 0.25\nabsent: 2\n")
+    assert shares(capsys, *scarce, "--weights", listed) == light
+    assert shares(capsys, *scarce, "--weights", listed, "--weight", "batch=1") == even
+    for verb, more in (
+        ("allocate", ()),
+        ("compare", ("--mechanisms", "drfh")),
+        ("audit", ("--only", "fair")),
+        ("simulate", ("--until", "10")),
+    ):
+        words = (verb, "--trace", CLUSTER, "--weights", listed, "--weight", "web=0.5", *more)
+        code, out, err = run(capsys, *words)
+        assert code == 0, err
+        assert "warning: weights of nobody who is here: absent" in err
+        code, _, err = run(capsys, verb, "--trace", CLUSTER, "--weight", "wbe=2", *more)
+        assert code == 2
+        assert "did you mean web?" in err
+        if verb == "simulate":
+            assert ["web", "0.5"] in [line.split()[:2] for line in out.splitlines()]
+    split = ("--split", "--weight", "research=2")
+    assert f"research ({TRAIN.partition('/')[2]})" in shares(capsys, *split)
+
+
+def test_is_it_still_fair_after_buying(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("audit", "--trace", CLUSTER, "--only", "fair,feasible")
+    code, out, _ = run(capsys, *words, "--add", "2x gpu-1")
+    assert code == 0
+    assert "batch has a dominant share of 4.6 %, 9.2 % in the DRFH optimum" in " ".join(out.split())
+    assert "3 users on 8 servers" in out
+    code, out, err = run(capsys, *words, "--remove", "general-2", "--demand", "web:cpu=0.5")
+    assert code == 0
+    assert "note: what runs on servers that are removed waits again" in err
+    assert "3 users on 5 servers" in out
+    words = ("compare", "--trace", CLUSTER, "--mechanisms", "drfh,drf")
+    code, out, _ = run(capsys, *words, "--remove", "general-2", "--tasks", "web=9")
+    assert code == 0
+    assert "5 servers in 5 groups" in out
+    code, _, err = run(capsys, *words, "--remove", "bigmem-1")
+    assert code == 2
+    assert "must match at least one server, got example.com/memory-gib>200 and" in err
+
+
+def test_edits_of_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("allocate", "--trace", CLUSTER, "--json")
+    code, out, _ = run(capsys, *words, "--tasks", f"{TRAIN}=0", "--verify")
+    assert code == 0
+    research = {u["user"]: u for u in json.loads(out)["users"]}["research"]
+    assert research["share"] < 0.6  # it has all the GPUs with that kind
+    code, _, err = run(capsys, *words, "--tasks", "research=2")
+    assert code == 2
+    assert "--tasks must name one kind of tasks of research: research/cpu 8" in err
+    assert TRAIN in err
+    code, _, err = run(capsys, *words, "--demand", "research/cpu 4, memory 200Gi:cpu=70")
+    assert code == 0
+    code, _, err = run(capsys, *words, "--demand", "research/cpu 5:cpu=8")
+    assert code == 2
+    assert "--demand must be one of" in err
+
+
+def test_what_takes_one_kind_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "allocate", "--trace", CLUSTER, "--mechanism", "tsf")
+    assert code == 2
+    assert "tsf takes one kind a user" in err
+    assert "--no-split takes the mean task, --split each kind as a user" in err
+    assert run(capsys, "allocate", "--trace", CLUSTER, "--mechanism", "tsf", "--no-split")[0] == 0
+    code, out, _ = run(capsys, "compare", "--trace", CLUSTER)
+    assert code == 0
+    assert "no answer for several kinds of tasks a user: per-server-drf, " in out
 
 
 def test_compare(capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,21 +201,16 @@ def test_required_properties(capsys: pytest.CaptureFixture[str]) -> None:
 def test_mistakes_are_one_line(
     verb: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    shutil.copy(CLUSTER, tmp_path / "cluster.json")
-    (tmp_path / "cluster.json.gz").write_bytes(gzip.compress(CLUSTER.read_bytes()))
     idle = json.loads(CLUSTER.read_text())
     idle["items"] = [i for i in idle["items"] if i["spec"].get("nodeName") is None]
     (tmp_path / "idle.json").write_text(json.dumps(idle))
-    use = "the file must be a scenario, and this is a snapshot: use --trace"
     for words, expected in (
         ((), f"FILE must be given, or --trace (see drfh {verb} --help)"),
         (("gpu-day", "--trace", CLUSTER), "FILE must not be given together with --trace"),
-        (("gpu-day", "--set", "held=keep"), "--set must be used together with --trace"),
-        (("gpu-day", "--strict"), "--strict must be used together with --trace"),
-        (("gpu-day", "--split"), "--split must be used together with --trace"),
-        ((tmp_path / "cluster.json",), f"{use} kubernetes:"),
-        ((tmp_path / "cluster.json.gz",), f"{use} kubernetes:"),
-        ((DATA / "slurm-22.05-squeue.json",), f"{use} slurm:"),
+        (("gpu-day", "--set", "held=keep"), "--set must be used with a trace or a snapshot"),
+        (("gpu-day", "--strict"), "--strict must be used with a trace or a snapshot"),
+        (("gpu-day", "--split"), "--split must be used with a trace or a snapshot"),
+        ((DATA / "slurm-22.05-squeue.json",), "nodes must be in the files (sinfo --json"),
         (("--trace", "no-such.json"), "path must be a file or directory that exists"),
         (("--trace", "kubernets:a.json"), "did you mean kubernetes?"),
         (("--trace", CLUSTER, "--set", "sytem=keep"), "did you mean system?"),
@@ -159,3 +242,168 @@ def test_broken_entries_are_told_and_strict_stops(
     code, out, err = run(capsys, "allocate", "--trace", path, "--strict")
     assert (code, out) == (2, "")
     assert "got 'many'" in err
+
+
+SCARCE = ("--tasks", "web=4000", "--tasks", "batch=4000")
+
+
+def added(capsys: pytest.CaptureFixture[str], source: object, servers: str, *more: str) -> float:
+    """Return how full new servers are, in cpu."""
+    words = ("allocate", "--trace", source, "--json", "--add", servers, *more)
+    code, out, err = run(capsys, *words)
+    assert code == 0, err
+    groups = {group["group"]: group for group in json.loads(out)["groups"]}
+    return float(groups["added-1"]["cpu"])
+
+
+def test_new_servers_are_admitted_by_the_rules_of_a_snapshot(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One node is tainted: new ones are not, so pods that tolerate nothing may use them."""
+    assert added(capsys, CLUSTER, "5x cpu=8,memory=32Gi", *SCARCE) > 0.5
+    assert added(capsys, CLUSTER, "5x cpu=8,memory=32Gi,taint:new", *SCARCE) == 0
+    tolerated = "5x cpu=8,memory=32Gi,nvidia.com/gpu=4,taint:nvidia.com/gpu=present:NoSchedule"
+    assert added(capsys, CLUSTER, tolerated, *SCARCE) > 0
+    # Only batch selects the pool, and only web runs anywhere else.
+    only_batch = ("--tasks", "batch=4000")
+    assert added(capsys, CLUSTER, "5x cpu=8,memory=32Gi", *only_batch) < 0.1
+    assert added(capsys, CLUSTER, "5x cpu=8,memory=32Gi,pool:general", *only_batch) > 0.5
+    assert added(capsys, CLUSTER, "5x cpu=8,memory=32Gi,like=general-2", *only_batch) > 0.5
+
+
+def test_new_servers_of_a_slurm_partition(capsys: pytest.CaptureFixture[str]) -> None:
+    more = ("--no-split", "--tasks", "cho=100")
+    assert added(capsys, SLURM, "5x cpu=8,memory=32Gi", *more) == 0
+    code, _, err = run(capsys, "allocate", "--trace", SLURM, "--add", "5x cpu=8,memory=32Gi")
+    assert code == 0
+    assert "warning: added-1: nobody may use it: --add takes labels" in err
+    words = ("allocate", "--trace", SLURM, "--add", "5x cpu=8,memory=32Gi", "--json")
+    assert any(
+        "nobody may use it" in text for text in json.loads(run(capsys, *words)[1])["warnings"]
+    )
+    assert added(capsys, SLURM, "5x cpu=32,memory=512Gi,partition/main:yes", *more) > 0.5
+    assert added(capsys, SLURM, "5x like=cpu01", "--tasks", "ann/cpu 4, memory 8Gi=99") > 0.5
+    code, _, err = run(capsys, "allocate", "--trace", SLURM, "--add", "5x cpu=8,like=cpu99")
+    assert code == 2
+    assert "--add like must be one of" in err
+
+
+def test_what_is_a_name_and_no_rule_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    _, _, err = run(capsys, "allocate", "--trace", SLURM)
+    assert "note: tasks that name nodes: 1; names admit no new nodes" in err
+    document = json.loads(CLUSTER.read_text())
+    general = next(i for i in document["items"] if i["metadata"]["name"] == "general-1")
+    general["spec"]["taints"] = [{"key": "late", "effect": "NoSchedule"}]
+    path = tmp_path / "late.json"
+    path.write_text(json.dumps(document))
+    code, _, err = run(capsys, "audit", "--trace", path, "--only", "feasible")
+    assert code == 0
+    assert "pods that run where their rules would not let them start: " in err
+
+
+class Input(io.TextIOWrapper):
+    """Standard input that holds some bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(io.BytesIO(data))
+
+
+@pytest.mark.parametrize("words", [("-",), ("--trace", "-"), ("--trace", "kubernetes:-")])
+def test_a_snapshot_on_standard_input(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for data in (CLUSTER.read_bytes(), gzip.compress(CLUSTER.read_bytes())):
+        monkeypatch.setattr("sys.stdin", Input(data))
+        code, out, err = run(capsys, "audit", *words, "--only", "fair")
+        assert code == 0, err
+        assert out.startswith("kubernetes: standard input\nobserved allocation, 3 users")
+
+
+def test_kubectl_piped_into_audit(tmp_path: Path) -> None:
+    """A stand-in for kubectl prints a fixture."""
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f"#!/bin/sh\ncat {CLUSTER}\n")
+    kubectl.chmod(0o755)
+    line = f"kubectl get nodes,pods -A -o json | {sys.executable} -m drfh audit - --only fair"
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(
+        line, shell=True, env={**os.environ, "PATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "✘   fair" in done.stdout
+
+
+def test_every_source_is_known_by_its_content(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    scenario = shipped_text("paper-two-servers")
+    slurm = b"".join(path.read_bytes() for path in sorted(DATA.glob("slurm-22.05-s*.json")))
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables/servers.csv").write_text("name,count,cpu\na,2,4\n")
+    (tmp_path / "tables/jobs.csv").write_text("user,job,duration,cpu\nann,1,60,2\n")
+    named = tmp_path / "cluster.txt"
+    named.write_bytes(CLUSTER.read_bytes())
+    for data, words, first in (
+        (scenario.encode(), ("-",), "Two servers, two users"),
+        (scenario.encode(), ("--trace", "-"), "Two servers, two users"),
+        (slurm, ("-",), "slurm: standard input"),
+        (slurm, ("--trace", "slurm:-"), "slurm: standard input"),
+        (b"", (named,), f"kubernetes: {named}"),
+        (b"", (f"kubernetes:{named}",), f"kubernetes: {named}"),
+        (b"", (tmp_path / "tables",), f"tables: {tmp_path / 'tables'}"),
+    ):
+        monkeypatch.setattr("sys.stdin", Input(data))
+        code, out, err = run(capsys, "allocate", *words)
+        assert code == 0, err
+        assert out.splitlines()[0] == first
+    for wrong, error in (
+        (("allocate", "-"), "-: the file must not be empty"),
+        (("audit", "-", "--observed", "-"), "--observed must not be standard input too"),
+    ):
+        monkeypatch.setattr("sys.stdin", Input(b""))
+        code, _, err = run(capsys, *wrong)
+        assert code == 2
+        assert error in err
+
+
+def test_nodes_of_one_shape_are_one_group(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A cluster of real size: read, allocated and shown in groups."""
+    path = tmp_path / "large.json"
+    path.write_text(json.dumps(large_snapshot()))
+    code, out, _ = run(capsys, "allocate", "--trace", path, "--verify", "--json")
+    assert code == 0
+    data = json.loads(out)
+    assert {group["group"]: group["servers"] for group in data["groups"]} == {
+        "general-*": 522,
+        "highmem-*": 174,
+        "gpu-*": 130,
+        "spot-*": 44,
+    }
+    assert len(data["users"]) == 40
+    assert data["certificate"]["closed"]
+    assert data["trace"]["nodes"]["spot-*"][:2] == ["spot-0000", "spot-0001"]
+    code, out, _ = run(capsys, "allocate", "--trace", path, "--expand", "--csv")
+    assert code == 0
+    assert "gpu-0007" in out
+    assert "*" not in out
+    words = ("audit", "--trace", path, "--only", "feasible")
+    code, out, err = run(capsys, *words, "--remove", "general-0003", "--remove", "gpu-*:30")
+    assert code == 0
+    assert "40 users on 839 servers" in out
+    assert "✔   feasible" in out
+    assert "note: what runs on servers that are removed waits again: " in err
+
+
+def test_a_counterexample_of_a_snapshot_runs_again(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    saved = tmp_path / "unfair.yaml"
+    words = ("audit", CLUSTER, "--show", "envy-free", "--save", saved)
+    code, _, err = run(capsys, *words)
+    assert code == 0, err
+    assert "rule:" in saved.read_text()
+    assert run(capsys, "allocate", saved, "--verify")[0] == 0

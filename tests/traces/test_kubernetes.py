@@ -19,6 +19,7 @@ from drfh.traces.scenario import observed_of, reduced, scenario_of
 from tests.support.damage import damaged, folder_with, survives
 from tests.support.examples import examples
 from tests.support.paths import DATA
+from tests.support.snapshots import admitted
 from tests.support.wrong_types import with_wrong_types
 
 CLUSTER = DATA / "kubernetes-cluster.json"
@@ -46,7 +47,7 @@ def pods(trace: Trace) -> dict[str, tuple[str, dict[str, float], Any, str | None
                 for r, a in zip(load.resources, load.demand[load.batch_shape[b]], strict=True)
                 if a
             },
-            load.restrictions[load.restriction[load.batch_shape[b]]],
+            admitted(load.restrictions[load.restriction[load.batch_shape[b]]], trace.cluster),
             server,
         )
         for b, (pod, server) in enumerate(
@@ -285,18 +286,19 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
 
 
 def test_the_scenario_of_a_snapshot(trace: Trace) -> None:
-    users = {user.name: user for user in scenario_of(trace).users}
+    scenario = scenario_of(trace)
+    users = {user.name: user for user in scenario.users}
     assert list(users) == ["web", "research", "batch"]  # demo's one task fits nowhere
     assert users["batch"].tasks == 4
     assert users["batch"].demand == {"cpu": 3, "memory": 4 * GI}
-    assert users["batch"].servers == ("general-1", "general-2", "old-1")
+    assert admitted(users["batch"].servers, scenario.cluster) == ("general-*", "old-1")
     assert users["research"].tasks == 3
     assert users["research"].demand == pytest.approx(
         {"cpu": 28 / 3, "memory": 296 / 3 * GI, "nvidia.com/gpu": 2}
     )
     observed = observed_of(trace)
     assert observed is not None
-    assert {"user": "batch", "server": "general-1", "cpu": 6.0, "memory": 8 * GI,
+    assert {"user": "batch", "server": "general-*/0", "cpu": 6.0, "memory": 8 * GI,
             "nvidia.com/gpu": 0.0} in observed  # fmt: skip
     notes = " ".join(reduced(trace).notes)
     assert "left out: 1 (demo)" in notes
@@ -304,12 +306,39 @@ def test_the_scenario_of_a_snapshot(trace: Trace) -> None:
     assert "research: may use servers here that only some of their tasks may use" in notes
 
 
-def test_users_whose_tasks_differ_are_split(trace: Trace) -> None:
+TRAIN = "cpu 16, memory 64Gi, nvidia.com/gpu 4"
+
+
+def test_users_of_a_snapshot_are_teams_with_one_share_each(trace: Trace) -> None:
     result = reduced(trace, split=None)
+    web, research, batch = result.scenario.users
+    assert (web.kinds, batch.kinds) == ((), ())
+    assert (research.name, research.weight) == ("research", 1)
+    assert [kind.name for kind in research.kinds] == [
+        "cpu 8, memory 32Gi, nvidia.com/gpu 2",
+        "cpu 4, memory 200Gi",
+        TRAIN,
+    ]
+    assert [kind.tasks for kind in research.kinds] == [1, 1, 1]
+    report = drfh.audit(
+        result.scenario, observed=result.observed, properties=["feasible", "non-wasteful", "fair"]
+    )
+    assert report["feasible"].verdict == "holds"
+    assert report["non-wasteful"].verdict == "holds"
+    assert report["fair"].hurt == ("batch", "research", "web")
+    assert report["fair"].text.startswith(
+        "50.0 % from fair: batch has a dominant share of 8.9 %, 17.8 % in the DRFH optimum"
+    )
+
+
+def test_split_makes_every_kind_a_user(trace: Trace) -> None:
+    result = reduced(trace, split=True)
+    assert reduced(trace, split=None, kinds=False).scenario == result.scenario
+    assert "users whose tasks differ are split by kind of task: research into 3" in result.notes
     users = {user.name: user for user in result.scenario.users}
     first, second, third = list(users)[1:4]
     assert first == "research (cpu 8, memory 32Gi, nvidia.com/gpu 2)"
-    assert third == "research (cpu 16, memory 64Gi, nvidia.com/gpu 4)"
+    assert third == f"research ({TRAIN})"
     assert [users[name].parent for name in users] == [None, *["research"] * 3, None]
     # If all kinds of a user are served alike, each has the level of the whole user.
     totals = dict(
@@ -333,17 +362,15 @@ def sized(name: str, on: str | None, cpu: str, memory: str) -> dict[str, Any]:
     return pod(name, on, containers=[{"resources": {"requests": {"cpu": cpu, "memory": memory}}}])
 
 
-def test_only_users_whose_tasks_differ_in_more_than_size_are_split(tmp_path: Path) -> None:
+def test_tasks_that_differ_only_in_size_are_one_kind(tmp_path: Path) -> None:
     one = sized("one", "a", "1", "2Gi")
     alike = read_items(tmp_path, node("a"), one, sized("two", "a", "2", "4Gi"))
     (user,) = scenario_of(alike, split=None).users
     assert (user.name, user.demand, user.tasks) == ("ns", {"cpu": 1.5, "memory": 3 * GI}, 2)
     assert reduced(alike, split=None).notes == ()  # the count in mean tasks is right
     other = read_items(tmp_path, node("a"), one, sized("two", "a", "2", "2Gi"))
-    assert [user.name for user in scenario_of(other, split=None).users] == [
-        "ns (cpu 1, memory 2Gi)",
-        "ns (cpu 2, memory 2Gi)",
-    ]
+    (team,) = scenario_of(other, split=None).users
+    assert [kind.name for kind in team.kinds] == ["cpu 1, memory 2Gi", "cpu 2, memory 2Gi"]
     assert len(scenario_of(alike, split=True).users) == 2
 
 
@@ -354,6 +381,9 @@ def test_what_runs_counts_where_it_runs(tmp_path: Path) -> None:
     found = read_items(tmp_path, *items)
     assert pods(found)["ns/x"][2] is None
     assert pods(found)["ns/y"][2] == ("a",)
+    assert "pods that run where their rules would not let them start: 1; each may" in (
+        " ".join(found.remarks)
+    )
     result = reduced(found, split=True)
     assert [(user.demand["cpu"], user.tasks) for user in result.scenario.users] == [(2, 1), (9, 1)]
     report = drfh.audit(result.scenario, observed=result.observed, properties=["feasible"])

@@ -23,6 +23,7 @@ from drfh.wire.slurm.notation import parse_gres, parse_tres
 from tests.support.damage import damaged, folder_with, survives
 from tests.support.examples import examples
 from tests.support.paths import DATA
+from tests.support.snapshots import admitted
 from tests.support.wrong_types import with_wrong_types
 
 SINFO, SQUEUE = DATA / "slurm-22.05-sinfo.json", DATA / "slurm-22.05-squeue.json"
@@ -56,7 +57,7 @@ def tasks(trace: Trace) -> list[tuple[str, str, str | None, int, dict[str, float
                 for r, a in zip(load.resources, load.demand[load.batch_shape[b]], strict=True)
                 if a
             },
-            load.restrictions[load.restriction[load.batch_shape[b]]],
+            admitted(load.restrictions[load.restriction[load.batch_shape[b]]], trace.cluster),
         )
         for b in range(len(load.batch_user))
     ]
@@ -316,7 +317,8 @@ def test_nodes_of_a_job_need_not_hold_the_same(tmp_path: Path) -> None:
 )
 def test_where_a_job_may_run(tmp_path: Path, more: dict[str, Any], servers: Any) -> None:
     found = read("slurm", write(tmp_path, NODES, [job(**more)]))
-    assert found.workload.restrictions[found.workload.restriction[0]] == servers
+    restriction = found.workload.restrictions[found.workload.restriction[0]]
+    assert admitted(restriction, found.cluster) == servers
 
 
 def test_broken_entries_are_counted(tmp_path: Path) -> None:

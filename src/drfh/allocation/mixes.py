@@ -14,10 +14,14 @@ from numpy.typing import NDArray
 from drfh.errors import InputError
 from drfh.model.users import User
 
-__all__ = ["MixPath", "Mixes"]
+__all__ = ["MixPath", "Mixes", "SeveralKindsError"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
+
+
+class SeveralKindsError(InputError):
+    """Several kinds of tasks for a mechanism that takes one kind a user."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +128,12 @@ class Mixes:
 
         Raises
         ------
-        InputError
+        SeveralKindsError
             Always; it names the first user with several kinds.
         """
         name = next(user.name for user in self.users if user.kinds)
         rule = f"must be one kind: {mechanism} takes one kind a user (drfh and drf take several)"
-        raise InputError(f"kinds of {name}", rule)
+        raise SeveralKindsError(f"kinds of {name}", rule)
 
 
 class MixPath:

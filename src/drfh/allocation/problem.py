@@ -159,6 +159,8 @@ class Problem:
         if all(servers is None for servers in map(_servers, self.users)):
             return self
         blocks, eligible, restriction = _restrictions(self.cluster, self.users)
+        if eligible.all():  # rules that every server of this cluster meets
+            return self
         return replace(self, blocks=blocks, eligible=eligible, restriction=restriction)
 
     def _check_range(self) -> None:

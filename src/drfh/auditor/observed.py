@@ -15,8 +15,9 @@ from drfh.errors import InputError, UnknownNameError
 from drfh.files.atomic import read_text
 from drfh.mechanisms.shared.progressive_filling import single_servers
 from drfh.model.resources import parse_quantity
+from drfh.model.scenario import Scenario
 
-__all__ = ["Table", "observed_bundles", "read_observed"]
+__all__ = ["Table", "follow_edits", "observed_bundles", "read_observed"]
 
 #: Rows by column name, or a table of polars, pandas or Arrow.
 Table: TypeAlias = Any
@@ -51,6 +52,50 @@ def read_observed(path: str | Path) -> list[dict[str, Any]]:
     if not rows:
         raise InputError("table", "must have a header and at least one row", place=str(path))
     return rows
+
+
+def follow_edits(
+    rows: Iterable[Mapping[str, Any]], before: Scenario, after: Scenario
+) -> tuple[list[Mapping[str, Any]], int]:
+    """Return what runs after edits of its scenario, and how many rows are gone.
+
+    What ran on servers that are gone waits again. Where a demand changed, the same tasks run.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server, User
+    >>> servers = [Server({"cpu": 4}, name=name) for name in "ab"]
+    >>> before = Scenario(Cluster(servers), [User("ann", {"cpu": 1})])
+    >>> after = Scenario(Cluster(servers[:1]), [User("ann", {"cpu": 2})])
+    >>> follow_edits([{"user": "ann", "server": s, "cpu": 3} for s in "ab"], before, after)
+    ([{'user': 'ann', 'server': 'a', 'tasks': 3.0}], 1)
+    """
+    old, new = _demands(before), _demands(after)
+    kept: list[Mapping[str, Any]] = []
+    gone = 0
+    for row in rows:
+        target = str(row.get("server", row.get("group")))
+        if before.cluster.find_server(target) and not after.cluster.find_server(target):
+            gone += 1
+            continue
+        whose = str(row.get("user")), str(row.get("kind") or "")
+        demand = old.get(whose)
+        if demand is None or demand == new.get(whose) or row.get("tasks") not in (None, ""):
+            kept.append(row)
+            continue
+        held = [parse_quantity(row.get(r) or 0.0, r) / a for r, a in demand.items() if a > 0]
+        rest = {name: row[name] for name in ("user", "kind", "server", "group", "") if name in row}
+        kept.append({**rest, "tasks": min(held)})
+    return kept, gone
+
+
+def _demands(scenario: Scenario) -> dict[tuple[str, str], Mapping[str, float]]:
+    """Return demands by user and kind; an only kind is empty."""
+    found = {(user.name, ""): user.demand for user in scenario.users if user.demand}
+    for user in scenario.users:
+        for number, kind in enumerate(user.kinds, start=1):
+            found[user.name, kind.name or str(number)] = kind.demand
+    return found
 
 
 def observed_bundles(

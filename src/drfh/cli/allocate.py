@@ -21,6 +21,15 @@ from drfh.cli.input import (
     read_input,
 )
 from drfh.cli.render.console import console, json_output, lines, print_csv, print_json, print_line
+from drfh.cli.whatif import (
+    AddOption,
+    DemandOption,
+    Edits,
+    RemoveOption,
+    TasksOption,
+    WeightOption,
+    WeightsOption,
+)
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +40,6 @@ __all__ = ["allocate"]
 
 _SUFFIXES = (".json", ".csv", ".parquet")
 _MOST_WARNINGS = 10
-_WHAT_IF = "What if"
 
 
 def allocate(
@@ -64,36 +72,12 @@ def allocate(
     seed: Annotated[
         int | None, typer.Option(metavar="N", help="Whole tasks: seed of the local search.")
     ] = None,
-    add: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SERVERS",
-            rich_help_panel=_WHAT_IF,
-            help="Add servers: '10x cpu=8,memory=512Gi' or '10x NAME'.",
-        ),
-    ] = None,
-    remove: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME[:COUNT]", rich_help_panel=_WHAT_IF, help="Remove servers."),
-    ] = None,
-    weight: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="USER=W", rich_help_panel=_WHAT_IF, help="Give a user another weight."
-        ),
-    ] = None,
-    demand: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="USER:RES=AMOUNT", rich_help_panel=_WHAT_IF, help="Give a user another demand."
-        ),
-    ] = None,
-    tasks: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="USER=N", rich_help_panel=_WHAT_IF, help="Give a user another number of tasks."
-        ),
-    ] = None,
+    add: AddOption = None,
+    remove: RemoveOption = None,
+    weight: WeightOption = None,
+    weights: WeightsOption = None,
+    demand: DemandOption = None,
+    tasks: TasksOption = None,
     explain: Annotated[
         str | None,
         typer.Option(
@@ -156,7 +140,7 @@ def allocate(
     Shows tasks and dominant share of each user, how full each group of
     servers is, what limits whom, and the relative gap to the optimum.
 
-    With --add, --remove, --weight or --demand: before and after.
+    With --add, --remove, --weight, --demand or --tasks: before and after.
 
     Try:
 
@@ -168,7 +152,6 @@ def allocate(
 
       drfh allocate --trace kubernetes:cluster.json
     """
-    from drfh.cli.edits import changed
     from drfh.cli.render import allocation as text
     from drfh.files.validation import check as check_scenario
 
@@ -183,24 +166,18 @@ def allocate(
         settings=settings,
         strict=strict,
         split=split,
-        complete=not (add or demand),
+        edits=Edits(add, remove, weight, weights, demand, tasks),
     )
-    scenario = given.scenario
     given.print_account()
     placement = placement or expand
     asked = {"filling": filling, "seconds": seconds, "seed": seed}
-    before = None
-    if add or remove or weight or demand or tasks:
-        before = _solve(scenario, mechanism, method, whole_tasks, asked)
-        scenario = changed(
-            scenario,
-            add=add or (),
-            remove=remove or (),
-            weight=weight or (),
-            demand=demand or (),
-            tasks=tasks or (),
+    names = given.node_names
+    scenario = given.scenario
+    with given.one_kind_named():
+        before = (
+            _solve(given.before, mechanism, method, whole_tasks, asked) if given.edits else None
         )
-    allocation = _solve(scenario, mechanism, method, whole_tasks, asked)
+        allocation = _solve(scenario, mechanism, method, whole_tasks, asked)
     checked = allocation.verify() if verify else None
     warnings = [issue.message for issue in check_scenario(scenario)]
     open_ = text.unproven(allocation)
@@ -209,22 +186,23 @@ def allocate(
 
         save_chart(allocation, plot, title=scenario.title)
     if save is not None:
-        _save(save, allocation, before, placement=placement, expand=expand)
+        _save(save, allocation, before, placement=placement, expand=expand, names=names)
     for warning in warnings[:_MOST_WARNINGS]:
         console(stderr=True).print(f"warning: {warning}", style="yellow")
     if open_ and (as_csv or explain is not None or placement):
         console(stderr=True).print(f"warning: {open_}", style="bold red")
     if as_json:
-        data = {**_data(allocation, before, expand=expand), **given.to_dict()}
+        data = {**_data(allocation, before, expand=expand, names=names), **given.to_dict()}
+        warnings = [*given.warnings, *warnings]
         print_json({**data, "warnings": warnings} if warnings else data)
     elif as_csv:
-        print_csv(_table(allocation, placement, expand).write_csv())
+        print_csv(_table(allocation, placement, expand, names).write_csv())
     elif explain is not None:
         if before is not None:
             print_line(f"before: {before.explain(explain)}")
         print_line(f"{'after:  ' * (before is not None)}{allocation.explain(explain)}")
     elif placement:
-        text.print_placement(allocation, expand=expand, everyone=everyone)
+        text.print_placement(_table(allocation, True, expand, names), everyone=everyone)
     elif before is not None:
         text.print_change(before, allocation, scenario.title, everyone=everyone)
     else:
@@ -277,29 +255,43 @@ def _solve(
         )
 
 
-def _data(allocation: Allocation, before: Allocation | None, *, expand: bool) -> dict[str, Any]:
+def _data(
+    allocation: Allocation, before: Allocation | None, *, expand: bool, names: Mapping[str, str]
+) -> dict[str, Any]:
     data = allocation.to_dict()
     if expand:
-        data["placement"] = allocation.placement(expand=True).to_dicts()
+        data["placement"] = _table(allocation, True, expand, names).to_dicts()
     if before is not None:
         data["before"] = before.to_dict()
     return data
 
 
-def _table(allocation: Allocation, placement: bool, expand: bool) -> Any:
-    return allocation.placement(expand=expand) if placement else allocation.user_table()
+def _table(allocation: Allocation, placement: bool, expand: bool, names: Mapping[str, str]) -> Any:
+    """Return users, or who runs where; servers by the names of their nodes."""
+    if not placement:
+        return allocation.user_table()
+    frame = allocation.placement(expand=expand)
+    if not (expand and names):
+        return frame
+    return frame.with_columns(frame["server"].replace(dict(names)))
 
 
 def _save(
-    path: Path, allocation: Allocation, before: Allocation | None, *, placement: bool, expand: bool
+    path: Path,
+    allocation: Allocation,
+    before: Allocation | None,
+    *,
+    placement: bool,
+    expand: bool,
+    names: Mapping[str, str],
 ) -> None:
     from drfh.files.atomic import write_whole
 
     if path.suffix == ".json":
-        data = _data(allocation, before, expand=placement and expand)
+        data = _data(allocation, before, expand=placement and expand, names=names)
         write_whole(path, json_output(data).encode())
         return
-    frame = _table(allocation, placement, expand)
+    frame = _table(allocation, placement, expand, names)
     if path.suffix == ".csv":
         write_whole(path, frame.write_csv().encode())
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +23,18 @@ from drfh.cli.input import (
     read_input,
 )
 from drfh.cli.render.console import console, print_json, progress_bar
+from drfh.cli.whatif import (
+    AddOption,
+    DemandOption,
+    Edits,
+    RemoveOption,
+    TasksOption,
+    WeightOption,
+    WeightsOption,
+)
 from drfh.errors import InputError, UnknownNameError
 from drfh.files.atomic import check_writable
+from drfh.formatting import format_count
 
 if TYPE_CHECKING:
     from drfh.auditor import Report
@@ -63,6 +73,12 @@ def audit(
         str | None,
         typer.Option(metavar="A,B", help="Exit with code 3 if one of these properties fails."),
     ] = None,
+    add: AddOption = None,
+    remove: RemoveOption = None,
+    weight: WeightOption = None,
+    weights: WeightsOption = None,
+    demand: DemandOption = None,
+    tasks: TasksOption = None,
     tries: Annotated[
         int,
         typer.Option(min=1, rich_help_panel=_SEARCH, help="About how many lies to try."),
@@ -111,14 +127,26 @@ def audit(
       drfh audit team.yaml --require envy-free,pareto
 
       drfh audit --trace kubernetes:cluster.json
+
+      drfh audit --trace kubernetes:cluster.json --add "5x cpu=8,memory=32Gi"
     """
     from drfh.cli.render import audit as text
 
     if listed:
         text.print_properties(as_json=as_json)
         return
+    if observed == "-" and "-" in (file, (trace or "").rpartition(":")[2]):
+        raise InputError("--observed", "must not be standard input too", observed)
     asked = read_request(only, require, show, save, html)
-    given = read_input(file, trace, verb="audit", settings=settings, strict=strict, split=split)
+    given = read_input(
+        file,
+        trace,
+        verb="audit",
+        settings=settings,
+        strict=strict,
+        split=split,
+        edits=Edits(add, remove, weight, weights, demand, tasks),
+    )
     given.print_account()
     if observed is not None and mechanism is not None:
         raise InputError("--observed", "must not be used together with --mechanism")
@@ -198,7 +226,7 @@ def audit_subject(
     given: Input,
     asked: Request,
     *,
-    observed: list[dict[str, Any]] | None,
+    observed: Sequence[Mapping[str, Any]] | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -221,7 +249,7 @@ def audit_subject(
     from drfh.auditor import audit as measure
     from drfh.cli.render import audit as text
 
-    with _progress(len(asked.measured or PROPERTIES)) as progress:
+    with given.one_kind_named(), _progress(len(asked.measured or PROPERTIES)) as progress:
         report = measure(
             given.scenario,
             observed=observed,
@@ -251,18 +279,26 @@ def audit_subject(
 
 def _observed(
     given: Input, table: str | None, mechanism: str | None
-) -> list[dict[str, Any]] | None:
+) -> Sequence[Mapping[str, Any]] | None:
     """Return what really runs, by a table or by the snapshot; None to audit a mechanism."""
     from drfh.auditor.observed import read_observed
 
     if table is not None:
-        return read_observed(table)
-    if mechanism is not None or given.trace is None or given.trace.running is None:
+        rows: Sequence[Mapping[str, Any]] | None = read_observed(table)
+    elif mechanism is not None or given.trace is None or given.trace.running is None:
         return None
-    if given.observed is None:
+    else:
+        rows = given.observed
+    if rows is None:
         rule = "must be used, as nothing runs in this snapshot"
         raise InputError("--mechanism", rule)
-    return given.observed
+    kept, gone = given.follow_edits(rows)
+    if gone:
+        text = f"what runs on servers that are removed waits again: {format_count(gone, 'row')}"
+        console(stderr=True).print(f"note: {text}", style="dim")
+    if not kept:
+        raise InputError("--remove", "must leave a server on which something runs")
+    return kept
 
 
 def property_names(text: str | None, option: str, *, exact: bool = False) -> list[str]:

@@ -19,6 +19,15 @@ from drfh.cli.input import (
     read_input,
 )
 from drfh.cli.render.console import print_csv, print_json, progress_bar
+from drfh.cli.whatif import (
+    AddOption,
+    DemandOption,
+    Edits,
+    RemoveOption,
+    TasksOption,
+    WeightOption,
+    WeightsOption,
+)
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,6 +50,12 @@ def compare(
         str | None,
         typer.Option(metavar="A,B", help="Mark these properties (drfh audit --list names them)."),
     ] = None,
+    add: AddOption = None,
+    remove: RemoveOption = None,
+    weight: WeightOption = None,
+    weights: WeightsOption = None,
+    demand: DemandOption = None,
+    tasks: TasksOption = None,
     everyone: AllUsersOption = False,
     as_json: JsonOutputOption = False,
     as_csv: Annotated[
@@ -66,6 +81,8 @@ def compare(
 
       drfh compare team.yaml --mechanisms drfh,drf,tsf,nash --html team.html
 
+      drfh compare team.yaml --add "10x cpu=8,memory=512Gi" --weight ann=2
+
       drfh compare --trace slurm:sinfo.json,squeue.json
     """
     from drfh.auditor.comparison import MARKS
@@ -85,10 +102,18 @@ def compare(
         if not chosen:
             raise InputError("--mechanisms", "must name at least one mechanism", mechanisms)
     marks = property_names(properties, "--properties") if properties is not None else list(MARKS)
-    given = read_input(file, trace, verb="compare", settings=settings, strict=strict, split=split)
-    scenario = given.scenario
+    given = read_input(
+        file,
+        trace,
+        verb="compare",
+        settings=settings,
+        strict=strict,
+        split=split,
+        edits=Edits(add, remove, weight, weights, demand, tasks),
+    )
     given.print_account()
-    with progress_bar() as progress:
+    scenario = given.scenario
+    with given.one_kind_named(), progress_bar() as progress:
         result: Comparison = run(scenario, mechanisms=chosen, properties=marks, progress=progress)
     if html is not None:
         from drfh.report.pages.comparison import save_comparison

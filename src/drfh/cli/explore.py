@@ -19,6 +19,7 @@ from drfh.cli.input import (
     read_input,
 )
 from drfh.cli.render.console import print_json
+from drfh.cli.whatif import Edits, WeightOption, WeightsOption
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def explore(
     settings: SetOption = None,
     strict: StrictOption = False,
     split: SplitOption = None,
+    weight: WeightOption = None,
+    weights: WeightsOption = None,
     run: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Show a run directory (drfh simulate -o).")
     ] = None,
@@ -86,12 +89,20 @@ def explore(
             raise InputError("--kubectl", "must not be given together with --trace")
         trace = f"kubernetes:{kubectl[0]},{kubectl[1]}"
     start = Start(folder=_folder(folder, run), run=run, panel="runs" if run is not None else "")
-    if file or trace or settings or strict or split is not None:
+    edits = Edits(weight=weight, weights=weights)
+    if file or trace or settings or strict or split is not None or edits:
         given = read_input(
-            file, trace, verb="explore", settings=settings, strict=strict, split=split
+            file,
+            trace,
+            verb="explore",
+            settings=settings,
+            strict=strict,
+            split=split,
+            kinds=False,
+            edits=edits,
         )
         given.print_account()
-        start = replace(start, scenario=given.scenario, trace=given.trace)
+        start = replace(start, scenario=given.scenario, trace=given.weighted)
     address, listener = listen(host, port)
 
     def on_start() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drfh.cli.render.console import console, progress_bar
+from drfh.cli.whatif import NO_EDITS, Edits
 from drfh.errors import InputError
-from drfh.formatting import format_count
+from drfh.formatting import format_count, join_names
 
 if TYPE_CHECKING:
     from drfh.files.reader import Oddity
@@ -45,10 +47,15 @@ __all__ = [
 ]
 
 _PANEL = "Trace"
+_MOST_NAMED = 5
 
 FileArgument = Annotated[
     str | None,
-    typer.Argument(metavar="FILE", help="A YAML or JSON file, or a shipped scenario."),
+    typer.Argument(
+        metavar="FILE",
+        help="A scenario (YAML, JSON, or the name of a shipped one), a trace or a snapshot; - for "
+        "standard input.",
+    ),
 ]
 TraceOption = Annotated[
     str | None,
@@ -56,7 +63,7 @@ TraceOption = Annotated[
         "--trace",
         metavar="SOURCE",
         rich_help_panel=_PANEL,
-        help="Instead of FILE: a trace or a snapshot, such as kubernetes:cluster.json.",
+        help="Instead of FILE: FORMAT:PATH or PATH, such as kubernetes:cluster.json.",
     ),
 ]
 SetOption = Annotated[
@@ -74,8 +81,8 @@ SplitOption = Annotated[
     typer.Option(
         "--split/--no-split",
         rich_help_panel=_PANEL,
-        help="Each kind of task by itself, or the mean task of its user; by default, in a "
-        "snapshot, by itself where tasks of a user differ in more than size.",
+        help="Each kind of task a user of its own, or the mean task of its user; by default, in a "
+        "snapshot, users have kinds of tasks and one share each.",
     ),
 ]
 
@@ -132,32 +139,91 @@ class Input:
         What the file holds.
     trace : Trace or None
         What was read instead of a file.
-    split : bool or None
+    split, kinds : bool or None, bool
         How users of a trace become users of :attr:`scenario`, see
         :func:`drfh.traces.scenario.reduced`.
+    edits : Edits
+        What is changed in it.
     """
 
     source: str
     file: Scenario | None = None
     trace: Trace | None = None
     split: bool | None = None
+    kinds: bool = True
+    edits: Edits = NO_EDITS
+
+    def _reduce(self, trace: Trace) -> Reduced:
+        from drfh.traces.scenario import reduced
+
+        return reduced(trace, split=self.split, kinds=self.kinds)
 
     @cached_property
     def _reduced(self) -> Reduced:
-        from drfh.traces.scenario import reduced
-
         assert self.trace is not None
-        return reduced(self.trace, split=self.split)
+        return self._reduce(self.trace)
+
+    @cached_property
+    def weighted(self) -> Trace | None:
+        """The trace with the weights that are given."""
+        if self.trace is None:
+            return None
+        workload = self.trace.workload
+        weights = self.edits.team_weights([user.name for user in workload.users])
+        if not weights:
+            return self.trace
+        return replace(self.trace, workload=workload.with_weights(weights))
 
     @property
-    def scenario(self) -> Scenario:
-        """Cluster and users; those of a trace have one demand each."""
+    def before(self) -> Scenario:
+        """Cluster and users as they were read."""
         return self._reduced.scenario if self.file is None else self.file
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """Cluster and users after the edits."""
+        if self.file is not None:
+            return self.edits.apply(self.file)
+        weighted = self.weighted
+        assert weighted is not None
+        found = self._reduced if weighted is self.trace else self._reduce(weighted)
+        # A user that is split has its weight already, and is nobody in the scenario.
+        known = {user.name for user in weighted.workload.users}
+        return self.edits.apply(found.scenario, weighted=known, nodes=found.nodes)
+
+    @property
+    def node_names(self) -> dict[str, str]:
+        """Name of the node that each server of a group is, after the edits."""
+        if self.trace is None:
+            return {}
+        return _server_nodes(self.edits.nodes_left(self._reduced.nodes))
 
     @property
     def observed(self) -> list[dict[str, Any]] | None:
-        """Of a snapshot: who holds what where."""
-        return None if self.trace is None else self._reduced.observed
+        """Of a snapshot: who holds what where, on the nodes that are left."""
+        if self.trace is None or self._reduced.observed is None:
+            return None
+        old = _server_nodes(self._reduced.nodes)
+        new = {node: server for server, node in self.node_names.items()}  # a lone one: its group
+        here = {server: new.get(node) for server, node in old.items()}
+        moved = [
+            {**row, "server": here.get(row["server"], row["server"])}
+            for row in self._reduced.observed
+        ]
+        return [row for row in moved if row["server"] is not None]
+
+    def follow_edits(
+        self, rows: Sequence[Mapping[str, Any]]
+    ) -> tuple[Sequence[Mapping[str, Any]], int]:
+        """Return what runs after the edits, and how many rows are gone with their servers."""
+        from drfh.auditor.observed import follow_edits
+
+        if not self.edits:
+            return rows, 0
+        kept, gone = follow_edits(rows, self.before, self.scenario)
+        if self.trace is not None and rows == self.observed:
+            gone += len(self._reduced.observed or ()) - len(rows)
+        return kept, gone
 
     @property
     def cluster(self) -> Cluster:
@@ -167,8 +233,10 @@ class Input:
     @property
     def workload(self) -> Workload:
         """The jobs over time."""
-        if self.trace is not None:
-            return self.trace.workload
+        if self.weighted is not None:
+            workload = self.weighted.workload
+            self.edits.check_weights([user.name for user in workload.users])
+            return workload
         from drfh.files.atomic import shown_path
 
         try:
@@ -186,6 +254,43 @@ class Input:
 
         return f"{self.trace.format}: {shown_path(self.trace.source)}"
 
+    @property
+    def warnings(self) -> list[str]:
+        """New groups that the rules of no task admit."""
+        import numpy as np
+
+        from drfh.model.users import resolve_restriction
+
+        cluster = self.scenario.cluster
+        new = {name: cluster.group_index[name] for name in cluster.names}
+        new = {n: p for n, p in new.items() if n not in self.before.cluster.group_index}
+        if not new:
+            return []
+        owners: dict[Any, str] = {}
+        for user in self.scenario.users:
+            for one in user.kinds or (user,):
+                owners.setdefault(one.servers, user.name)
+        if None in owners:
+            return []
+        used = np.zeros(len(cluster), dtype=bool)
+        for restriction, owner in owners.items():
+            used |= resolve_restriction(restriction, cluster, owner)[0]
+        how = "nobody may use it: --add takes labels (zone:a), taints, and like=NAME"
+        return [f"{name}: {how}" for name, position in new.items() if not used[position]]
+
+    @contextmanager
+    def one_kind_named(self) -> Iterator[None]:
+        """Say in an error about several kinds which option makes one of them."""
+        from drfh.allocation.mixes import SeveralKindsError
+
+        try:
+            yield
+        except SeveralKindsError as error:
+            if self.trace is None:
+                raise
+            which = "--no-split takes the mean task, --split each kind as a user"
+            raise InputError(error.field, f"{error.rule}; {which}") from None
+
     def to_dict(self, *, over_time: bool = False) -> dict[str, Any]:
         """Return how a trace was read, ready for JSON; nothing for a scenario file.
 
@@ -196,7 +301,9 @@ class Input:
         """
         if self.trace is None:
             return {}
-        return {"trace": trace_facts(self.trace, () if over_time else self._reduced.notes)}
+        if over_time:
+            return {"trace": trace_facts(self.trace)}
+        return {"trace": trace_facts(self.trace, self._reduced.notes, self._reduced.nodes)}
 
     def print_account(self, *, over_time: bool = False) -> None:
         """Print on stderr how a trace was read: counts, what was broken, remarks.
@@ -206,9 +313,16 @@ class Input:
         over_time
             As for :meth:`to_dict`.
         """
+        out = console(stderr=True)
+        users = self.before.users if self.trace is None else self.trace.workload.users
+        nobody = self.edits.listed_weights.keys() - {user.name for user in users}
+        if nobody:
+            names = join_names(sorted(nobody), "", most=_MOST_NAMED)
+            out.print(f"warning: weights of nobody who is here: {names}", style="yellow")
+        for warning in () if over_time else self.warnings:
+            out.print(f"warning: {warning}", style="yellow")
         if self.trace is None:
             return
-        out = console(stderr=True)
         trace = self.trace
         counted = [f"{what}: {number:,}" for what, number in trace.counts.items() if number]
         if counted:
@@ -219,6 +333,16 @@ class Input:
             out.print(f"note: {remark}", style="dim")
         for note in () if over_time else self._reduced.notes:
             out.print(f"warning: {note}", style="yellow")
+
+
+def _server_nodes(nodes: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return nodes by the name of the server that each is in its group."""
+    several = {
+        f"{group}/{index}": node
+        for group, names in nodes.items()
+        for index, node in enumerate(names)
+    }
+    return several | {group: names[0] for group, names in nodes.items() if len(names) == 1}
 
 
 def oddity_text(odd: Oddity) -> str:
@@ -234,7 +358,9 @@ def oddity_text(odd: Oddity) -> str:
     return f"{format_count(odd.count, odd.what)}{left_out}; the first: {odd.first}"
 
 
-def trace_facts(trace: Trace, notes: Sequence[str] = ()) -> dict[str, Any]:
+def trace_facts(
+    trace: Trace, notes: Sequence[str] = (), nodes: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, Any]:
     """Return where a trace comes from and how its reading went, for JSON.
 
     Parameters
@@ -243,6 +369,8 @@ def trace_facts(trace: Trace, notes: Sequence[str] = ()) -> dict[str, Any]:
         What was read.
     notes
         What was lost when it was reduced to a scenario.
+    nodes
+        Names of the nodes of groups of several, by group.
     """
     return {
         "format": trace.format,
@@ -252,6 +380,7 @@ def trace_facts(trace: Trace, notes: Sequence[str] = ()) -> dict[str, Any]:
         "counts": dict(trace.counts),
         "oddities": [odd.to_dict() for odd in trace.oddities],
         "remarks": [*trace.remarks, *notes],
+        "nodes": {group: list(names) for group, names in (nodes or {}).items()},
     }
 
 
@@ -324,7 +453,8 @@ def read_input(
     settings: Sequence[str] | None = None,
     strict: bool = False,
     split: bool | None = None,
-    complete: bool = True,
+    kinds: bool = True,
+    edits: Edits = NO_EDITS,
     of_trace: Mapping[str, bool] | None = None,
 ) -> Input:
     """Read the scenario file or the trace that a verb is given.
@@ -335,56 +465,60 @@ def read_input(
         One of them.
     verb
         Whose help to point to.
-    settings, strict, split
+    settings, strict, split, kinds
         For a trace.
-    complete
-        Refuse a scenario file that no mechanism can run.
+    edits
+        What to change in it. Without new servers and demands, a scenario file that no mechanism
+        can run is refused.
     of_trace
         Further options that need a trace, and whether they are given.
     """
     if file is not None and trace is not None:
         raise InputError("FILE", "must not be given together with --trace", file)
-    if trace is not None:
-        read = open_trace(trace, strict=strict, settings=settings)
-        named = " ".join([f"{read.format}:{read.source}", *(settings or ())])
-        return Input(named, trace=read, split=split)
-    options = {"--set": bool(settings), "--strict": strict, "--split": split is not None}
-    for option, given in {**options, **(of_trace or {})}.items():
-        if given:
-            raise InputError(option, "must be used together with --trace")
-    if file is None:
+    if file is None and trace is None:
         raise InputError("FILE", f"must be given, or --trace (see drfh {verb} --help)")
-    return Input(file, _read_file(file, complete))
+    source = trace if file is None else file
+    assert source is not None
+    scenario = None
+    if not _is_trace(source):
+        complete = not (edits.add or edits.demand)
+        scenario = _read_scenario(source, complete=complete, required=trace is None)
+    if scenario is not None:
+        options = {"--set": bool(settings), "--strict": strict, "--split": split is not None}
+        for option, given in {**options, **(of_trace or {})}.items():
+            if given:
+                raise InputError(option, "must be used with a trace or a snapshot")
+        return Input(source, scenario, edits=edits)
+    read = open_trace(source, strict=strict, settings=settings)
+    named = " ".join([f"{read.format}:{read.source}", *(settings or ())])
+    return Input(named, trace=read, split=split, kinds=kinds, edits=edits)
 
 
-def _read_file(file: str, complete: bool) -> Scenario:
+def _is_trace(source: str) -> bool:
+    """Return whether a source is a trace or a snapshot, by its format or its content."""
+    from drfh.traces import FORMATS, known_format
+
+    if source.partition(":")[0] in FORMATS and ":" in source:
+        return True
+    try:
+        return known_format([Path(source)]) is not None
+    except (OSError, ValueError):  # too long, or a null byte
+        return False
+
+
+def _read_scenario(source: str, *, complete: bool, required: bool) -> Scenario | None:
+    """Return the scenario of a file, or a shipped one; None if there is none and none is required.
+
+    With `complete` one that no mechanism can run is refused.
+    """
     from drfh.cli.allocate import check_mechanism
     from drfh.files.scenario_file import load_scenario
 
     try:
-        scenario = load_scenario(file, strict=complete)
+        scenario = load_scenario(source, strict=complete)
     except InputError:
-        found = _snapshot_format(file)
-        if found is None:
+        if required:
             raise
-        from drfh.files.atomic import shown_path
-
-        rule = f"must be a scenario, and this is a snapshot: use --trace {found}:{file}"
-        raise InputError("the file", rule, place=shown_path(file)) from None
-    check_mechanism(scenario, file)
-    return scenario
-
-
-def _snapshot_format(file: str) -> str | None:
-    """Return the snapshot format that a file has, or None."""
-    from drfh.traces import FORMATS
-
-    try:
-        if not Path(file).exists():
-            return None
-    except (OSError, ValueError):
         return None
-    for name, chosen in FORMATS.items():
-        if chosen.snapshot and chosen.signature.matches(Path(file)):
-            return name
-    return None
+    check_mechanism(scenario, source)
+    return scenario

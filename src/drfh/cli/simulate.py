@@ -24,6 +24,7 @@ from drfh.cli.input import (
     read_input,
 )
 from drfh.cli.render.console import console, print_json, print_line
+from drfh.cli.whatif import Edits, WeightOption, WeightsOption
 from drfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ def simulate(
             help="Go on when the trace ends, until nothing more happens.",
         ),
     ] = False,
+    weight: WeightOption = None,
+    weights: WeightsOption = None,
     policy: Annotated[
         str,
         typer.Option(metavar="A,B", help="Simulate these; slots:14, drfh+cosine+strict too."),
@@ -187,6 +190,7 @@ def simulate(
         verb="simulate",
         settings=settings,
         strict=strict,
+        edits=Edits(weight=weight, weights=weights),
         of_trace={"--drain": drain},
     )
     cluster, workload = given.cluster, given.workload

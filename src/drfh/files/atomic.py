@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
 
 from drfh.errors import InputError
 from drfh.files.drafts import open_draft
@@ -21,6 +23,7 @@ __all__ = [
     "check_writable",
     "read_text",
     "shown_path",
+    "standard_input",
     "whole_directory",
     "write_whole",
     "writing_into",
@@ -83,9 +86,21 @@ you mean paper-two-servers?)
     return text
 
 
+# What each standard input held: it can be read once, and is looked at before it is parsed.
+_inputs: WeakKeyDictionary[Any, bytes] = WeakKeyDictionary()
+
+
+def standard_input() -> bytes:
+    """Return all of standard input, also when it is asked for again."""
+    stream = sys.stdin.buffer
+    if stream not in _inputs:
+        _inputs[stream] = stream.read()
+    return _inputs[stream]
+
+
 def _read_bytes(path: str, instead: Iterable[str]) -> bytes:
     if path == "-":
-        data = sys.stdin.buffer.read(LARGEST_FILE + 1)
+        data = standard_input()
         if len(data) > LARGEST_FILE:
             raise _too_large("standard input", len(data))
         return data

@@ -91,6 +91,7 @@ _TRACE: Fields = {
     "counts": (_COUNTS, "what was counted, and what an option left out"),
     "oddities": (_many(_of("oddity")), "what is broken, by kind"),
     "remarks": (_TEXTS, "what the data cannot tell, and what was decided for it"),
+    "nodes": (_by_name(_TEXTS), "of a snapshot: names of the nodes in each group", OPTIONAL),
 }
 _TRACE_INFO: Fields = {
     **_TRACE,

@@ -7,10 +7,12 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 from drfh.errors import InputError
+from drfh.files.atomic import standard_input
 
 __all__ = [
     "DamagedError",
@@ -24,6 +26,8 @@ __all__ = [
     "unpacked",
 ]
 
+
+_STDIN = Path("-")
 
 #: Called with how far a long reading is: what, how much of it, of how much.
 Progress: TypeAlias = Callable[[str, float, int], None]
@@ -205,7 +209,7 @@ def as_paths(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) ->
             raise InputError("path", "must be a path or a list of paths", one)
         found = Path(os.fspath(one))
         try:
-            there = found.exists()
+            there = found == _STDIN or found.exists()
         except (OSError, ValueError):  # too long, or a null byte
             there = False
         if not there:
@@ -214,6 +218,11 @@ def as_paths(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) ->
     if not paths:
         raise InputError("path", "must name at least one file or directory")
     return tuple(paths)
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a file; ``-`` is standard input."""
+    return BytesIO(standard_input()) if path == _STDIN else path.open("rb")
 
 
 def read_head(path: Path, size: int = 4096) -> bytes:
@@ -225,7 +234,7 @@ def read_head(path: Path, size: int = 4096) -> bytes:
     b''
     """
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             head = file.read(size)
     except OSError:
         return b""
@@ -254,7 +263,8 @@ def unpacked(path: Path, ledger: Ledger) -> bytes:
     except DamagedError:
         pass  # the slow way finds out what is wrong, and keeps what is not
     try:
-        data = path.read_bytes()
+        with _opened(path) as file:
+            data = file.read()
     except IsADirectoryError:
         raise InputError("path", "must be a file, not a directory", str(path)) from None
     except OSError as error:
@@ -302,7 +312,7 @@ def pieces(path: Path) -> Iterator[bytes]:
     drfh.files.reader.DamagedError
     """
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             piece = file.read(_PIECE)
             if not piece and path.suffix == ".gz":  # not even the head of a gzip file
                 raise DamagedError

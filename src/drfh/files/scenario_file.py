@@ -16,6 +16,7 @@ from drfh.formatting import format_quantity
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, Job, RemoveServers, ResizeServer, ServerEvent
 from drfh.model.resources import parse_quantity
+from drfh.model.rules import RuleRecord
 from drfh.model.scenario import Scenario
 from drfh.model.users import Kind, User
 
@@ -95,10 +96,19 @@ def read_restriction(value: Any) -> Any:
 def _term(value: Any, field: str) -> Any:
     value = written(value)
     if isinstance(value, dict):
+        if isinstance(value.get("rule"), dict):
+            return _texts(value)
         return {key: _choices(choice, f"{field}.{key}") for key, choice in value.items()}
     if not isinstance(value, str):
         raise InputError(field, "must be the name of a server or group, or labels", value)
     return value
+
+
+def _texts(value: Any) -> Any:
+    """Return nested lists and mappings with every scalar as the text that was written."""
+    if isinstance(value, dict):
+        return {key: _texts(entry) for key, entry in value.items()}
+    return [_texts(entry) for entry in value] if isinstance(value, list) else written(value)
 
 
 def _choices(value: Any, field: str) -> str | list[str]:
@@ -123,6 +133,8 @@ def saved_restriction(restriction: Any, field: str) -> Any:
             saved.append(term)
         elif isinstance(term, Mapping):
             saved.append({k: v[0] if len(v) == 1 else list(v) for k, v in term.items()})
+        elif isinstance(term, RuleRecord):
+            saved.append({"rule": term.to_dict()})
         else:
             raise InputError(field, "must be names or labels to be saved, not a predicate", term)
     return saved[0] if len(saved) == 1 else saved

@@ -21,6 +21,7 @@ from drfh.formatting import format_quantity
 from drfh.model.cluster import Cluster
 from drfh.model.jobs import Job, ServerEvent, check_events, everything_up
 from drfh.model.resources import TOLERANCE
+from drfh.model.rules import RULE_SCHEMA
 from drfh.model.scenario import Scenario
 from drfh.model.users import Kind, Restriction, User, resolve_restriction
 
@@ -64,9 +65,16 @@ Durations = Annotated[
     WithJsonSchema({"anyOf": [_SECONDS, {"type": "array", "minItems": 1, "items": _SECONDS}]}),
 ]
 _NAMES = {"anyOf": [_TEXT_SCHEMA, {"type": "array", "items": _TEXT_SCHEMA}]}
+_A_RULE = {"type": "object", "description": "A rule on labels, names and taints."}
 _TERM = {
     "anyOf": [
         _TEXT_SCHEMA,
+        {
+            "type": "object",
+            "properties": {"rule": _A_RULE},
+            "required": ["rule"],
+            "additionalProperties": False,
+        },
         {"type": "object", "minProperties": 1, "additionalProperties": _NAMES},
     ]
 }
@@ -209,12 +217,22 @@ def json_schema() -> dict[str, Any]:
     >>> json_schema()["required"]
     ['cluster', 'users']
     """
-    schema = ScenarioModel.model_json_schema()
+    schema = _with_rules(ScenarioModel.model_json_schema())
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
+        "$defs": {**schema["$defs"], "Rule": RULE_SCHEMA},
         "title": "drfh scenario",
     }
+
+
+def _with_rules(schema: Any) -> Any:
+    """Return a schema in which a rule refers to its definition; pydantic would look it up."""
+    if schema == _A_RULE:
+        return {"$ref": "#/$defs/Rule"}
+    if isinstance(schema, dict):
+        return {key: _with_rules(entry) for key, entry in schema.items()}
+    return [_with_rules(entry) for entry in schema] if isinstance(schema, list) else schema
 
 
 def validated(document: Document) -> ScenarioModel:

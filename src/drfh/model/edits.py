@@ -14,6 +14,7 @@ from drfh.errors import InputError, UnknownNameError
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import AddServers, ServerEvent
 from drfh.model.resources import FrozenMap
+from drfh.model.rules import RuleRecord, renamed
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
 
@@ -252,6 +253,8 @@ def _follow(cluster: Cluster, old: Server, new: Server | None) -> _TermMap:
     group = str(old.name)
 
     def follow(term: Any) -> Any:
+        if isinstance(term, RuleRecord):
+            return renamed(term, follow)  # type: ignore[arg-type]
         if not _inside(term, group, cluster):
             return term
         if new is None:
@@ -291,6 +294,11 @@ def _with_cluster(state: S, cluster: Cluster, term: _TermMap | None = None) -> S
 
 
 def _restricted(owner: Any, term: _TermMap, whose: str) -> Any:
+    kinds = getattr(owner, "kinds", ())
+    if kinds:
+        names = [f"{whose}/{kind.name or number}" for number, kind in enumerate(kinds, start=1)]
+        new = [_restricted(kind, term, name) for kind, name in zip(kinds, names, strict=True)]
+        return owner if new == list(kinds) else replace(owner, kinds=new)
     if owner.servers is None:
         return owner
     terms = _terms(owner.servers, term, whose)

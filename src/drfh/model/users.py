@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from drfh.errors import InputError, nearest
 from drfh.model.cluster import Cluster, Server, check_name
 from drfh.model.resources import FrozenMap, parse_amounts, parse_quantity
+from drfh.model.rules import Rule, RuleRecord, parse_rule
 
 __all__ = [
     "Kind",
     "Restriction",
+    "Term",
     "User",
     "eligible_servers",
     "nearest_server",
@@ -29,8 +31,8 @@ __all__ = [
     "unknown_server",
 ]
 
-#: One term of a restriction: a group or server name, labels, or (Python only) a predicate.
-Term: TypeAlias = str | Mapping[str, Any] | Callable[[Server], bool]
+#: One term of a restriction: a group or server name, labels, a rule, or (Python only) a predicate.
+Term: TypeAlias = str | Mapping[str, Any] | Rule | Callable[[Server], bool]
 Restriction: TypeAlias = Term | Sequence[Term]
 
 # What a user without a demand has; told by identity from an empty one that was given.
@@ -177,8 +179,8 @@ class User:
         How many tasks there are; None for no end.
     servers
         Where tasks may run: the name of a group or server, labels (a mapping; a list of values
-        means any of them), a predicate on :class:`Server`, or a list of these of which one must
-        hold. None for everywhere.
+        means any of them), a rule of :mod:`drfh.model.rules`, a predicate on :class:`Server`, or
+        a list of these of which one must hold. None for everywhere.
     parent
         Name of the group of users above, for hierarchical mechanisms.
     kinds
@@ -321,7 +323,11 @@ def parse_restriction(restriction: Any) -> tuple[Term, ...]:
         raise InputError("servers", "must name servers or labels, or be left out", restriction)
     terms: list[Term] = []
     for term in listed:
-        if isinstance(term, Mapping) and term:
+        if isinstance(term, Mapping) and isinstance(term.get("rule"), Mapping):
+            if len(term) > 1:
+                raise InputError("servers", "must have nothing beside rule", dict(term))
+            terms.append(parse_rule(term["rule"], "servers.rule"))
+        elif isinstance(term, Mapping) and term:
             terms.append(FrozenMap({str(key): _choices(key, term[key]) for key in term}))
         elif isinstance(term, Hashable) and (callable(term) or (isinstance(term, str) and term)):
             terms.append(cast("Term", term))
@@ -452,6 +458,8 @@ def shown_restriction(restriction: Restriction | None) -> str:
         if isinstance(term, str)
         else ", ".join(f"{key}={'|'.join(choices)}" for key, choices in term.items())
         if isinstance(term, Mapping)
+        else str(term)
+        if isinstance(term, RuleRecord)
         else getattr(term, "__name__", "a predicate")
         for term in parse_restriction(restriction)
     )

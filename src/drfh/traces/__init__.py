@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from drfh.errors import InputError, UnknownNameError
@@ -14,7 +15,7 @@ from drfh.traces.base import EmptyTraceError, Format, Trace, read_options
 from drfh.traces.google2011 import reader as google_2011
 from drfh.traces.tables import reader as tables
 
-__all__ = ["FORMATS", "Format", "Oddity", "Trace", "read", "recognise"]
+__all__ = ["FORMATS", "Format", "Oddity", "Trace", "known_format", "read", "recognise"]
 
 #: Name → reader. Recognised in this order.
 FORMATS: dict[str, Format] = {
@@ -80,7 +81,7 @@ swf, tables (did you mean google-2011?), got 'google-2012'
         raise EmptyTraceError(f"{error.rule} ({'; '.join(ledger.reasons)})") from None
     return Trace(
         format=name,
-        source=", ".join(map(str, paths)),
+        source=", ".join("standard input" if str(one) == "-" else str(one) for one in paths),
         cluster=reading.cluster,
         workload=reading.workload,
         details=reading.details,
@@ -93,6 +94,21 @@ swf, tables (did you mean google-2011?), got 'google-2012'
     )
 
 
+def known_format(paths: Iterable[Path]) -> str | None:
+    """Return the name of the format that one of the files or directories has, or None.
+
+    Examples
+    --------
+    >>> known_format([Path("log.swf")]), known_format([Path("no-such-file")])
+    ('swf', None)
+    """
+    listed = list(paths)
+    for name, chosen in FORMATS.items():
+        if any(chosen.signature.matches(one) for one in listed):
+            return name
+    return None
+
+
 def recognise(path: Paths) -> str:
     """Return the name of the format that a file or directory has.
 
@@ -103,9 +119,9 @@ def recognise(path: Paths) -> str:
     drfh.errors.InputError: path must be a file or directory that exists, got 'no-such-trace'
     """
     paths = as_paths(path)
-    for name, chosen in FORMATS.items():
-        if any(chosen.signature.matches(one) for one in paths):
-            return name
+    found = known_format(paths)
+    if found is not None:
+        return found
     for one in paths:
         if one.is_dir() and not any(one.iterdir()):
             raise InputError("path", "must not be an empty directory", str(one))

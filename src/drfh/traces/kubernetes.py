@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from drfh.errors import InputError
 from drfh.files.reader import Ledger, Progress
+from drfh.model.rules import Rule
 from drfh.traces.base import Format, Option, Signature, TraceReading
 from drfh.traces.snapshot import (
     CLOSING,
@@ -21,9 +23,9 @@ from drfh.traces.snapshot import (
 )
 from drfh.wire.documents import JSON_FILES, documents, listing, mapping, nothing_of, text
 from drfh.wire.kubernetes import (
-    NodeFilter,
     list_objects,
     needs_neighbours,
+    placement_rule,
     pod_owner,
     pod_requests,
     read_node,
@@ -81,7 +83,7 @@ def _read(
     if not pods:
         rule = "must be in the files (kubectl get pods -A -o json)"
         raise nothing_of("pods", rule, where, ledger)
-    records, working = [], []
+    records = []
     for place, item in nodes.values():
         try:
             node = read_node(item)
@@ -90,10 +92,8 @@ def _read(
             ledger.broken(error)
             continue
         amounts = {r: a for r, a in node.allocatable.items() if _counts(r, also)}
-        records.append(NodeRecord(node.name, amounts, node.labels, node.state))
-        if node.state != "down":
-            working.append(node)
-    reader = _PodReader(NodeFilter(working), options, label, also, ledger)
+        records.append(NodeRecord(node.name, amounts, node.all_labels, node.state))
+    reader = _PodReader(options, label, also, ledger)
     tasks = list(reader.read(pods))
     for remark in _CANNOT:
         ledger.remark(remark)
@@ -163,13 +163,13 @@ def _counts(resource: str, also: tuple[str, ...]) -> bool:
 class _PodReader:
     """Reads pods as tasks, and adds up what system pods take off their nodes."""
 
-    filter: NodeFilter
     options: Mapping[str, Any]
     label: str | None
     also: tuple[str, ...]
     ledger: Ledger
     reserved: dict[str, dict[str, float]] = field(default_factory=dict)
     with_neighbours: int = 0
+    _rules: dict[str, Rule] = field(default_factory=dict)
 
     def read(self, pods: _Objects) -> Iterator[TaskRecord]:
         """Yield the tasks; pods that are not are counted."""
@@ -239,11 +239,20 @@ class _PodReader:
             user,
             f"{namespace}/{owner.name or name.partition('/')[2]}",
             demand,
-            self.filter.feasible(spec),
+            self._rule(spec),
             on,
             read_timestamp(since),
             details={"pod": name, "priority_class": _detail(spec.get("priorityClassName"))},
         )
+
+    def _rule(self, spec: Mapping[str, Any]) -> Rule:
+        """Return where a pod may run; pods that ask for the same have the same record."""
+        affinity = mapping(spec.get("affinity"), "spec.affinity").get("nodeAffinity")
+        asked = (spec.get("nodeSelector"), affinity, spec.get("tolerations"))
+        key = json.dumps(asked, sort_keys=True)
+        if key not in self._rules:
+            self._rules[key] = placement_rule(spec)
+        return self._rules[key]
 
 
 def _detail(value: Any) -> str | None:

@@ -1,20 +1,21 @@
-"""Scenario of a trace: one demand and task count for each user."""
+"""Scenario of a trace: users with kinds of tasks, or with one demand each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from drfh.formatting import format_count, format_quantity, join_names
 from drfh.model.cluster import Cluster, Server
 from drfh.model.jobs import Workload
-from drfh.model.resources import TOLERANCE
+from drfh.model.resources import TOLERANCE, FrozenMap
 from drfh.model.scenario import Scenario
-from drfh.model.users import Restriction, User, parse_restriction, resolve_restriction
+from drfh.model.users import Kind, Restriction, User, parse_restriction, resolve_restriction
 from drfh.traces.base import EmptyTraceError, Trace
+from drfh.traces.groups import group_nodes
 
 __all__ = ["Reduced", "observed_of", "reduced", "scenario_of", "uneven_users"]
 
@@ -23,7 +24,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """What is left of a trace when every user has one demand.
+    """What is left of a trace without time.
 
     Attributes
     ----------
@@ -33,15 +34,18 @@ class Reduced:
         Of a snapshot: who holds what where; None if nothing runs, or if it is no snapshot.
     notes : tuple of str
         What the reduction loses, and for whom.
+    nodes : mapping
+        Of a snapshot: names of the nodes of each group that has several.
     """
 
     scenario: Scenario
     observed: list[dict[str, Any]] | None
     notes: tuple[str, ...] = ()
+    nodes: Mapping[str, tuple[str, ...]] = FrozenMap()
 
 
-def scenario_of(trace: Trace, *, split: bool | None = False) -> Scenario:
-    """Return the users of a trace with their mean demand.
+def scenario_of(trace: Trace, *, split: bool | None = False, kinds: bool = True) -> Scenario:
+    """Return the users of a trace with their mean demand, or with kinds of tasks.
 
     Running and queued tasks count the same; of a trace with time all tasks count, whenever they
     arrive. Tasks that fit no server are left out.
@@ -53,8 +57,10 @@ def scenario_of(trace: Trace, *, split: bool | None = False) -> Scenario:
     split
         Make every kind of task (demand and restriction) of a user a user of its own. Its weight
         is such that its level is that of the whole user when all its kinds are served alike.
-        None splits the users of a snapshot for whom a mean says nothing: those whose tasks are
-        not proportional to each other, or have different restrictions.
+        None gives users of a snapshot kinds of tasks instead, with one share together, where a
+        mean says nothing: where tasks are not proportional, or have different restrictions.
+    kinds
+        Whether users may have kinds; if not, None makes each kind a user of its own.
 
     Examples
     --------
@@ -70,7 +76,7 @@ def scenario_of(trace: Trace, *, split: bool | None = False) -> Scenario:
     >>> [(user.name, user.weight) for user in scenario_of(trace, split=True).users]
     [('ann (cpu 1)', 0.5), ('ann (cpu 3)', 0.5)]
     """
-    return reduced(trace, split=split).scenario
+    return reduced(trace, split=split, kinds=kinds).scenario
 
 
 def observed_of(trace: Trace) -> list[dict[str, Any]] | None:
@@ -86,12 +92,22 @@ def observed_of(trace: Trace) -> list[dict[str, Any]] | None:
     return reduced(trace).observed
 
 
-def reduced(trace: Trace, *, split: bool | None = False) -> Reduced:
+class _Measured(NamedTuple):
+    """Tasks that are measured in one demand: of a user, or of one of its kinds."""
+
+    user: str
+    kind: str | None = None
+
+    def __str__(self) -> str:
+        return self.user if self.kind is None else f"{self.user}/{self.kind}"
+
+
+def reduced(trace: Trace, *, split: bool | None = False, kinds: bool = True) -> Reduced:
     """Return the scenario of a trace, with what it loses.
 
     Parameters
     ----------
-    trace, split
+    trace, split, kinds
         As for :func:`scenario_of`.
     """
     workload = trace.workload
@@ -104,11 +120,10 @@ def reduced(trace: Trace, *, split: bool | None = False) -> Reduced:
         notes.append(f"tasks that fit no server, left out: {lost:,} ({whose})")
     if not fits.any():
         raise EmptyTraceError("must have a task that fits some server")
-    apart: Iterable[int]
-    if split is None:
-        apart = _uneven(workload, fits) if trace.running is not None else ()
-    else:
-        apart = range(len(workload.users)) if split else ()
+    by_kind = split is None and trace.running is not None
+    apart = np.full(len(workload.users), bool(split))
+    if by_kind:
+        apart[_uneven(workload, fits)] = True
     part, owner = _parts(workload, apart)
     count = np.where(fits, workload.batch_count, 0)
     tasks = np.bincount(part, count)
@@ -119,38 +134,53 @@ def reduced(trace: Trace, *, split: bool | None = False) -> Reduced:
     table = workload.demand[:, kept]
     demand = np.stack([np.bincount(part, count * c[workload.batch_shape]) for c in table.T], 1)
     weight = _weights(cluster, workload, owner, resources, demand)
-    siblings = np.bincount(owner[tasks > 0], minlength=len(workload.users))[owner]
     restrictions = _restrictions(workload, part, fits)
-    users: list[User] = []
-    names: dict[int, str] = {}
-    torn: list[str] = []
-    taken: set[str] = set()
+    groups = None
+    if trace.running is not None:
+        groups = group_nodes(cluster, [one for listed in restrictions.values() for one in listed])
+        cluster = groups.cluster
+    by_owner: dict[int, list[int]] = {}
     for i in np.flatnonzero(tasks > 0).tolist():
-        user = workload.users[owner[i]]
-        mean = (demand[i] / tasks[i]).tolist()
-        amounts = {r: a for r, a in zip(resources, mean, strict=True) if a > 0}
-        servers, alike = _common(user, restrictions[i])
-        if not alike:
-            torn.append(user.name)
-        several = bool(siblings[i] > 1)
-        names[i] = _part_name(user.name, amounts, taken) if several else user.name
-        taken.add(names[i])
-        users.append(
-            User(
-                names[i],
-                amounts,
-                weight=float(weight[i]),
-                tasks=float(tasks[i]),
-                servers=servers,
-                parent=user.name if several else user.parent,
+        by_owner.setdefault(int(owner[i]), []).append(i)
+    users: list[User] = []
+    names: dict[int, _Measured] = {}
+    torn: list[str] = []
+    for position, parts in by_owner.items():
+        user = workload.users[position]
+        several = len(parts) > 1
+        taken: set[str] = set()
+        made: list[Kind] = []
+        for i in parts:
+            mean = (demand[i] / tasks[i]).tolist()
+            amounts = {r: a for r, a in zip(resources, mean, strict=True) if a > 0}
+            servers, alike = _common(user, restrictions[i])
+            servers = servers if groups is None else groups.restriction(servers)
+            if not alike:
+                torn.append(user.name)
+            name = _unique(
+                ", ".join(f"{r} {format_quantity(a)}" for r, a in amounts.items()), taken
             )
-        )
-    several_of = np.unique(owner[(tasks > 0) & (siblings > 1)]).tolist()
-    if several_of:
-        shown = _names(
-            f"{workload.users[u].name} into {np.sum((owner == u) & (tasks > 0))}"
-            for u in several_of
-        )
+            made.append(Kind(amounts, tasks=float(tasks[i]), servers=servers, name=name))
+            names[i] = _Measured(user.name, name if several else None)
+        if by_kind and kinds:
+            users.append(User(user.name, weight=user.weight, parent=user.parent, kinds=made))
+            continue
+        for i, kind in zip(parts, made, strict=True):
+            if several:
+                names[i] = _Measured(f"{user.name} ({kind.name})")
+            users.append(
+                User(
+                    names[i].user,
+                    kind.demand,
+                    weight=float(weight[i]),
+                    tasks=kind.tasks,
+                    servers=kind.servers,
+                    parent=user.name if several else user.parent,
+                )
+            )
+    torn_apart = {u: len(parts) for u, parts in by_owner.items() if len(parts) > 1}
+    if torn_apart and not (by_kind and kinds):
+        shown = _names(f"{workload.users[u].name} into {n}" for u, n in torn_apart.items())
         notes.append(f"users whose tasks differ are split by kind of task: {shown}")
     if torn:
         may = "may use servers here that only some of their tasks may use"
@@ -159,8 +189,15 @@ def reduced(trace: Trace, *, split: bool | None = False) -> Reduced:
     observed = None
     if placed.any():
         observed = _observed(trace, part, placed, names, kept)
-        notes += _mixed(scenario, observed, np.bincount(part[placed], minlength=len(owner)), names)
-    return Reduced(scenario, observed, tuple(notes))
+        if groups is not None:
+            for row in observed:
+                row["server"] = groups.place[row["server"]][1]
+        measured = {names[i]: demand[i] / tasks[i] for i in names}
+        running = np.bincount(part[placed], minlength=len(owner))
+        notes += _mixed(measured, observed, {names[i]: int(running[i]) for i in names}, resources)
+    return Reduced(
+        scenario, observed, tuple(notes), FrozenMap() if groups is None else groups.nodes
+    )
 
 
 def uneven_users(trace: Trace) -> tuple[str, ...]:
@@ -196,18 +233,14 @@ def _uneven(workload: Workload, fits: Any) -> list[int]:
     return sorted(uneven)
 
 
-def _parts(workload: Workload, apart: Iterable[int]) -> tuple[Any, Any]:
-    """Return the user of the scenario that each batch belongs to, and whose part that is.
+def _parts(workload: Workload, apart: Any) -> tuple[Any, Any]:
+    """Return the part that each batch belongs to, and the user that it is of.
 
-    Parts are in the order of their owners, and then of first appearance.
+    Tasks of users that are taken `apart` are of one part if they are of one kind, those of others
+    anyway. Parts are in the order of their owners, and then of first appearance.
     """
-    by_kind = np.zeros(len(workload.users), dtype=bool)
-    by_kind[list(apart)] = True
-    key = np.where(
-        by_kind[workload.batch_user],
-        _kind(workload),
-        workload.batch_user * len(workload.demand),
-    )
+    whole = workload.batch_user * len(workload.demand)
+    key = np.where(apart[workload.batch_user], _kind(workload), whole)
     _, first, part = np.unique(key, return_index=True, return_inverse=True)
     owner = workload.batch_user[first]
     order = np.lexsort((first, owner))
@@ -320,46 +353,55 @@ def _weights(
     return np.where(share > 0, own * (share / np.where(together > 0, together, 1.0)), own)
 
 
-def _part_name(user: str, amounts: Mapping[str, float], taken: set[str]) -> str:
-    shown = ", ".join(f"{r} {format_quantity(a)}" for r, a in amounts.items())
-    name, number = f"{user} ({shown})", 2
+def _unique(shown: str, taken: set[str]) -> str:
+    name, number = shown, 2
     while name in taken:
-        name, number = f"{user} ({shown}) #{number}", number + 1
+        name, number = f"{shown} #{number}", number + 1
+    taken.add(name)
     return name
 
 
 def _observed(
-    trace: Trace, part: Any, placed: Any, names: Mapping[int, str], kept: Sequence[int]
+    trace: Trace, part: Any, placed: Any, names: Mapping[int, _Measured], kept: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return what each user of the scenario holds on each server, in total."""
+    """Return what each user of the scenario, or each of its kinds, holds on each server."""
     workload = trace.workload
     servers = trace.details["server"].to_list()
     resources = [workload.resources[r] for r in kept]
-    held: dict[tuple[str, str], Any] = {}
+    held: dict[tuple[_Measured, str], Any] = {}
+    demand = workload.demand[:, kept]
     for batch in np.flatnonzero(placed).tolist():
         key = names[int(part[batch])], servers[batch]
-        amounts = workload.demand[workload.batch_shape[batch], kept] * workload.batch_count[batch]
+        amounts = demand[workload.batch_shape[batch]] * workload.batch_count[batch]
         held[key] = held.get(key, 0.0) + amounts
     return [
-        {"user": user, "server": server, **dict(zip(resources, row.tolist(), strict=True))}
-        for (user, server), row in held.items()
+        {
+            "user": one.user,
+            **({} if one.kind is None else {"kind": one.kind}),
+            "server": server,
+            **dict(zip(resources, row.tolist(), strict=True)),
+        }
+        for (one, server), row in held.items()
     ]
 
 
 def _mixed(
-    scenario: Scenario, observed: Sequence[Mapping[str, Any]], running: Any, names: Any
+    demand: Mapping[_Measured, Any],
+    observed: Sequence[Mapping[str, Any]],
+    running: Mapping[_Measured, int],
+    resources: Sequence[str],
 ) -> list[str]:
     """Return whose tasks differ so much that a count in mean tasks is wrong, and by how much."""
-    demand = {user.name: user.demand for user in scenario.users}
-    counted: dict[str, float] = {}
+    counted: dict[_Measured, float] = dict.fromkeys(demand, 0.0)
     for row in observed:
-        need = demand[row["user"]]
-        tasks = min(row[r] / a for r, a in need.items())
-        counted[row["user"]] = counted.get(row["user"], 0.0) + tasks
+        one = _Measured(row["user"], row.get("kind"))
+        need = demand[one]
+        held = np.array([row[r] for r in resources])
+        counted[one] += float((held[need > 0] / need[need > 0]).min())
     wrong = [
-        f"{name} runs {format_count(int(running[i]), 'task')}, counted as {counted[name]:.3g}"
-        for i, name in names.items()
-        if running[i] and abs(counted[name] - running[i]) > 0.01 * running[i]
+        f"{one} runs {format_count(number, 'task')}, counted as {counted[one]:.3g}"
+        for one, number in running.items()
+        if number and abs(counted[one] - number) > 0.01 * number
     ]
     if not wrong:
         return []

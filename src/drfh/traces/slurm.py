@@ -148,7 +148,7 @@ class _JobReader:
         if job.array is not None:
             self._running[job.array] = self._running.get(job.array, 0) + 1
         since = job.number("start_time") or 0.0
-        allowed = self.eligible.of(job)
+        allowed = self.eligible.rule(job)
         tasks = [
             TaskRecord(demand=demand, servers=allowed, on=name, since=since, **common)
             for name, demand in held.items()
@@ -184,7 +184,7 @@ class _JobReader:
             self.ledger.count(_EMPTY)
             return []
         since = job.number("submit_time") or 0.0
-        allowed = self.eligible.of(job)
+        allowed = self.eligible.rule(job)
         return [
             TaskRecord(demand=demand, servers=allowed, since=since, count=nodes * count, **common)
         ]

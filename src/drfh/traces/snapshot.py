@@ -12,7 +12,8 @@ import polars as pl
 from drfh.errors import InputError
 from drfh.files.reader import Ledger
 from drfh.model.cluster import Cluster, Server
-from drfh.model.users import User
+from drfh.model.rules import Rule, named_servers
+from drfh.model.users import Term, User
 from drfh.traces.base import Option, TraceReading
 from drfh.traces.build import build
 
@@ -63,7 +64,7 @@ class TaskRecord:
     demand
         What one of them needs.
     servers
-        Names of the servers that it may use; None for all.
+        A rule for the servers that it may use, or their names; None for all.
     on
         Where it runs; None if it is queued.
     since
@@ -77,7 +78,7 @@ class TaskRecord:
     user: str
     job: str
     demand: Mapping[str, float]
-    servers: frozenset[str] | None = None
+    servers: Rule | frozenset[str] | None = None
     on: str | None = None
     since: float = 0.0
     count: int = 1
@@ -149,27 +150,19 @@ def snapshot(
     servers = _servers(nodes, kept, ledger, nouns, closing, reserved or {})
     up = frozenset(servers)
     kept = [t if t.on is None or t.on in up else replace(t, on=None) for t in kept]
-    kept = _restricted(kept, up, ledger, nouns)
+    terms = _Terms(_records(servers, by_name))
+    kept = _admitted(kept, terms, ledger, nouns)
     kept.sort(key=lambda task: (task.on is None, task.since))
     resources = _resources(servers, kept)
-    cluster = Cluster(
-        Server(amounts, name=name, labels=by_name[name].labels) for name, amounts in servers.items()
-    )
-    restrictions: dict[tuple[str, ...] | None, int] = {None: 0}
-    order = {name: position for position, name in enumerate(cluster.names)}
-    lists: dict[frozenset[str], tuple[str, ...]] = {}
+    cluster = Cluster(_records(servers, by_name))
+    restrictions: dict[tuple[Term, ...] | None, int] = {None: 0}
     job_user: dict[str, str] = {}
     rows: dict[str, list[Any]] = {name: [] for name in ("user", "job", "tasks", "restriction")}
     for task in kept:
         shared = job_user.setdefault(task.job, task.user) != task.user
         job = f"{task.job} ({task.user})" if shared else task.job
         job_user.setdefault(job, task.user)
-        listed = None
-        if task.servers is not None:
-            if task.servers not in lists:
-                lists[task.servers] = tuple(sorted(task.servers, key=order.__getitem__))
-            listed = lists[task.servers]
-        number = restrictions.setdefault(listed, len(restrictions))
+        number = restrictions.setdefault(terms.of(task), len(restrictions))
         for name, value in zip(rows, (task.user, job, task.count, number), strict=True):
             rows[name].append(value)
     batches = pl.DataFrame(
@@ -266,28 +259,80 @@ def _servers(
     return servers
 
 
-def _restricted(
-    tasks: Iterable[TaskRecord], up: frozenset[str], ledger: Ledger, nouns: tuple[str, str]
+def _records(
+    servers: Mapping[str, Mapping[str, float]], nodes: Mapping[str, NodeRecord]
+) -> list[Server]:
+    return [
+        Server(amounts, name=name, labels=nodes[name].labels) for name, amounts in servers.items()
+    ]
+
+
+class _Terms:
+    """Restrictions of tasks, and the servers that they admit; each is worked out once."""
+
+    def __init__(self, servers: Sequence[Server]) -> None:
+        self._servers = servers
+        self._order = {str(server.name): position for position, server in enumerate(servers)}
+        self._admitted: dict[Rule | frozenset[str], frozenset[str]] = {}
+        self._listed: dict[Any, tuple[Term, ...] | None] = {}
+
+    def admitted(self, servers: Rule | frozenset[str]) -> frozenset[str]:
+        """Return the names of the servers that a task may use."""
+        if servers not in self._admitted:
+            self._admitted[servers] = (
+                servers & self._order.keys()
+                if isinstance(servers, frozenset)
+                else frozenset(str(one.name) for one in self._servers if servers(one))
+            )
+        return self._admitted[servers]
+
+    def of(self, task: TaskRecord) -> tuple[Term, ...] | None:
+        """Return the restriction of a task; where it runs, it may."""
+        if task.servers is None:
+            return None
+        admitted = self.admitted(task.servers)
+        pinned = task.on if task.on is not None and task.on not in admitted else None
+        key = task.servers, pinned
+        if key not in self._listed:
+            self._listed[key] = self._terms(task.servers, pinned)
+        return self._listed[key]
+
+    def _terms(self, servers: Rule | frozenset[str], on: str | None) -> tuple[Term, ...] | None:
+        more = () if on is None else (on,)
+        if not isinstance(servers, frozenset):
+            return (servers, *more)
+        names = self.admitted(servers) | set(more)
+        if len(names) == len(self._order):
+            return None
+        return tuple(sorted(names, key=self._order.__getitem__))
+
+
+def _admitted(
+    tasks: Iterable[TaskRecord], terms: _Terms, ledger: Ledger, nouns: tuple[str, str]
 ) -> list[TaskRecord]:
-    """Return the tasks with restrictions to servers that count; None if that is all of them."""
+    """Return the tasks that some server admits; say what stays a name and is no rule."""
     noun, things = nouns
-    known: dict[frozenset[str], frozenset[str] | None] = {}
+    one = noun.removesuffix("s")
     kept: list[TaskRecord] = []
-    nowhere = 0
+    nowhere = pinned = by_name = 0
     for task in tasks:
-        allowed = task.servers
-        if allowed is not None:
-            if task.on is not None and task.on not in allowed:
-                allowed |= {task.on}  # it runs there, so it may
-            if allowed not in known:
-                inside = allowed & up
-                known[allowed] = None if len(inside) == len(up) else inside
-            allowed = known[allowed]
-            if allowed is not None and not allowed:
+        if task.servers is not None:
+            admitted = terms.admitted(task.servers)
+            if task.on is None and not admitted:
                 nowhere += task.count
                 continue
-        kept.append(task if allowed is task.servers else replace(task, servers=allowed))
-    ledger.count(f"{things} that no {noun.removesuffix('s')} admits, left out", nowhere)
+            if not isinstance(task.servers, frozenset):
+                pinned += task.on is not None and task.on not in admitted
+                by_name += task.count if named_servers(task.servers) else 0
+        kept.append(task)
+    ledger.count(f"{things} that no {one} admits, left out", nowhere)
+    if pinned:
+        ledger.remark(
+            f"{things} that run where their rules would not let them start: {pinned:,}; each may "
+            f"stay on its {one}, which is kept as a name and not as a rule"
+        )
+    if by_name:
+        ledger.remark(f"{things} that name {noun}: {by_name:,}; names admit no new {noun}")
     return kept
 
 

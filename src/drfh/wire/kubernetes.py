@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from drfh.errors import InputError
 from drfh.model.resources import FrozenMap, parse_quantity
+from drfh.model.rules import (
+    OPERATORS,
+    AnyOf,
+    Match,
+    Rule,
+    Tolerates,
+    Toleration,
+    all_of,
+    taint_label,
+)
 from drfh.wire.documents import items_of, listing, mapping, text
 
 __all__ = [
     "KubernetesNode",
-    "NodeFilter",
     "PodOwner",
     "list_objects",
     "needs_neighbours",
     "parse_amounts",
+    "placement_rule",
     "pod_owner",
     "pod_requests",
     "read_node",
@@ -200,6 +209,12 @@ class KubernetesNode:
     allocatable: Mapping[str, float] = FrozenMap()
     state: Literal["up", "closing", "down"] = "up"
 
+    @property
+    def all_labels(self) -> dict[str, str]:
+        """Its labels and taints, as labels of a server."""
+        tainted = {taint_label(key, effect): value for key, value, effect in self.taints}
+        return {**self.labels, **tainted}
+
 
 def read_node(item: Mapping[str, Any]) -> KubernetesNode:
     """Return the node of an object of kind Node.
@@ -250,128 +265,51 @@ def read_taints(value: Any) -> tuple[Taint, ...]:
     return tuple(found)
 
 
-class NodeFilter:
-    """Finds the nodes that node selector, node affinity, taints and tolerations allow.
-
-    Parameters
-    ----------
-    nodes
-        Those that pods may be bound to.
+def placement_rule(spec: Mapping[str, Any]) -> Rule:
+    """Return where a pod may run: node selector, node affinity, taints and tolerations.
 
     Examples
     --------
-    >>> tainted = KubernetesNode("b", {}, (("gpu", "", "NoSchedule"),))
-    >>> nodes = NodeFilter([KubernetesNode("a", {"zone": "1"}), tainted])
-    >>> sorted(nodes.feasible({})), sorted(nodes.feasible({"nodeSelector": {"zone": "2"}}))
-    (['a'], [])
-    >>> nodes.feasible({"tolerations": [{"operator": "Exists"}]}) is None
-    True
+    >>> str(placement_rule({"nodeSelector": {"zone": "1"}}))
+    'zone=1 and no taints'
+    >>> str(placement_rule({"tolerations": [{"operator": "Exists"}]}))
+    'tolerates all'
     """
-
-    def __init__(self, nodes: Sequence[KubernetesNode]) -> None:
-        self._nodes = {node.name: node for node in nodes}
-        self._known: dict[str, frozenset[str] | None] = {}
-
-    def feasible(self, spec: Mapping[str, Any]) -> frozenset[str] | None:
-        """Return the names of the nodes for the spec of a pod; None for all."""
-        affinity = mapping(spec.get("affinity"), "spec.affinity")
-        place = "spec.affinity.nodeAffinity"
-        required = mapping(mapping(affinity.get("nodeAffinity"), place).get(_REQUIRED), place)
-        terms = (spec.get("nodeSelector"), required, spec.get("tolerations"))
-        key = json.dumps(terms, sort_keys=True)
-        if key not in self._known:
-            self._known[key] = self._find(*terms)
-        return self._known[key]
-
-    def _find(
-        self, selector: Any, required: Mapping[str, Any], tolerations: Any
-    ) -> frozenset[str] | None:
-        labels = {
-            name: str(value) for name, value in mapping(selector, "spec.nodeSelector").items()
-        }
+    rules: list[Rule] = []
+    affinity = mapping(spec.get("affinity"), "spec.affinity")
+    place = "spec.affinity.nodeAffinity"
+    required = mapping(mapping(affinity.get("nodeAffinity"), place).get(_REQUIRED), place)
+    if required:
         listed = listing(required.get("nodeSelectorTerms"), "nodeSelectorTerms")
-        terms = [_read_term(term) for term in listed]
-        tolerated = [
-            mapping(entry, f"spec.tolerations[{number}]")
-            for number, entry in enumerate(listing(tolerations, "spec.tolerations"))
-        ]
-        names = frozenset(
-            node.name
-            for node in self._candidates(terms)
-            if all(node.labels.get(label) == value for label, value in labels.items())
-            and (not required or any(_holds(term, node) for term in terms))
-            and all(any(_tolerates(t, taint) for t in tolerated) for taint in node.taints)
-        )
-        return None if len(names) == len(self._nodes) else names
-
-    def _candidates(self, terms: Sequence[_Term]) -> Iterable[KubernetesNode]:
-        """Return the nodes to check: a pod of a DaemonSet names its only one."""
-        named: set[str] = set()
-        for term in terms:
-            own = [v for is_field, _, operator, v in term if is_field and operator == "In"]
-            if not own:
-                return self._nodes.values()
-            named.update(own[0])
-        if not terms:
-            return self._nodes.values()
-        return [self._nodes[name] for name in named if name in self._nodes]
+        terms = tuple(_read_term(term) for term in listed)
+        rules.append(terms[0] if len(terms) == 1 else AnyOf(terms))
+    selector = mapping(spec.get("nodeSelector"), "spec.nodeSelector")
+    rules += [Match(str(label), "In", (str(value),)) for label, value in sorted(selector.items())]
+    tolerated = {
+        _read_toleration(mapping(entry, f"spec.tolerations[{number}]"))
+        for number, entry in enumerate(listing(spec.get("tolerations"), "spec.tolerations"))
+    }
+    return all_of([*rules, Tolerates(tuple(sorted(tolerated)))])
 
 
-#: Whether it is about a field and not a label; key, operator, values.
-_Expression = tuple[bool, str, str, tuple[str, ...]]
-_Term = list[_Expression]
-_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-
-
-def _read_term(value: Any) -> _Term:
+def _read_term(value: Any) -> Rule:
+    """Return the rule of a term: all its expressions hold; an empty one holds nowhere."""
     term = mapping(value, "nodeSelectorTerms[]")
-    found: _Term = []
-    for kind, is_field in (("matchExpressions", False), ("matchFields", True)):
+    found: list[Rule] = []
+    for kind, is_field in (("matchFields", True), ("matchExpressions", False)):
         for entry in listing(term.get(kind), kind):
             expression = mapping(entry, kind)
             operator = expression.get("operator")
-            if operator not in _OPERATORS:
-                raise InputError(f"{kind}.operator", f"must be one of {_OPERATORS}", operator)
+            if operator not in OPERATORS:
+                raise InputError(f"{kind}.operator", f"must be one of {OPERATORS}", operator)
             values = tuple(str(v) for v in listing(expression.get("values"), f"{kind}.values"))
-            found.append((is_field, text(expression.get("key"), f"{kind}.key"), operator, values))
-    return found
+            key = text(expression.get("key"), f"{kind}.key")
+            found.append(Match(None if is_field else key, operator, values))
+    return all_of(found) if found else AnyOf(())
 
 
-def _holds(term: _Term, node: KubernetesNode) -> bool:
-    """Return whether all expressions of a term hold; an empty term holds nowhere."""
-    return bool(term) and all(_expression_holds(expression, node) for expression in term)
-
-
-def _expression_holds(expression: _Expression, node: KubernetesNode) -> bool:
-    is_field, key, operator, values = expression
-    has = node.name if is_field else node.labels.get(key)
-    if operator == "In":
-        return has in values
-    if operator == "NotIn":
-        return has not in values
-    if operator == "Exists":
-        return has is not None
-    if operator == "DoesNotExist":
-        return has is None
-    number, bound = _whole(has), _whole(values[0] if values else None)
-    if number is None or bound is None:
-        return False
-    return number > bound if operator == "Gt" else number < bound
-
-
-def _whole(written: str | None) -> int | None:
-    digits = (written or "").removeprefix("-")
-    fine = digits.isascii() and digits.isdigit() and len(digits) < 20
-    return int(written or "") if fine else None
-
-
-def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
-    key, value, effect = taint
-    if toleration.get("effect") not in (None, "", effect):
-        return False
-    tolerated = toleration.get("key")
-    if tolerated not in (None, "", key):
-        return False
-    if toleration.get("operator") == "Exists":
-        return True
-    return tolerated == key and str(toleration.get("value") or "") == value
+def _read_toleration(entry: Mapping[str, Any]) -> Toleration:
+    key, value, effect = (str(entry.get(name) or "") for name in ("key", "value", "effect"))
+    return Toleration(
+        key, "Exists" if entry.get("operator") == "Exists" else "Equal", value, effect
+    )

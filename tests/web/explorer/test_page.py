@@ -536,7 +536,7 @@ def test_other_addresses_need_the_token_and_kubectl_opens(
     evil = {"Host": own, "Cookie": cookie, "Origin": "http://evil.example"}
     assert upgraded(site.port, **evil) == 403
     with explorer_tab(browser, site, f"?token={token}") as page:
-        scenario = scenario_of(traces.read("kubernetes", kubectl), split=None)
+        scenario = scenario_of(traces.read("kubernetes", kubectl), split=None, kinds=False)
         assert len(scenario.users) > 1
         check_users(page, Workbook(scenario))
         assert page.part("users-title").inner_text() == f"{len(scenario.users)} users"

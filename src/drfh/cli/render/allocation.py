@@ -8,6 +8,8 @@ from drfh.cli.render.console import bar, console, table
 from drfh.formatting import format_count, format_elapsed, format_number, format_percent, format_rest
 
 if TYPE_CHECKING:
+    import polars
+
     from drfh.allocation.allocation import Allocation
     from drfh.allocation.explain import Explanation
 
@@ -225,12 +227,18 @@ def _relative(old: float, new: float) -> str:
     return format_percent(change, signed=True)
 
 
-def print_placement(allocation: Allocation, *, expand: bool, everyone: bool) -> None:
-    """Print who runs where."""
+def print_placement(frame: polars.DataFrame, *, everyone: bool) -> None:
+    """Print who runs where.
+
+    Parameters
+    ----------
+    frame
+        User, server or group, and tasks.
+    everyone
+        All rows, however many.
+    """
     out = console()
-    frame = allocation.placement(expand=expand)
-    place = "server" if expand else "group"
-    grid = table("user", place, "tasks", right=_NUMBERS)
+    grid = table(*frame.columns, right=_NUMBERS)
     shown = frame if everyone else frame.head(4 * _MOST_ROWS)
     for user, where, tasks in shown.iter_rows():
         grid.add_row(user, where, _number(tasks))

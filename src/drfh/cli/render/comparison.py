@@ -46,12 +46,29 @@ def print_comparison(comparison: Comparison, *, everyone: bool = False) -> None:
     same = comparison.same_as_drfh()
     if same:
         print_line(f"same tasks as drfh: {', '.join(same)}")
+    single = _of_one_kind(comparison)
+    if single:
+        text = f"no answer for several kinds of tasks a user: {', '.join(single)}"
+        print_line(text, style="yellow")
     for row in comparison.rows:
+        if row.name in single:
+            continue
         if row.allocation is None:
             print_line(f"{row.name}: no answer, {row.why_not}", style="yellow")
         elif row.allocation.certificate is not None and not row.allocation.certificate.closed:
             gap = row.allocation.certificate.gap
             print_line(f"{row.name}: NOT proven, relative gap {gap:.1e}", style="bold red")
+
+
+def _of_one_kind(comparison: Comparison) -> list[str]:
+    """Return the mechanisms that have no answer because a user has several kinds of tasks."""
+    from drfh.auditor.comparison import WHOLE_TASKS
+    from drfh.mechanisms import TAKE_KINDS, find_mechanism
+
+    if not any(user.kinds for user in comparison.scenario.users):
+        return []
+    names = [row.name for row in comparison.rows if row.allocation is None]
+    return [n for n in names if n != WHOLE_TASKS and find_mechanism(n)[1] not in TAKE_KINDS]
 
 
 def _print_promises(out: Any, comparison: Comparison, everyone: bool) -> None:

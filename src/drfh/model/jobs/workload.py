@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -511,6 +511,23 @@ class Workload:
             _numbers=old if numbers is None else numbers[old],
         )
         return shorter
+
+    def with_weights(self, weights: Mapping[str, float]) -> Workload:
+        """Return the same with other weights of some users, by name.
+
+        Examples
+        --------
+        >>> workload = Workload([User("ann", {"cpu": 1})], [Job("ann", duration=9)])
+        >>> workload.with_weights({"ann": 2}).users
+        (User('ann', {'cpu': 1.0}, weight=2.0),)
+        """
+        other = Workload.__new__(Workload)
+        other.__dict__.update(self.__dict__)
+        other.__dict__["users"] = tuple(
+            replace(user, weight=weights[user.name]) if user.name in weights else user
+            for user in self.users
+        )
+        return other
 
     def __eq__(self, other: Any) -> bool:
         return (

@@ -6,17 +6,21 @@ Each version writes some of them in its own way; all ways are read.
 from __future__ import annotations
 
 import re
-from collections.abc import Set
+from collections.abc import Iterable
 from typing import Any
 
 from drfh.errors import InputError
+from drfh.model.cluster import Server
+from drfh.model.rules import AnyOf, Match, Rule, all_of
 from drfh.wire.documents import listing, text
 
 __all__ = [
     "array_indices",
     "count_array_tasks",
     "expand_node_list",
+    "feature_label",
     "meets_constraint",
+    "parse_constraint",
     "parse_gres",
     "parse_job_name",
     "parse_names",
@@ -280,19 +284,17 @@ _TOKEN = re.compile(r"\s*([&|()\[\]]|[^&|()\[\]*,\s]+)(?:\*\d+)?")
 _MAX_TOKENS = 1000
 
 
-def meets_constraint(constraint: str, features: Set[str]) -> bool:
-    """Return whether one node with these features meets a constraint.
+def parse_constraint(constraint: str) -> Rule:
+    """Read a constraint as a rule on the features of a node.
 
     In square brackets any one feature is enough: they are about several nodes together.
 
     Examples
     --------
-    >>> meets_constraint("skylake&bigmem", {"skylake"})
-    False
-    >>> meets_constraint("a100|(ib&skylake)", {"skylake", "ib"})
-    True
-    >>> meets_constraint("[rack1*2&rack2*4]", {"rack2"})
-    True
+    >>> str(parse_constraint("a100|(ib&skylake)"))
+    'feature/a100 or (feature/ib and feature/skylake)'
+    >>> str(parse_constraint("[rack1*2&rack2*4]"))
+    'feature/rack1 or feature/rack2'
     """
     tokens: list[str] = []
     start, whole = 0, constraint.rstrip()
@@ -302,44 +304,70 @@ def meets_constraint(constraint: str, features: Set[str]) -> bool:
             raise _bad_constraint(constraint)
         tokens.append(token[1])
         start = token.end()
-    holds, end = _disjunction(tokens, 0, features, constraint)
+    rule, end = _disjunction(tokens, 0, constraint)
     if end != len(tokens):
         raise _bad_constraint(constraint)
-    return holds
+    return rule
+
+
+def meets_constraint(constraint: str, features: Iterable[str]) -> bool:
+    """Return whether one node with these features meets a constraint.
+
+    Examples
+    --------
+    >>> meets_constraint("skylake&bigmem", {"skylake"})
+    False
+    """
+    labels = {feature_label(name): "yes" for name in features}
+    return parse_constraint(constraint)(Server({"cpu": 1}, labels=labels))
+
+
+def feature_label(name: str) -> str:
+    """Return the label of a server that has a feature.
+
+    Examples
+    --------
+    >>> feature_label("ib")
+    'feature/ib'
+    """
+    return f"feature/{name}"
 
 
 def _bad_constraint(constraint: str) -> InputError:
     return InputError("features", "must be a constraint such as a100|(ib&skylake)", constraint)
 
 
-def _disjunction(tokens: list[str], start: int, features: Set[str], whole: str) -> tuple[bool, int]:
-    holds, end = _conjunction(tokens, start, features, whole)
+def _disjunction(tokens: list[str], start: int, whole: str) -> tuple[Rule, int]:
+    rule, end = _conjunction(tokens, start, whole)
+    rules = [rule]
     while end < len(tokens) and tokens[end] == "|":
-        other, end = _conjunction(tokens, end + 1, features, whole)
-        holds = holds or other
-    return holds, end
+        rule, end = _conjunction(tokens, end + 1, whole)
+        rules.append(rule)
+    return rules[0] if len(rules) == 1 else AnyOf(tuple(rules)), end
 
 
-def _conjunction(tokens: list[str], start: int, features: Set[str], whole: str) -> tuple[bool, int]:
-    holds, end = _term(tokens, start, features, whole)
+def _conjunction(tokens: list[str], start: int, whole: str) -> tuple[Rule, int]:
+    rule, end = _term(tokens, start, whole)
+    rules = [rule]
     while end < len(tokens) and tokens[end] == "&":
-        other, end = _term(tokens, end + 1, features, whole)
-        holds = holds and other
-    return holds, end
+        rule, end = _term(tokens, end + 1, whole)
+        rules.append(rule)
+    return all_of(rules), end
 
 
-def _term(tokens: list[str], start: int, features: Set[str], whole: str) -> tuple[bool, int]:
+def _term(tokens: list[str], start: int, whole: str) -> tuple[Rule, int]:
     token = tokens[start] if start < len(tokens) else ""
     if token == "(":
-        holds, end = _disjunction(tokens, start + 1, features, whole)
+        rule, end = _disjunction(tokens, start + 1, whole)
         if end >= len(tokens) or tokens[end] != ")":
             raise _bad_constraint(whole)
-        return holds, end + 1
+        return rule, end + 1
     if token == "[":
         if "]" not in tokens[start:]:
             raise _bad_constraint(whole)
         end = tokens.index("]", start)
-        return any(name in features for name in tokens[start + 1 : end]), end + 1
+        names = (name for name in tokens[start + 1 : end] if name not in "&|()[")
+        return AnyOf(tuple(Match(feature_label(name), "Exists") for name in names)), end + 1
     if token in ("", "&", "|", ")", "]"):
         raise _bad_constraint(whole)
-    return token in features, start + 1
+    return Match(feature_label(token), "Exists"), start + 1

@@ -9,10 +9,13 @@ from functools import cached_property
 from typing import Any, Literal
 
 from drfh.errors import InputError
+from drfh.model.cluster import Server
+from drfh.model.rules import AnyOf, Match, Rule, all_of
 from drfh.wire.documents import listing, mapping, text
 from drfh.wire.slurm.notation import (
     expand_node_list,
-    meets_constraint,
+    feature_label,
+    parse_constraint,
     parse_gres,
     parse_names,
     parse_number,
@@ -54,8 +57,12 @@ class SlurmNode:
     @property
     def labels(self) -> dict[str, str]:
         """Its partitions and features as labels of a server."""
-        labels = {f"partition/{name}": "yes" for name in sorted(self.partitions)}
-        return labels | {f"feature/{name}": "yes" for name in sorted(self.features)}
+        labels = {_partition_label(name): "yes" for name in sorted(self.partitions)}
+        return labels | {feature_label(name): "yes" for name in sorted(self.features)}
+
+
+def _partition_label(name: str) -> str:
+    return f"partition/{name}"
 
 
 class UnequalNodesError(InputError):
@@ -408,19 +415,21 @@ class EligibleNodes:
     ...     ())) for name in "abc"}
     >>> sorted(EligibleNodes(nodes).of(JobRecord({"features": "ib"})))
     ['b']
+    >>> str(EligibleNodes(nodes).rule(JobRecord({"features": "ib", "excluded_nodes": "a"})))
+    'feature/ib and name≠a'
     """
 
     def __init__(self, nodes: Mapping[str, SlurmNode]) -> None:
-        self._nodes = nodes
-        self._partitions: dict[str, set[str]] = {}
-        for name, node in nodes.items():
-            for partition in node.partitions:
-                self._partitions.setdefault(partition, set()).add(name)
-        self._known: dict[tuple[Any, ...], frozenset[str] | None] = {}
+        self._servers = [
+            Server({"cpu": 1}, name=n, labels=node.labels) for n, node in nodes.items()
+        ]
+        self._has_partitions = any(node.partitions for node in nodes.values())
+        self._rules: dict[tuple[Any, ...], Rule | None] = {}
+        self._known: dict[Rule | None, frozenset[str] | None] = {None: None}
 
-    def of(self, job: JobRecord) -> frozenset[str] | None:
-        """Return the names of the nodes; None for all."""
-        asked = job.partitions if self._partitions else ()
+    def rule(self, job: JobRecord) -> Rule | None:
+        """Return the rule; None if a job may run everywhere."""
+        asked = job.partitions if self._has_partitions else ()
         constraint = job.entry.get("features") or ""
         if not isinstance(constraint, str):
             raise InputError("features", "must be text", constraint)
@@ -430,14 +439,25 @@ class EligibleNodes:
             # It asks for these and more: which more is open.
             required = ()
         key = (asked, constraint, required, excluded)
-        if key not in self._known:
-            names = set(self._nodes)
+        if key not in self._rules:
+            rules: list[Rule] = []
             if asked:
-                names = set().union(*(self._partitions.get(p, set()) for p in asked))
+                some = tuple(Match(_partition_label(name), "Exists") for name in asked)
+                rules.append(some[0] if len(some) == 1 else AnyOf(some))
             if constraint:
-                names = {n for n in names if meets_constraint(constraint, self._nodes[n].features)}
+                rules.append(parse_constraint(constraint))
             if required:
-                names &= set(required)
-            names -= set(excluded)
-            self._known[key] = None if len(names) == len(self._nodes) else frozenset(names)
-        return self._known[key]
+                rules.append(Match(None, "In", required))
+            if excluded:
+                rules.append(Match(None, "NotIn", excluded))
+            self._rules[key] = all_of(rules) if rules else None
+        return self._rules[key]
+
+    def of(self, job: JobRecord) -> frozenset[str] | None:
+        """Return the names of the nodes; None for all."""
+        rule = self.rule(job)
+        if rule not in self._known:
+            assert rule is not None
+            names = frozenset(str(one.name) for one in self._servers if rule(one))
+            self._known[rule] = None if len(names) == len(self._servers) else names
+        return self._known[rule]
