@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -183,7 +184,7 @@ class Input:
     def scenario(self) -> Scenario:
         """Cluster and users after the edits."""
         if self.file is not None:
-            return self.edits.apply(self.file)
+            return self.edits.apply(self.file) if self.edits else self.file
         weighted = self.weighted
         assert weighted is not None
         found = self._reduced if weighted is self.trace else self._reduce(weighted)
@@ -257,6 +258,8 @@ class Input:
     @property
     def warnings(self) -> list[str]:
         """New groups that the rules of no task admit."""
+        if not self.edits:
+            return []
         import numpy as np
 
         from drfh.model.users import resolve_restriction
@@ -315,7 +318,8 @@ class Input:
         """
         out = console(stderr=True)
         users = self.before.users if self.trace is None else self.trace.workload.users
-        nobody = self.edits.listed_weights.keys() - {user.name for user in users}
+        listed = self.edits.listed_weights if self.edits else {}
+        nobody = listed.keys() - {user.name for user in users}
         if nobody:
             names = join_names(sorted(nobody), "", most=_MOST_NAMED)
             out.print(f"warning: weights of nobody who is here: {names}", style="yellow")
@@ -496,6 +500,8 @@ def read_input(
 
 def _is_trace(source: str) -> bool:
     """Return whether a source is a trace or a snapshot, by its format or its content."""
+    if source != "-" and ":" not in source and not os.path.lexists(source):
+        return False
     from drfh.traces import FORMATS, known_format
 
     if source.partition(":")[0] in FORMATS and ":" in source:
