@@ -3,6 +3,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 from tools.search_gaps import off_by, zones
 
 from drfh import allocate
@@ -23,6 +24,7 @@ def test_called_modules_counts_and_lists_the_modules_of_a_job() -> None:
     assert not any("web/" in module for module in modules)
 
 
+@pytest.mark.slow
 def test_the_search_for_wrong_gaps_finds_none_among_zones_and_wide_numbers() -> None:
     rows = run_tool("search_gaps.py", "zones", "wide", "--count", "1")
     assert len(rows) == 11

@@ -540,7 +540,7 @@ READ = {
 }
 
 
-@pytest.mark.parametrize("command", ["squeue", "sinfo"])
+@pytest.mark.parametrize("command", ["squeue", pytest.param("sinfo", marks=pytest.mark.slow)])
 def test_accidents_of_what_is_read(
     quiet_slurm: Sandbox, faults: Faults, command: str, caplog: pytest.LogCaptureFixture
 ) -> None:

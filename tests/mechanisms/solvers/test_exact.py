@@ -216,7 +216,9 @@ def mixture(seed: int, k: int, n: int, m: int) -> tuple[Cluster, list[User]]:
     return cluster, users
 
 
-@pytest.mark.parametrize("size", [(100, 30, 3), (200, 60, 4), (300, 100, 3)])
+@pytest.mark.parametrize(
+    "size", [(100, 30, 3), (200, 60, 4), pytest.param((300, 100, 3), marks=pytest.mark.slow)]
+)
 def test_mixtures_are_proven(size: tuple[int, int, int]) -> None:
     for seed in range(3):
         allocation = allocate(*mixture(seed, *size))
