@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from drfh.allocation.problem import Bools, Floats, Ints
+from drfh.kernels.threads import one_thread
 from drfh.mechanisms.solvers.interior.points import (
     FEW_USERS,
     Columns,
@@ -152,7 +153,7 @@ def near_prices(
         if problem.usable is not None:
             short[~problem.usable[some]] = -np.inf
         p[:, some] += live[:, some] * np.maximum(margin + short.max(axis=1), 0.0)
-    z = columns.cost(p) - mu[columns.user]
+    z = columns.cost(p, mu)
     x = columns.spread(np.where(live, problem.c, np.inf).min(axis=0)) / z
     likely = problem.likely()
     for _ in range(10):
@@ -241,7 +242,7 @@ def _split(problem: RadialProblem) -> tuple[RadialProblem, RadialState, int]:
     columns = problem.columns(problem.keys)
     x = of_cluster[label[columns.server], columns.user] * columns.spread(part)
     p = np.where(live, at.p[:, label], 0.0)
-    z = columns.cost(p) - columns.of_users(at.mu)
+    z = columns.cost(p, at.mu)
     mean = (float(at.x @ at.z) + float((at.s * at.p).sum())) / at.x.size
     least = mean / np.where(live, p, 1.0)
     s = np.where(live, np.maximum(problem.c - columns.load(x), least), 1.0)
@@ -341,7 +342,7 @@ class _Search:
             if exact is not None:
                 self.state = state
                 found.append(self._judge(exact))
-            return self.gap <= ENOUGH * tolerance
+            return self.gap <= max(ENOUGH * tolerance, ROUND_OFF)
 
         problem, best, inner, made = improve(
             self.problem, self.state, aim, watch=watch, finish=finish
@@ -349,7 +350,7 @@ class _Search:
         if problem is not self.problem:
             self._ask(problem)
         self.latest, self.state, self.made = best.point, best, self.made + made
-        if self.gap > ENOUGH * tolerance:
+        if self.gap > max(ENOUGH * tolerance, ROUND_OFF):
             found.append(self._judge(best.point))
         self.state = central
         extra = _ascending(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
@@ -445,6 +446,7 @@ def _search(
     return search
 
 
+@one_thread()
 def solve_radial(
     d: Floats,
     c: Floats,

@@ -68,11 +68,14 @@ class Newton(ABC):
             )
             # Large ratios magnify the round-off of prices. Those of a correction are small, and
             # so is what they add to the amounts; computed from the sum it would come back.
-            x = x - self.ratio * (columns.cost(more[2]) - columns.of_users(more[0]))
+            change = columns.cost(more[2], more[0])
+            change *= self.ratio
+            x -= change
             s = np.where(self.live, s - at.s * more[2] / self.price, 0.0)
             lack += self.slope * float(fixed @ more[0])
             mu, theta, p = mu + more[0], theta + more[1], p + more[2]
-        z = columns.cost(p) - columns.of_users(mu) + reduced
+        z = columns.cost(p, mu)
+        z += reduced
         return Iterate(x, s, theta, p, mu, z, lack, calm - float(fixed @ mu))
 
     def _factorise(self, schur: Floats, diagonal: Floats, border: Floats) -> None:
@@ -181,12 +184,12 @@ class UsersLast(Newton):
 
     def _once(self, capacity: Floats, user: Floats, unit: float) -> tuple[Floats, float, Floats]:
         columns = self.columns
-        user = user - columns.per_user(self.ratio * columns.cost(self._servers(capacity)))
+        user = user - columns.spent(self.ratio, self._servers(capacity))
         unit = unit / self.length
         particular = self._dense(user * self.scale + self.border * unit)
         theta = (unit - float(self.border @ particular)) / self.along_border
         mu = self.scale * (particular + theta * self.of_border)
-        pull = columns.load(self.ratio * columns.of_users(mu))
+        pull = columns.load(self.ratio, mu)
         return mu, theta / self.length, self._servers(np.where(self.live, pull - capacity, 0.0))
 
 
@@ -237,7 +240,7 @@ class ServersLast(Newton):
 
     def _server_load(self, mu: Floats) -> Floats:
         """Return what prices of the users mean to the servers' rows."""
-        load = self.columns.load(self.ratio * mu[self.columns.user])
+        load = self.columns.load(self.ratio, mu)
         return np.where(self.live, load, 0.0).T.ravel()
 
     def _once(self, capacity: Floats, user: Floats, unit: float) -> tuple[Floats, float, Floats]:
@@ -254,7 +257,7 @@ class ServersLast(Newton):
         flat = self.scale * (particular + theta * (1.0 - ease) * self.of_border)
         p = np.where(self.live, flat.reshape(columns.servers, -1).T, 0.0)
         theta /= self.length
-        mu = user + columns.per_user(self.ratio * columns.cost(p)) + self.a * theta
+        mu = user + columns.spent(self.ratio, p) + self.a * theta
         return self._users(mu), theta, p
 
 

@@ -116,8 +116,13 @@ class Columns:
         start = np.concatenate(([0], np.cumsum(count))).astype(np.int64)
         return np.argsort(self.user, kind="stable"), start
 
-    def load(self, x: Floats) -> Floats:
-        """Return what the amounts `x` use of each resource (row) at each server (column)."""
+    def load(self, x: Floats, times: Floats | None = None) -> Floats:
+        """Return what the amounts `x` use of each resource (row) at each server (column).
+
+        `times` multiplies the amounts of each user.
+        """
+        if times is not None and self.runs is None:
+            x = x * times[self.user]
         if self.user.size < MANY:
             return np.stack([self.per_server(row * x) for row in self.demand])
         load = np.zeros((self.resources, self.servers))
@@ -125,7 +130,8 @@ class Columns:
             compiled(server_loads)(self.start, self.demand, x, load)
             return load
         for run in self.runs:
-            load[:, run.servers] = (run.of(x) @ run.demand).T
+            demand = run.demand if times is None else run.demand * times[run.users, None]
+            load[:, run.servers] = (run.of(x) @ demand).T
         return load
 
     def fitted(self, x: Floats, c: Floats, load: Floats | None = None) -> Floats:
@@ -164,17 +170,32 @@ class Columns:
             least[run.users] = np.minimum(least[run.users], run.of(values).min(axis=0))
         return least
 
-    def cost(self, p: Floats) -> Floats:
-        """Return what a unit of each column costs at the prices `p`, shape (m, k)."""
-        total = np.zeros(self.user.size)
+    def cost(self, p: Floats, mu: Floats | None = None) -> Floats:
+        """Return what a unit of each column costs at the prices `p`, shape (m, k), less `mu`."""
         if self.runs is not None:
+            total = np.empty(self.user.size)
             for run in self.runs:
-                np.matmul(p[:, run.servers].T, run.demand.T, out=run.of(total))
-        elif self.user.size >= MANY:
+                price, demand = p[:, run.servers].T, run.demand
+                if mu is not None:
+                    price = np.column_stack((price, np.ones(len(price))))
+                    demand = np.column_stack((demand, -mu[run.users]))
+                np.matmul(price, demand.T, out=run.of(total))
+            return total
+        total = np.zeros(self.user.size)
+        if self.user.size >= MANY:
             compiled(unit_costs)(self.start, self.demand, np.ascontiguousarray(p), total)
         else:
             for row, price in zip(self.demand, p, strict=True):
                 total += row * self.spread(price)
+        return total if mu is None else total - mu[self.user]
+
+    def spent(self, x: Floats, p: Floats) -> Floats:
+        """Return what the amounts `x` of each user cost at the prices `p`, shape (m, k)."""
+        if self.runs is None:
+            return self.per_user(x * self.cost(p))
+        total = np.zeros(self.users)
+        for run in self.runs:
+            total[run.users] += ((p[:, run.servers] @ run.of(x)) * run.demand.T).sum(axis=0)
         return total
 
     def per_user(self, x: Floats) -> Floats:

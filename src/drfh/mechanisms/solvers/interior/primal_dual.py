@@ -24,9 +24,10 @@ CORRECTORS = 1
 PATIENCE, LATE = 12, 3
 # Times a step is refined, once the gap is below the second number.
 REFINE, REFINED = 1, 1e-3
-# Times the last point is corrected, and the error that is none; times what is in use is chosen
-# anew, and the part by which a capacity is exceeded that calls for it.
-CORRECTIONS, EXACT, REPAIRS, OVER = 3, 1e-14, 3, 1e-13
+# Times the last point is corrected, the error that is none, and what a correction must leave at
+# most of it; times what is in use is chosen anew, and the part by which a capacity is exceeded
+# that calls for it.
+CORRECTIONS, EXACT, STALLED, REPAIRS, OVER = 6, 1e-14, 0.5, 3, 1e-13
 # Complementarity, as a part of the value, from which on the last digits are tried to compute, and
 # how much smaller it must be to try again.
 ENDGAME, AGAIN = 1e-6, 0.05
@@ -118,14 +119,14 @@ def improve(
         capacity = np.where(live, c - load - at.s, 0.0)
         user = held * (1.0 - at.lack) + at.theta * a - given
         unit = columns.servers - float(a @ at.mu)
-        price = columns.cost(at.p)
-        reduced = price - columns.of_users(at.mu) - at.z
+        short = columns.cost(at.p, at.mu)
+        reduced = short - at.z
         calm = most - float(held @ at.mu) - at.calm if elastic else 0.0
         residual = (capacity, user, unit, reduced, calm)
         # What is certain: the placement scaled into capacity, and the prices.
         given = columns.per_user(columns.fitted(at.x, c, load))
         lower, kept = reached(given, a, held)
-        mu = at.mu if some else columns.least(price)
+        mu = at.mu if some else at.mu + columns.least(short)
         paid = float(a @ mu)
         burden = float(held @ mu)
         cost = worth - kept * burden
@@ -296,23 +297,27 @@ def _solved(
     try:
         with np.errstate(divide="raise", over="raise", invalid="raise"):
             newton = newton_system(columns, a, start, tight, np.zeros_like(a))
+            last = np.inf
             for _ in range(CORRECTIONS):
                 capacity = np.where(tight, c - columns.load(x), 0.0)
                 asked = held + theta * a
                 user = asked - columns.per_user(x)
-                short = np.abs(user) <= EXACT * asked
-                if (np.abs(capacity) <= EXACT * c).all() and short.all():
+                short = float((np.abs(user) / np.where(asked > 0, asked, 1.0)).max())
+                wrong = max(float(np.abs(capacity[tight] / c[tight]).max()), short)
+                if wrong <= EXACT or wrong > STALLED * last:
                     break
-                right = (capacity, user, 0.0, none, 0.0)
-                step = newton.step(none, np.zeros_like(c), 0.0, right, refine=1)
+                last, right = wrong, (capacity, user, 0.0, none, 0.0)
+                step = newton.step(none, np.zeros_like(c), 0.0, right, refine=0)
                 x, theta = x + step.x, theta + step.theta
+            last = np.inf
             for _ in range(CORRECTIONS):
-                reduced = np.where(used, columns.cost(p) - columns.of_users(mu), 0.0)
+                reduced = np.where(used, columns.cost(p, mu), 0.0)
                 unit = columns.servers - float(a @ mu)
-                if max(np.abs(reduced).max(), abs(unit) / columns.servers) <= EXACT:
+                wrong = max(float(np.abs(reduced).max()), abs(unit) / columns.servers)
+                if wrong <= EXACT or wrong > STALLED * last:
                     break
-                right = (np.zeros_like(c), np.zeros_like(a), unit, reduced, 0.0)
-                step = newton.step(none, np.zeros_like(c), 0.0, right, refine=1)
+                last, right = wrong, (np.zeros_like(c), np.zeros_like(a), unit, reduced, 0.0)
+                step = newton.step(none, np.zeros_like(c), 0.0, right, refine=0)
                 p, mu = p + step.p, mu + step.mu
     except (np.linalg.LinAlgError, FloatingPointError):
         return None

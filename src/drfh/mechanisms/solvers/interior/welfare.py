@@ -18,6 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from drfh.allocation.problem import Floats, Ints
+from drfh.kernels.threads import one_thread
 from drfh.mechanisms.solvers.presolve import Classes
 
 __all__ = ["LIGHTEST", "Optimum", "Path", "Solve", "arrow", "maximise"]
@@ -387,6 +388,7 @@ class Optimum:
     gradient: Floats
 
 
+@one_thread()
 def maximise(
     classes: Classes, unit: Floats, beta: float, extra: float = 0.0, lightest: float = LIGHTEST
 ) -> Optimum:
