@@ -46,8 +46,8 @@ RUN = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 # Pages that take long, for make test-slow; README and the tour do too, but everybody reads them.
-LONG = {f"docs/{page}.md" for page in ("audit", "claims", "compare", "files", "report", "simulate",
-                                       "slurm", "snapshots", "traces")}  # fmt: skip
+LONG = {f"docs/{page}.md" for page in ("audit", "claims", "compare", "files", "kinds", "report",
+                                       "simulate", "slurm", "snapshots", "traces")}  # fmt: skip
 LINKED = [*RUN, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 ABOUT_THE_CODE = ("CONTRIBUTING.md", "docs/design.md")  # here, names with a slash are folders of it
 INVENTED = {  # what a reader is to write, what a plan said, and what users have

@@ -304,6 +304,7 @@ def test_splitting_pays_where_weights_do_not_count() -> None:
     assert len(finding.counterexample.scenario.users) == 3
 
 
+@pytest.mark.slow
 def test_lies_against_nash_are_found_and_can_be_run_again() -> None:
     finding = one(case([(100, 100)], [(16, 1), (1, 2)]), "truthful", mechanism="nash")
     assert finding.verdict == "fails"

@@ -156,6 +156,7 @@ def test_one_kind_is_a_demand(pair: tuple[Cluster, list[User]]) -> None:
     assert plain(audit(cluster, as_kinds, **options)) == plain(audit(cluster, users, **options))
 
 
+@pytest.mark.slow
 @given(problems())
 @settings(max_examples=20)
 def test_two_equal_kinds_are_judged_as_one(pair: tuple[Cluster, list[User]]) -> None:

@@ -48,7 +48,16 @@ def test_json_has_every_property(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_show_and_save_and_run_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "lie.yaml"
-    words = ("audit", "nsdi11-single-server", "--mechanism", "nash", "--show", "truth")
+    words = (
+        "audit",
+        "nsdi11-single-server",
+        "--mechanism",
+        "nash",
+        "--show",
+        "truth",
+        "--tries",
+        "500",
+    )
     code, out, err = run(capsys, *words, "--save", path)
     assert (code, err) == (0, "")
     assert "✘ truthful: fails" in out

@@ -44,6 +44,7 @@ def test_it_says_what_it_wrote(
     assert found == {"version": 1, "page": str(page), "runs": ["fifo"]}
 
 
+@pytest.mark.slow
 def test_figures_for_a_paper(
     saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -107,6 +107,7 @@ def installed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Instal
     copy.writable()
 
 
+@pytest.mark.slow
 def test_machine_code_is_kept_in_a_directory_of_the_user(installed: Installed) -> None:
     first = installed.run(KERNEL, cached="TMPDIR")
     assert (first.stdout, first.returncode) == ("0 1\n", 0), first.stderr

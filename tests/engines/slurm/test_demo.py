@@ -64,6 +64,7 @@ def left(place: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_it_runs_by_itself_to_its_end(place: Path) -> None:
     log = place.with_suffix(".journal")
     with started(place, "--seconds", "8", "--json", "--record", str(log)) as process:

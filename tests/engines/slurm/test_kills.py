@@ -213,7 +213,7 @@ esac
 """
 
 
-@pytest.mark.parametrize("kills", [25, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [8, pytest.param(300, marks=pytest.mark.slow)])
 def test_killed_again_and_again(
     quiet_slurm: Sandbox, faults: Faults, start: Launcher, kills: int
 ) -> None:

@@ -75,6 +75,7 @@ def test_every_request_goes_where_it_may(ours: Driver) -> None:
         submit("sleep 60", "--nodes=2", user="games")
 
 
+@pytest.mark.slow
 def test_an_array_keeps_its_limit(ours: Driver) -> None:
     array = ours.sandbox.submit("sleep 0.3", "--array=1-5%2", user="games")
     names = [f"{array}_{index}" for index in range(1, 6)]
@@ -100,6 +101,7 @@ def test_whole_nodes(ours: Driver, options: tuple[str, ...]) -> None:
     assert ours.states(names[4]) == ["PENDING"]
 
 
+@pytest.mark.slow
 def test_dependencies_and_begin_times_are_slurms(ours: Driver) -> None:
     submit = ours.sandbox.submit
     first = submit("sleep 0.5", user="games")
@@ -121,6 +123,7 @@ def test_dependencies_and_begin_times_are_slurms(ours: Driver) -> None:
     ours.run_all(never, later)
 
 
+@pytest.mark.slow
 def test_what_an_owner_holds(ours: Driver) -> None:
     submit = ours.sandbox.submit
     held, other = submit("sleep 60", "--hold", user="games"), submit("sleep 60", user="games")
@@ -219,6 +222,7 @@ def test_accounts_partitions_and_weights(quiet_slurm: Sandbox) -> None:
     assert {one.user for one in by_partition.round().placed} == {MANAGED}
 
 
+@pytest.mark.slow
 def test_an_administrators_hold(ours: Driver) -> None:
     submit, run = ours.sandbox.submit, ours.sandbox.run
     first = submit("sleep 0.3", user="games")
@@ -343,7 +347,8 @@ def test_one_that_does_not_start_is_recalled(ours: Driver) -> None:
     assert ours.node(name) == "n5", "the other one that its owner allows"
 
 
-@pytest.mark.parametrize("reported", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("reported", [True, False])
 def test_a_node_dies_and_comes_back(ours: Driver, reported: bool) -> None:
     name = ours.sandbox.submit("sleep 60", "--requeue", "--nodelist=n2", user="games")
     ours.run_all(name)
@@ -375,6 +380,7 @@ def held(ours: Driver, name: str) -> bool:
     return bool(ours.jobs()[name]["priority"] == 0)
 
 
+@pytest.mark.slow
 def test_requeued_by_its_owner(ours: Driver) -> None:
     name = ours.sandbox.submit("sleep 60", "--nodelist=n0", user="games", cpus=4)
     ours.run_all(name)
@@ -390,6 +396,7 @@ def test_requeued_by_its_owner(ours: Driver) -> None:
     ours.run_all(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", ["root", "games"])
 def test_requeued_under_a_hold(ours: Driver, user: str) -> None:
     name = ours.sandbox.submit("sleep 60", user="games")
@@ -409,6 +416,7 @@ def test_requeued_under_a_hold(ours: Driver, user: str) -> None:
     ours.run_all(name)
 
 
+@pytest.mark.slow
 def test_a_suspended_job(ours: Driver) -> None:
     name = ours.sandbox.submit("sleep 60", "--nodelist=n0", user="games", cpus=4)
     ours.run_all(name)
@@ -431,6 +439,7 @@ def test_a_suspended_job(ours: Driver) -> None:
     ours.run_all(waiting)
 
 
+@pytest.mark.slow
 def test_slurmctld_restarts(ours: Driver, caplog: pytest.LogCaptureFixture) -> None:
     names = [ours.sandbox.submit("sleep 60", user=user) for user in ("games", "mail", "news")]
     held_by_owner = ours.sandbox.submit("sleep 60", "--hold", user="mail")
@@ -503,9 +512,8 @@ class Impatient(Slurm):
         return super()._run(arguments, stdin)
 
 
-@pytest.mark.parametrize(
-    "which", [pytest.param(0, marks=pytest.mark.slow), 1], ids=["pins", "release"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("which", [0, 1], ids=["pins", "release"])
 def test_accidents_of_scontrol(quiet_slurm: Sandbox, faults: Faults, which: int) -> None:
     ours = Driver(quiet_slurm, slurm=Impatient(faults))
     for label, accident in ACCIDENTS.items():
@@ -540,7 +548,8 @@ READ = {
 }
 
 
-@pytest.mark.parametrize("command", ["squeue", pytest.param("sinfo", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["squeue", "sinfo"])
 def test_accidents_of_what_is_read(
     quiet_slurm: Sandbox, faults: Faults, command: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -609,6 +618,7 @@ def test_release_all_gives_everything_back(quiet_slurm: Sandbox, faults: Faults)
     assert ours.jobs()[later]["state_reason"] in ("BeginTime", "None")
 
 
+@pytest.mark.slow
 def test_without_the_script(quiet_bare: Sandbox) -> None:
     ours = Driver(quiet_bare, hold_by="controller")
     submit, run = quiet_bare.submit, quiet_bare.run
@@ -652,6 +662,7 @@ def test_without_the_script(quiet_bare: Sandbox) -> None:
     quiet_bare.wait(lambda: ours.running(several), 20, "Slurm's own scheduler")
 
 
+@pytest.mark.slow
 def test_an_owners_hold_without_the_script(quiet_bare: Sandbox) -> None:
     """One that was released, did not start, and is held by its owner: not past the queue later."""
     ours = Driver(quiet_bare, hold_by="controller")
@@ -674,6 +685,7 @@ def test_an_owners_hold_without_the_script(quiet_bare: Sandbox) -> None:
     assert ours.jobs()[unmanaged]["state_reason"] == "JobHeldUser"
 
 
+@pytest.mark.slow
 def test_requeued_and_deferred_without_the_script(quiet_bare: Sandbox, tmp_path: Path) -> None:
     faults = Faults(tmp_path / "bin", quiet_bare)
     ours = Driver(quiet_bare, hold_by="controller", slurm=Slurm(faults.environment))

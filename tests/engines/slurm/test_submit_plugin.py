@@ -152,6 +152,7 @@ def test_immediate_is_refused(shared: Sandbox) -> None:
         assert "drfh decides when a job starts: ask without --immediate" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["salloc", "srun"])
 def test_interactive_jobs_wait_and_then_run(shared: Sandbox, program: str) -> None:
     before = set(living(shared))
@@ -176,6 +177,7 @@ def test_interactive_jobs_wait_and_then_run(shared: Sandbox, program: str) -> No
 # Jobs that are not drfh's
 
 
+@pytest.mark.slow
 def test_other_partitions_are_left_alone(shared: Sandbox) -> None:
     number = shared.submit("sleep 60", "--partition=other", "--nodes=2", user=OWNER)
     runs(shared, number)
@@ -207,6 +209,7 @@ def test_nobody_comes_or_leaves_by_a_change_of_partition(shared: Sandbox) -> Non
     assert change(shared, theirs, "Partition=main", None) == ""  # root may
 
 
+@pytest.mark.slow
 def test_reservations_are_left_alone_and_no_way_around(quiet_slurm: Sandbox) -> None:
     cluster = quiet_slurm
     arguments = [
@@ -281,6 +284,7 @@ def test_what_an_owner_may_not_change(shared: Sandbox) -> None:
     stays_held(shared, number)
 
 
+@pytest.mark.slow
 def test_what_an_owner_may_change(shared: Sandbox) -> None:
     changes = [
         ("TimeLimit=7", "time_limit", 7),
@@ -341,6 +345,7 @@ def test_release_goes_by_the_mark_when_slurmctld_was_restarted(shared: Sandbox) 
     stays_held(shared, number, forgotten)
 
 
+@pytest.mark.slow
 def test_tasks_of_an_array(quiet_slurm: Sandbox) -> None:
     cluster = quiet_slurm
     number = cluster.submit("sleep 60", "--array=1-4", user=OWNER)
@@ -368,6 +373,7 @@ def test_tasks_of_an_array(quiet_slurm: Sandbox) -> None:
 # What root and the controller do
 
 
+@pytest.mark.slow
 def test_root_places(quiet_slurm: Sandbox) -> None:
     cluster = quiet_slurm
     number = cluster.submit("sleep 60", user=OWNER)
@@ -425,6 +431,7 @@ def test_a_job_that_waits_for_another(quiet_slurm: Sandbox) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_job_that_its_owner_runs_again(quiet_slurm: Sandbox) -> None:
     cluster = quiet_slurm
     number = cluster.submit("sleep 60", "--hold", user=OWNER)
@@ -451,6 +458,7 @@ def test_a_job_that_its_owner_runs_again(quiet_slurm: Sandbox) -> None:
     stays_held(cluster, number)
 
 
+@pytest.mark.slow
 def test_top_does_not_start_a_held_job() -> None:
     parameters = "defer,batch_sched_delay=0,sched_interval=1,enable_user_top"
     settings = {"SchedulerParameters": parameters}
@@ -488,6 +496,7 @@ def test_all_partitions() -> None:
         assert change(cluster, number, "Partition=main") == ""
 
 
+@pytest.mark.slow
 def test_a_site_with_its_own_script_and_the_way_out() -> None:
     """Follow the instructions at the top of the file, word by word."""
     ours = plugin_source(["main"])

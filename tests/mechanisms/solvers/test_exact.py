@@ -98,6 +98,7 @@ def test_numbers_of_any_range_are_exact_on_small_problems(m: int, spread: float)
         assert given_ == pytest.approx([float(t) for t in right], rel=max(gap(allocation), 1e-15))
 
 
+@pytest.mark.slow
 def test_numbers_of_any_range_on_larger_problems_are_open_and_say_so() -> None:
     cluster, users = wide(0, 60, 30, 3, 12.0)
     allocation = allocate(cluster, users)
@@ -216,8 +217,12 @@ def mixture(seed: int, k: int, n: int, m: int) -> tuple[Cluster, list[User]]:
     return cluster, users
 
 
+LARGER = [(200, 60, 4), (300, 100, 3)]
+
+
 @pytest.mark.parametrize(
-    "size", [(100, 30, 3), (200, 60, 4), pytest.param((300, 100, 3), marks=pytest.mark.slow)]
+    "size",
+    [(100, 30, 3), *(pytest.param(size, marks=pytest.mark.slow) for size in LARGER)],
 )
 def test_mixtures_are_proven(size: tuple[int, int, int]) -> None:
     for seed in range(3):

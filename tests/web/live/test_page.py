@@ -364,6 +364,7 @@ def shown(page: LiveTab, name: str, text: str) -> None:
     page.page.wait_for_selector(f"[data-testid={name}]:has-text({json.dumps(text)})")
 
 
+@pytest.mark.slow
 def test_a_live_run(browser: Any, quiet_slurm: Sandbox, start: Any) -> None:
     """Shares appear and change without reloading; a page that only looks says the same."""
     controller, url = start("run", "--web-port", "0", "--partition", "main", "--interval", "0.5")

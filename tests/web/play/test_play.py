@@ -383,6 +383,7 @@ def children(site: Site) -> set[str]:
     return {pid for task in place.iterdir() for pid in (task / "children").read_text().split()}
 
 
+@pytest.mark.slow
 def test_a_simulation_can_be_stopped_while_others_use_the_server(browser: Any, site: Site) -> None:
     from playwright.sync_api import expect
 

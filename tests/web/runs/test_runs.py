@@ -199,6 +199,7 @@ def marks(page: ExplorerTab, plot: str, kind: str = "mark-line") -> Any:
     return lines
 
 
+@pytest.mark.slow
 def test_a_run_its_figures_and_another_one(browser: Any, site: Site, folder: Path) -> None:
     from playwright.sync_api import expect
 

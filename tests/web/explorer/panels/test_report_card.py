@@ -63,6 +63,7 @@ def test_the_card_is_the_auditors(browser: Any, site: Site) -> None:
         assert any(finding.proof for finding in report)
 
 
+@pytest.mark.slow
 def test_a_lie_is_one_click_away_and_does_what_the_auditor_said(browser: Any, site: Site) -> None:
     with opened(browser, site, "card", "lie", "nash") as page:
         scenario = scenario_of("lie")
