@@ -241,10 +241,9 @@ def _mechanisms(comparison: Comparison) -> Markup:
         proof = answer.certificate
         certificate = Cell("none")
         if proof is not None:
+            text = "✔ proven" if proof.closed else f"✘ NOT proven, gap {proof.gap:.0e}"
             kind = "holds" if proof.closed else "fails"
-            certificate = Cell(
-                f"{'✔' if proof.closed else '✘'} {proof_text(proof)}", f"mark {kind}"
-            )
+            certificate = Cell(text, f"mark {kind}", title=proof_text(proof))
         return [
             Cell(tag("b", row.name)),
             bar(row.distance),
