@@ -8,6 +8,7 @@ How a page is run, top to bottom, in one temporary folder and one Python namespa
   At a line ``^C`` the command is interrupted, once it has printed what stands above.
 - ``yaml`` and ``json`` blocks with ``title="NAME"`` are written to that file, for later blocks.
 - A page that says ``<!-- run with: slurm -->`` is run with a real Slurm cluster beside it.
+- ``kubectl get nodes,pods -A -o json`` is a stand-in that prints a small cluster.
 - ``bash`` blocks are not run, so only ``make``, ``git clone`` and ``cd`` may stand there.
 """
 
@@ -56,6 +57,7 @@ INVENTED = {  # what a reader is to write, what a plan said, and what users have
     "big/3",
 }
 SUFFIXES = (".py", ".js", ".css")
+SNAPSHOT = ROOT / "tests/data/kubernetes-cluster.json"
 LANGUAGES = {"python", "console", "bash", "yaml", "json", "text", "bibtex"}
 
 _WITH_SLURM = "<!-- run with: slurm -->"
@@ -154,12 +156,17 @@ def strip_blank(lines: list[str]) -> list[str]:
 
 
 def shell(folder: Path) -> dict[str, str]:
-    """Return an environment in which ``drfh`` is the package under test."""
+    """Return an environment with ``drfh``, the package under test, and a stand-in for kubectl."""
     commands = folder / ".commands"
     commands.mkdir()
-    script = commands / "drfh"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m drfh "$@"\n')
-    script.chmod(0o755)
+    scripts = {
+        "drfh": f'exec "{sys.executable}" -m drfh "$@"',
+        "kubectl": f'[ "$*" = "get nodes,pods -A -o json" ] && exec cat "{SNAPSHOT}"',
+    }
+    for command, line in scripts.items():
+        script = commands / command
+        script.write_text(f"#!/bin/sh\n{line}\n")
+        script.chmod(0o755)
     environment = {
         **os.environ,
         "PATH": f"{commands}{os.pathsep}{os.environ.get('PATH', '')}",
@@ -283,6 +290,17 @@ def test_page_is_true(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         run_page(text, name(path), tmp_path)
 
 
+def test_readme_is_short_and_begins_with_what_to_run() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 150
+    first_screen = "\n".join(lines[:40])
+    for shown in ("**You operate", "**You do research", "**You write a scheduler",
+                  "\n$ kubectl get nodes,pods -A -o json | drfh audit -\n", " --add ",
+                  "\nmake run ", "\n<picture>\n"):  # fmt: skip
+        assert shown in first_screen
+    assert max(len(line) for line in lines if "<img" not in line) <= 140
+
+
 @pytest.mark.parametrize("path", LINKED, ids=name)
 def test_links_lead_somewhere(path: Path) -> None:
     prose = _SPAN.sub("", outside_blocks(path.read_text(encoding="utf-8")))
@@ -385,6 +403,7 @@ WRONG = {
     "not run": "```bash\nrm -rf build\n```\n",
     "language": "```perl\n1\n```\n",
     "open": "```console\n$ true\n",
+    "kubectl": "```console\n$ kubectl get pods -o json\n```\n",
     "indented": "  ```console\n  $ true\n  ```\n",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import polars
@@ -42,7 +43,9 @@ def test_text(team: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "4 servers in 2 groups: cpu 40, memory 256Gi, gpu 4" in out
     assert "Why not more" in out
     assert "c:d: has all of its 4 tasks" in out
-    assert "optimal, relative gap" in out
+    assert out.rstrip().endswith(": proven optimal")
+    assert "relative gap" not in out
+    assert "largest in" in out
 
 
 def test_json_and_csv_agree(team: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,7 +198,11 @@ def test_explain_verify_and_whole_tasks(team: str, capsys: pytest.CaptureFixture
     assert out.startswith("ann stops at ")
     code, out, _ = run(capsys, "allocate", team, "--verify")
     assert code == 0
+    assert ": proven optimal\nfound by simplex in 2 rounds, relative gap" in out
     assert "ok   relative gap" in out
+    code, out, err = run(capsys, "allocate", team, "--verify", "--json")
+    assert json.loads(out)["method"] == "simplex"
+    assert err.startswith("found by simplex in 2 rounds, relative gap")
     code, out, _ = run(capsys, "allocate", team, "--whole-tasks")
     assert code == 0
     assert "against divisible tasks" in out
@@ -243,7 +250,22 @@ def test_an_open_certificate_is_said_loudly(
 
     monkeypatch.setattr(Certificate, "closed", property(lambda self: False))
     _, out, _ = run(capsys, "allocate", team)
-    assert "NOT proven optimal" in out
+    assert re.search(r": NOT proven optimal: relative gap \S+ is above 1e-08$", out.rstrip())
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "end"),
+    [
+        ("drf", ": proven optimal placement of the promise"),
+        ("per-server-drf", ": proven bottleneck for every user on every server"),
+        ("sequential-min-max", " ms"),
+    ],
+)
+def test_each_mechanism_says_what_is_proven(
+    mechanism: str, end: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = run(capsys, "allocate", "paper-two-servers", "--mechanism", mechanism)
+    assert out.rstrip().endswith(end)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from drfh.cli.input import (
     TraceOption,
     read_input,
 )
-from drfh.cli.render.console import console, json_output, lines, print_csv, print_json, print_line
+from drfh.cli.render.console import console, json_output, print_csv, print_json, print_line
 from drfh.cli.whatif import (
     AddOption,
     DemandOption,
@@ -91,7 +91,7 @@ def allocate(
         typer.Option(
             "--verify",
             rich_help_panel=OUTPUT_PANEL,
-            help="Check placement and prices from scratch.",
+            help="Check placement and prices from scratch; show the gap.",
         ),
     ] = False,
     placement: Annotated[
@@ -138,7 +138,8 @@ def allocate(
     """Share a cluster among its users, exactly, with a proof.
 
     Shows tasks and dominant share of each user, how full each group of
-    servers is, what limits whom, and the relative gap to the optimum.
+    servers is, what limits whom, and whether it is proven optimal;
+    --verify adds the relative gap, the method and every check.
 
     With --add, --remove, --weight, --demand or --tasks: before and after.
 
@@ -208,7 +209,7 @@ def allocate(
     else:
         text.print_allocation(allocation, scenario.title, everyone=everyone)
     if checked is not None:
-        console(stderr=as_json or as_csv).print(lines(*str(checked).splitlines()))
+        text.print_verification(allocation, checked, stderr=as_json or as_csv)
         if not checked:
             raise typer.Exit(1)
 

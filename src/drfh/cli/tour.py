@@ -65,6 +65,7 @@ def _heading(out: Any, text: str) -> None:
 
 
 def _print_paper_example(out: Any) -> None:
+    from drfh.allocation.proofs.certificate import proof_text
     from drfh.files.scenario_file import load_scenario
     from drfh.mechanisms import allocate
 
@@ -100,6 +101,6 @@ def _print_paper_example(out: Any) -> None:
     for name in names:
         # In a terminal lines are broken between words.
         out.print(f"  {answer.explain(name)}", soft_wrap=not out.is_terminal)
-    gap = answer.certificate.gap if answer.certificate else 0.0
-    out.print(f"  Proof: prices with a relative gap of {gap:.1e}; checked from scratch: "
-              f"{'ok' if answer.verify() else 'FAILED'}.")  # fmt: skip
+    if answer.certificate is not None:
+        checked = "ok" if answer.verify() else "FAILED"
+        out.print(f"  {proof_text(answer.certificate)}; checked from scratch: {checked}")

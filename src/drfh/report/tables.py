@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from drfh.allocation.proofs.certificate import proof_text
 from drfh.auditor import PROPERTIES
 from drfh.formatting import (
     format_count,
@@ -174,7 +175,7 @@ def allocation_table(allocation: Allocation) -> RecordTable:
     --------
     >>> from drfh import allocate, load_scenario
     >>> allocation_table(allocate(load_scenario("paper-two-servers"))).head
-    ['user', 'weight', 'tasks', 'share', 'of its']
+    ['user', 'weight', 'tasks', 'share', 'largest in']
     """
     frame = allocation.user_table()
     extra = [name for name in ("promised", "divisible") if name in frame.columns]
@@ -190,15 +191,12 @@ def allocation_table(allocation: Allocation) -> RecordTable:
         for row in frame.iter_rows(named=True)
     ]
     proof = allocation.certificate
-    proven = ""
-    if proof is not None:
-        proven = f", {'' if proof.closed else 'NOT proven '}{proof.what}"
-        proven += f", relative gap {proof.gap:.1e}"
+    how = allocation.method if proof is None else proof_text(proof)
     cluster = allocation.problem.cluster
     return RecordTable(
         f"{allocation.mechanism}: {format_count(len(rows), 'user')} on "
-        f"{format_count(cluster.size, 'server')} ({allocation.method}{proven})",
-        ["user", "weight", *extra, "tasks", "share", "of its"],
+        f"{format_count(cluster.size, 'server')} ({how})",
+        ["user", "weight", *extra, "tasks", "share", "largest in"],
         rows,
         f"Used: {_parts(allocation.utilisation)}.",
     )

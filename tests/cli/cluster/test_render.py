@@ -73,7 +73,8 @@ def test_the_text(status: Status) -> None:
     assert ann.split()[:3] == ["ann", "1", "50.0"]
     assert "zoe" not in text
     assert "1 user with a weight has no job" in text
-    assert "distance from fair 41.7 %; worst off: bob has 0.0 % of its ideal share" in text
+    assert "distance from fair 41.7 %; worst off: bob has 0.0 % of its fair share" in text
+    assert re.search(r" now +│ in the fair allocation +largest in ", drawn(status, 120))
     assert "cpu         7 of 12 used   58.3 %  █████████▍" in text
     assert "4 nodes: 2 up, 1 takes nothing new, 1 down" in text
     assert "n0 █▃◇✘" in text
@@ -90,7 +91,7 @@ def test_there_is_no_distance_where_nobody_is_active(nodes: list[Any], jobs: lis
     assert "distance" not in drawn(found, 80)
 
 
-def test_a_bar_has_a_line_at_the_ideal(status: Status) -> None:
+def test_a_bar_has_a_line_at_the_fair_share(status: Status) -> None:
     def strip(share: float, ideal: float | None) -> str:
         someone = replace(by_name(status)["ann"], share=share, fair_share=ideal, uneven=False)
         other = replace(someone, name="bob", share=0.0, fair_share=1.0)

@@ -49,7 +49,7 @@ class BottleneckProof:
     >>> users = [User("a", {"cpu": 0.2, "memory": 1}), User("b", {"cpu": 1, "memory": 0.2})]
     >>> proof = allocate(cluster, users, mechanism="ps-dsf").certificate
     >>> proof.what, proof.closed, bool(proof.verify())
-    ('a bottleneck for every user on every server', True, True)
+    ('bottleneck for every user on every server', True, True)
     """
 
     placement: Placement
@@ -65,7 +65,7 @@ class BottleneckProof:
     @property
     def what(self) -> str:
         """What is proven."""
-        return "a bottleneck for every user on every server"
+        return "bottleneck for every user on every server"
 
     @property
     def closed(self) -> bool:

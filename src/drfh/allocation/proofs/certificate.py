@@ -269,6 +269,24 @@ class Proof(Protocol):
         """Check placement and proof from scratch, without a solver."""
 
 
+def proof_text(proof: Proof) -> str:
+    """Return what is proven, or that it is not and by how much.
+
+    Examples
+    --------
+    >>> from drfh import allocate, load_scenario
+    >>> proof = allocate(load_scenario("paper-two-servers")).certificate
+    >>> proof_text(proof)
+    'proven optimal'
+    >>> from dataclasses import replace
+    >>> proof_text(replace(proof, gap=0.002))
+    'NOT proven optimal: relative gap 2.0e-03 is above 1e-09'
+    """
+    if proof.closed:
+        return f"proven {proof.what}"
+    return f"NOT proven {proof.what}: relative gap {proof.gap:.1e} is above {proof.tolerance:.0e}"
+
+
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """Prices for each round and the gap that they leave.
@@ -355,7 +373,7 @@ class Certificate:
     @property
     def what(self) -> str:
         """What is proven."""
-        return "promise placed optimally" if isinstance(self.rule, Promise) else "optimal"
+        return "optimal placement of the promise" if isinstance(self.rule, Promise) else "optimal"
 
     @property
     def closed(self) -> bool:

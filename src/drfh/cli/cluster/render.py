@@ -197,7 +197,7 @@ def _print_legend(out: Any, nodes: Sequence[NodeStatus]) -> None:
 
 
 _MOST_USERS = 24
-_BAR, _NARROW_BAR = 16, 10
+_BAR, _NARROW_BAR = 16, 9
 _ROOMY = 100  # columns from which bars are that wide
 _WIDEST = 120  # a wider map is not easier to read
 _MOST_BROKEN = 3
@@ -290,10 +290,10 @@ def _write_users(out: Any, status: Status, most: int | None) -> None:
         worst = next(user for user in status.users if user.name == status.worst)
         out.print(
             f"distance from fair {format_percent(status.distance)}; worst off: {worst.name} has "
-            f"{format_percent(worst.fulfilled)} of its ideal share"
+            f"{format_percent(worst.fulfilled)} of its fair share"
         )
     elif any(user.fair_share for user in status.users):
-        out.print("distance from fair 0 %: nobody has less than its ideal share")
+        out.print("distance from fair 0 %: nobody has less than its fair share")
 
 
 def _columns(users: Sequence[UserStatus], width: int) -> list[Column]:
@@ -308,10 +308,11 @@ def _columns(users: Sequence[UserStatus], width: int) -> list[Column]:
     weights = Column("weight", [f"{user.weight:g}" for user in users])
     return [
         *([weights] if any(user.weight != 1.0 for user in users) else []),
-        Column("share", [format_percent(user.share) for user in users]),
+        Column("now", [format_percent(user.share) for user in users]),
         Column("", [_strip(user, scale, cells) for user in users], right=False, spare=2),
-        Column("│ ideal", [_ideal(user) for user in users]),
-        Column("of its", [short_resource(user.resource or "–") for user in users], right=False),
+        Column("│~in~the fair allocation", [_fair_share(user) for user in users], wraps=True),
+        Column("largest in", [short_resource(user.resource or "–") for user in users], right=False,
+               wraps=True),
         *(
             Column(word, [f"{number:,}" if number else "–" for number in numbers],
                    spare=int(word == "aside"))
@@ -322,7 +323,7 @@ def _columns(users: Sequence[UserStatus], width: int) -> list[Column]:
 
 
 def _strip(user: UserStatus, scale: float, cells: int) -> str:
-    """Return a bar for what a user has, with a line at what would be ideal."""
+    """Return a bar for what a user has, with a line at its share in the fair allocation."""
     strip = bar(user.share / scale, cells)
     if user.fair_share is None:
         return strip
@@ -330,7 +331,7 @@ def _strip(user: UserStatus, scale: float, cells: int) -> str:
     return f"{strip[:at]}│{strip[at + 1 :]}"
 
 
-def _ideal(user: UserStatus) -> str:
+def _fair_share(user: UserStatus) -> str:
     return (
         f"≈ {format_percent(user.fair_share)}" if user.uneven else format_percent(user.fair_share)
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from drfh.cli.render.console import bar, console, table
+from drfh.allocation.proofs.certificate import proof_text
+from drfh.cli.render.console import bar, console, lines, table
 from drfh.formatting import format_count, format_elapsed, format_number, format_percent, format_rest
 
 if TYPE_CHECKING:
@@ -12,8 +13,15 @@ if TYPE_CHECKING:
 
     from drfh.allocation.allocation import Allocation
     from drfh.allocation.explain import Explanation
+    from drfh.allocation.proofs.certificate import Verification
 
-__all__ = ["print_allocation", "print_change", "print_placement", "unproven"]
+__all__ = [
+    "print_allocation",
+    "print_change",
+    "print_placement",
+    "print_verification",
+    "unproven",
+]
 
 _MOST_ROWS = 24
 _NUMBERS = ("weight", "tasks", "of", "share", "divisible", "promised", "servers", "before",
@@ -48,7 +56,7 @@ def _print_users(out: Any, allocation: Allocation, everyone: bool) -> None:
     limited = frame["limit"].null_count() < len(frame)
     columns += ["of"] * limited
     columns += [name for name in ("promised", "divisible") if name in frame.columns]
-    columns += ["share", "", "of its"]
+    columns += ["share", "", "largest in"]
     grid = table(*columns, right=_NUMBERS)
     shown = frame if everyone else frame.head(_MOST_ROWS)
     more = [name for name in ("promised", "divisible") if name in frame.columns]
@@ -145,12 +153,8 @@ def _print_proof(out: Any, allocation: Allocation) -> None:
     head = f"{allocation.mechanism}, {allocation.method}, {time}"
     certificate = allocation.certificate
     if certificate is not None:
-        rounds = getattr(certificate, "rounds", ())
-        tail = f", {format_count(len(rounds), 'round')}" if rounds else ""
-        if certificate.closed:
-            out.print(f"{head}: {certificate.what}, relative gap {certificate.gap:.1e}{tail}")
-        else:
-            out.print(f"{head}: {unproven(allocation)}{tail}", style="bold red")
+        style = None if certificate.closed else "bold red"
+        out.print(f"{allocation.mechanism}, {time}: {proof_text(certificate)}", style=style)
     elif allocation.loss is not None:
         name, loss = allocation.worst_off() or ("", 0.0)
         who = f" ({name} is worst off)" if loss > 0 else ""
@@ -166,10 +170,20 @@ def unproven(allocation: Allocation) -> str | None:
     certificate = allocation.certificate
     if certificate is None or certificate.closed:
         return None
-    return (
-        f"NOT proven {certificate.what}, relative gap {certificate.gap:.1e} is above "
-        f"{certificate.tolerance:.0e}"
-    )
+    return proof_text(certificate)
+
+
+def print_verification(
+    allocation: Allocation, checked: Verification, *, stderr: bool = False
+) -> None:
+    """Print how an allocation was found, its gap, and what was checked."""
+    out = console(stderr=stderr)
+    certificate = allocation.certificate
+    if certificate is not None:
+        rounds = getattr(certificate, "rounds", ())
+        tail = f" in {format_count(len(rounds), 'round')}" if rounds else ""
+        out.print(f"found by {allocation.method}{tail}, relative gap {certificate.gap:.1e}")
+    out.print(lines(*str(checked).splitlines()))
 
 
 def print_change(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drfh.allocation.proofs.certificate import proof_text
 from drfh.cli.render.audit import MARKS
 from drfh.cli.render.console import (
     Column,
@@ -56,8 +57,8 @@ def print_comparison(comparison: Comparison, *, everyone: bool = False) -> None:
         if row.allocation is None:
             print_line(f"{row.name}: no answer, {row.why_not}", style="yellow")
         elif row.allocation.certificate is not None and not row.allocation.certificate.closed:
-            gap = row.allocation.certificate.gap
-            print_line(f"{row.name}: NOT proven, relative gap {gap:.1e}", style="bold red")
+            text = proof_text(row.allocation.certificate)
+            print_line(f"{row.name}: {text}", style="bold red")
 
 
 def _of_one_kind(comparison: Comparison) -> list[str]:

@@ -165,7 +165,7 @@ class Column:
     spare : int
         Whether it can go when there is no room: 1 for the first to go, 2 for the last.
     wraps : bool
-        Whether the header may be broken after a hyphen or at a blank.
+        Whether the header may be broken after a hyphen or at a blank; ``~`` is a blank where not.
     broken : bool
         Whether it is.
     """
@@ -185,9 +185,15 @@ class Column:
         --------
         >>> Column("sharing-incentive", ["✔"], wraps=True).wrapped().header_lines
         ['sharing-', 'incentive']
+        >>> Column("in~the~fair allocation", ["1"], wraps=True).wrapped().header_lines
+        ['in the fair', 'allocation']
         """
         text = escaped(self.header)
-        return text.replace("-", "-\n").replace(" ", "\n").split("\n") if self.broken else [text]
+        if not self.wraps:
+            return [text]
+        if self.broken:
+            text = text.replace("-", "-\n").replace(" ", "\n")
+        return text.replace("~", " ").split("\n")
 
     @property
     def width(self) -> int:

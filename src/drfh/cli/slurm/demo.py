@@ -251,12 +251,12 @@ def _print_summary(demo: Demo, done: dict[str, int], record: Path | None) -> Non
                 f"{user.name:5} has    {share}  mean {format_percent(mean['mean_share'])}, {ran}"
             )
             out.print(
-                f"{'':5} ideal  {ideal}  mean {format_percent(mean['mean_ideal'])}", style="dim"
+                f"{'':5} fair   {ideal}  mean {format_percent(mean['mean_ideal'])}", style="dim"
             )
     out.print()
     out.print(
-        "Whole jobs that are not interrupted follow the ideal with a delay: who joins gets what "
-        "others give back."
+        "Whole jobs that are not interrupted follow the fair allocation with a delay: who joins "
+        "gets what others give back."
     )
     if record is not None:
         out.print(f"Another policy:  drfh slurm replay {record} --policy slots:14")

@@ -50,9 +50,9 @@ def status(
     user_by: UserByOption = None,
     partition: PartitionOption = None,
 ) -> None:
-    """Show who has what beside what would be fair, and how full the nodes are.
+    """Show who has what now and in the fair allocation, and how full the nodes are.
 
-    The ideal share is that of the exact DRFH allocation, if tasks were
+    The fair allocation is the exact DRFH allocation, if tasks were
     divisible, of all who have jobs that run or could run now.
 
     Try:
@@ -133,7 +133,7 @@ def audit(
     """Measure every fairness property of what runs now: a report card, worst first.
 
     Whole tasks and jobs that end keep a cluster a little away from the
-    ideal: --show says for whom, and by how much.
+    fair allocation: --show says for whom, and by how much.
 
     Try:
 

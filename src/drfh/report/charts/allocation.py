@@ -9,6 +9,7 @@ import altair
 import numpy as np
 import polars
 
+from drfh.allocation.proofs.certificate import proof_text
 from drfh.report.html import offline_page, save_page
 
 if TYPE_CHECKING:
@@ -179,13 +180,10 @@ def save_chart(allocation: Allocation, path: str | os.PathLike[str], *, title: s
 
 def _page(allocation: Allocation, title: str) -> str:
     certificate = allocation.certificate
-    proof = ""
-    if certificate is not None:
-        proof = f", {'' if certificate.closed else 'NOT proven '}{certificate.what}"
-        proof += f", relative gap {certificate.gap:.1e}"
+    how = allocation.method if certificate is None else proof_text(certificate)
     cluster = allocation.problem.cluster
     summary = (
-        f"{allocation.mechanism} ({allocation.method}{proof}): {len(allocation.problem.users):,} "
+        f"{allocation.mechanism} ({how}): {len(allocation.problem.users):,} "
         f"users on {cluster.size:,} servers in {len(cluster):,} groups."
     )
     return offline_page(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars
 
+from drfh.allocation.proofs.certificate import proof_text
 from drfh.auditor import PROPERTIES
 from drfh.formatting import format_count, format_number, format_percent, format_rest, plural
 from drfh.report.charts.comparison import FEW_USERS, promise_chart, users_chart
@@ -240,13 +241,9 @@ def _mechanisms(comparison: Comparison) -> Markup:
         proof = answer.certificate
         certificate = Cell("none")
         if proof is not None:
-            sign = "✔" if proof.closed else "✘ not closed,"
+            text = "✔ proven" if proof.closed else f"✘ NOT proven, gap {proof.gap:.0e}"
             kind = "holds" if proof.closed else "fails"
-            certificate = Cell(
-                f"{sign} {f'{proof.gap:.0e}' if proof.gap else '0'}",
-                f"mark {kind}",
-                title=proof.what,
-            )
+            certificate = Cell(text, f"mark {kind}", title=proof_text(proof))
         return [
             Cell(tag("b", row.name)),
             bar(row.distance),
@@ -263,7 +260,7 @@ def _mechanisms(comparison: Comparison) -> Markup:
         "worst off",
         "tasks in total",
         "promise missing",
-        "certificate gap",
+        "proof",
     ]
     return table([*head, "seconds"], [line(row) for row in comparison.answered])
 

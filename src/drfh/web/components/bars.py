@@ -394,22 +394,22 @@ def _piece(
 
 
 def share_options(rows: Sequence[UserRow], colours: Mapping[str, str]) -> dict[str, Any]:
-    """Return a bar a user: its dominant share, and its ideal.
+    """Return a bar a user: its dominant share, and that in the fair allocation.
 
     Examples
     --------
     >>> row = UserRow("ann", 1.0, None, 10.0, 0.5, 0.5, 0.6, "cpu", None, 10.0, False, "")
     >>> options = share_options([row], {"ann": "#2d7dc4"})
     >>> options["series"][0]["data"][0]["tooltip"]
-    {'formatter': 'ann has 50 % of all cpu; the ideal is 60 %'}
+    {'formatter': 'ann has 50 % of all cpu, 60 % in the fair allocation'}
     >>> options["series"][1]["data"]
     [[60.0, 0]]
     """
     bars = []
     for row in rows:
         text = (
-            f"{row.user} has {format_percent(row.share, trim=True)} of all {row.dominant}; "
-            f"the ideal is {format_percent(row.ideal, trim=True)}"
+            f"{row.user} has {format_percent(row.share, trim=True)} of all {row.dominant}, "
+            f"{format_percent(row.ideal, trim=True)} in the fair allocation"
         )
         bars.append(
             {
@@ -437,7 +437,7 @@ def share_options(rows: Sequence[UserRow], colours: Mapping[str, str]) -> dict[s
         "position": "right",
     }
     described = "; ".join(
-        f"{row.user} {format_percent(row.share, trim=True)}, ideal "
+        f"{row.user} {format_percent(row.share, trim=True)}, in the fair allocation "
         f"{format_percent(row.ideal, trim=True)}"
         for row in rows[:20]
     )

@@ -123,7 +123,7 @@ def users_markup(status: Status, *, everyone: bool = False) -> Markup:
     }
     extra = {word: numbers for word, numbers in extra.items() if any(numbers)}
     weighted = any(user.weight != 1.0 for user in shown)
-    head = ["user", "share", "", "fair share", "has of it", "resource",
+    head = ["user", "now", "", "in the fair allocation", "has of it", "largest in",
             *(["weight"] if weighted else []), "run", "wait", *extra]  # fmt: skip
     rows = [
         _user_row(user, scale, weighted, [numbers[i] for numbers in extra.values()])
@@ -247,7 +247,7 @@ def shares_text(status: Status, users: Iterable[str]) -> str:
     """Return the current shares as text for screen readers."""
     known = {user.name: (user.share, user.fair_share or 0.0) for user in status.users}
     parts = [
-        f"{name} has {format_percent(known[name][0], trim=True)}, fair is "
+        f"{name} has {format_percent(known[name][0], trim=True)}, in the fair allocation "
         f"{format_percent(known[name][1], trim=True)}"
         for name in users
         if name in known

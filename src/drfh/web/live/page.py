@@ -147,7 +147,10 @@ class LivePage:
             self.choice = ui.select([], multiple=True, on_change=self._choose)
             self.choice.props("dense options-dense outlined use-chips clearable")
             self.choice.props("label='users' data-testid=live-choice")
-        key = '<span class="lines-key"></span>has &emsp;<span class="lines-key dashed"></span>fair'
+        key = (
+            '<span class="lines-key"></span>has &emsp;'
+            '<span class="lines-key dashed"></span>in the fair allocation'
+        )
         markup(tag("p", Markup(key), "note"))
         self.shares = LineChart(height=300, ends=True).props("data-testid=live-shares-chart")
 

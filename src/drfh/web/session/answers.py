@@ -12,6 +12,7 @@ import numpy as np
 from drfh.allocation.allocation import Allocation
 from drfh.allocation.explain import Explanation, explain
 from drfh.allocation.problem import Problem
+from drfh.allocation.proofs.certificate import proof_text
 from drfh.auditor.bundles import Bundles
 from drfh.auditor.case import Case
 from drfh.auditor.comparison import WHOLE_TASKS
@@ -59,10 +60,8 @@ class Answer:
         Its name.
     seconds : float
         How long the solver took, certificate included.
-    gap : float or None
-        Relative gap of the proof; None if the mechanism has none.
     proven : bool
-        Whether the gap is closed.
+        Whether there is a proof and its gap is closed.
     truths : dict
         The true record of every user that lies.
     """
@@ -72,7 +71,6 @@ class Answer:
     fair: Allocation
     mechanism: str
     seconds: float
-    gap: float | None
     proven: bool
     truths: Mapping[str, User] = field(default_factory=dict)
 
@@ -113,7 +111,6 @@ def solve(state: WorkbookState, mechanism: str) -> Answer:
         _allocation(state, "drfh") if fair is None else fair,
         mechanism,
         allocation.seconds,
-        None if proof is None else proof.gap,
         proof is not None and proof.closed,
         state.true_users,
     )
@@ -471,13 +468,9 @@ def solved_text(answer: Answer) -> str:
     >>> from dataclasses import replace
     >>> from drfh import load_scenario
     >>> answer = answer_of(Workbook(load_scenario("paper-two-servers")))
-    >>> solved_text(replace(answer, seconds=0.0004, gap=1.2e-16))
-    'exact, 0.4 ms, gap 1e-16'
-    >>> solved_text(replace(answer, seconds=2.5, gap=None, proven=False))
-    '2.5 s'
+    >>> solved_text(replace(answer, seconds=0.0004))
+    '0.4 ms: proven optimal'
     """
     took = format_elapsed(answer.seconds)
-    if answer.gap is None:
-        return took
-    gap = "0" if answer.gap == 0 else f"{answer.gap:.0e}".replace("e-0", "e-")
-    return f"{'exact' if answer.proven else 'not proven'}, {took}, gap {gap}"
+    proof = answer.allocation.certificate
+    return took if proof is None else f"{took}: {proof_text(proof)}"

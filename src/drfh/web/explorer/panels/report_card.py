@@ -208,7 +208,7 @@ def applied_markup(finding: Finding, before: Answer, after: Answer) -> Markup:
     parts = [tag("h2", f"{finding.name}: applied")]
     if right:
         parts.append(tag("p", Markup("✔ The auditor was right."), "mark holds"))
-    head = ["tasks of", "before", "the auditor said", "now", "change"]
+    head = ["tasks of", "before", "the auditor said", "after", "change"]
     parts.append(table(head, rows, "cards labelled"))
     if after.truths:
         text = f"Tasks of {', '.join(after.truths)}: those that it can really run."

@@ -102,7 +102,7 @@ _SHARE_KEYS = tag(
     "p",
     Markup(
         'Bars: how much of its dominant resource each user has. <span><i class="ideal"></i>'
-        "its ideal: what the exact DRFH answer gives it</span>"
+        "in the fair allocation: what the exact DRFH answer gives it</span>"
     ),
     "keys note",
 )
@@ -216,7 +216,7 @@ def user_table(rows: list[UserRow], everybody: int) -> Markup:
                 Cell(_reason(row), "wrap"),
             ]
         )
-    head = ["user", "tasks", "dominant share", "ideal", "what limits it"]
+    head = ["user", "tasks", "dominant share", "in the fair allocation", "what limits it"]
     shown = table(head, lines, "cards labelled")
     if len(rows) == everybody:
         return shown

@@ -216,10 +216,10 @@ _MOST_LISTED = 100
 _COLUMNS = [
     TableColumn("name", "user", width=150),
     TableColumn("tasks_before", "tasks before", "tasks that it could run", kind="number"),
-    TableColumn("tasks_after", "tasks now", "tasks that it can run", kind="number"),
+    TableColumn("tasks_after", "tasks after", "tasks that it can run", kind="number"),
     TableColumn("change", "change", "of its tasks", kind="change"),
     TableColumn("share_before", "share before", "dominant share", kind="part"),
-    TableColumn("share_after", "share now", "dominant share", kind="part"),
+    TableColumn("share_after", "share after", "dominant share", kind="part"),
 ]
 
 
