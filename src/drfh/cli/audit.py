@@ -37,7 +37,7 @@ from drfh.files.atomic import check_writable
 from drfh.formatting import format_count
 
 if TYPE_CHECKING:
-    from drfh.auditor import Report
+    from drfh.auditor import FairnessAnswer, Report
 
 __all__ = ["Request", "audit", "audit_subject", "check_page", "property_names", "read_request"]
 
@@ -249,12 +249,17 @@ def audit_subject(
     from drfh.auditor import audit as measure
     from drfh.cli.render import audit as text
 
+    def print_answer(answer: FairnessAnswer) -> None:
+        if asked.shown is None and not as_json:
+            text.print_answer(answer, given.scenario)
+
     with given.one_kind_named(), _progress(len(asked.measured or PROPERTIES)) as progress:
         report = measure(
             given.scenario,
             observed=observed,
             properties=asked.measured,
             progress=progress,
+            on_answer=print_answer,
             **options,
         )
     if asked.html is not None:

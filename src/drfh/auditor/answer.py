@@ -1,0 +1,529 @@
+"""The answer about a running cluster: who has what, what is fair, who is short and why."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from drfh.allocation.allocation import Allocation
+from drfh.allocation.explain import Cache, Explanation, LimitCode, Scarcity, explain
+from drfh.allocation.fairness import missing_share, worst_off
+from drfh.allocation.problem import Bools, Floats, Ints
+from drfh.auditor.case import Case, lost
+from drfh.formatting import (
+    format_count,
+    format_number,
+    format_percent,
+    format_points,
+    join_names,
+    plural,
+)
+from drfh.mechanisms.drfh import drfh
+from drfh.mechanisms.shared.card import card_of
+
+__all__ = ["FairnessAnswer", "Sentence", "TeamShare", "Topic", "Truthfulness", "answer_of"]
+
+_MOST_NAMED = 3  # teams that a sentence names before it counts the rest
+_MOST_SCARCE = 2
+_ALMOST = 1e-9  # a task that is short by this part is a whole task
+
+
+class Topic(StrEnum):
+    """What a sentence of an answer is about."""
+
+    FAIR = "fair"
+    SHORT = "short"
+    WASTE = "waste"
+    TRUTHFUL = "truthful"
+    CHANGE = "change"
+    EXACT = "exact"
+
+
+class Sentence(NamedTuple):
+    """One sentence of an answer."""
+
+    topic: Topic
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TeamShare:
+    """What a team has now, and in the fair allocation.
+
+    Attributes
+    ----------
+    name : str
+        Of the team, a user of the scenario.
+    weight : float
+        Its weight.
+    now, fair : float
+        Dominant share now and in the fair allocation, from 0 to 1.
+    tasks, fair_tasks : float
+        Tasks now and in the fair allocation, of all kinds.
+    waiting : float
+        Tasks that it has and that do not run now; infinite without a number.
+    fits : float
+        Waiting tasks that fit on free capacity now, beside those of teams shorter than it.
+    below : bool
+        Whether it has less than its fair share now.
+    within_a_task : bool
+        Whether what it lacks is less than each of its waiting tasks.
+    above : bool
+        Whether it has more than its fair share now.
+    code : LimitCode
+        What limits it in the fair allocation.
+    scarce : tuple of Scarcity
+        Resources that limit it there, and on which servers.
+    held_by : tuple of str
+        If it is below: teams above their fair share on servers that it may use, the furthest
+        first.
+    given_back : float
+        Tasks that it has now beyond those of the fair allocation, of all kinds.
+    """
+
+    name: str
+    weight: float
+    now: float
+    fair: float
+    tasks: float
+    fair_tasks: float
+    waiting: float
+    fits: float
+    below: bool
+    within_a_task: bool
+    above: bool
+    code: LimitCode
+    scarce: tuple[Scarcity, ...] = ()
+    held_by: tuple[str, ...] = ()
+    given_back: float = 0.0
+
+    @property
+    def difference(self) -> float:
+        """Share now less fair share."""
+        return self.now - self.fair
+
+    @property
+    def limited_by(self) -> str:
+        """What limits it in the fair allocation, in a few words."""
+        if self.scarce:
+            return join_names(map(str, self.scarce))
+        if self.code is LimitCode.NO_SERVER:
+            return "no server that it may use has what it needs"
+        if self.code is LimitCode.ALL_TASKS:
+            return (
+                "nothing: all its tasks would run" if self.waiting > 0 else "nothing: no task waits"
+            )
+        return "not known"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the team as plain data."""
+        return {
+            "team": self.name,
+            "weight": self.weight,
+            "now": self.now,
+            "fair": self.fair,
+            "difference": self.difference,
+            "tasks": self.tasks,
+            "fair_tasks": self.fair_tasks,
+            "waiting": None if math.isinf(self.waiting) else self.waiting,
+            "fits": self.fits,
+            "limit": self.code.value,
+            "scarce": [part.to_dict() for part in self.scarce],
+            "limited_by": self.limited_by,
+            "held_by": list(self.held_by),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Truthfulness:
+    """Whether the fair allocation is proven to leave no gain by misreporting.
+
+    Attributes
+    ----------
+    source : str
+        Where it is proven, for divisible tasks.
+    outside : tuple of str
+        Assumptions of the proof that do not hold here.
+    """
+
+    source: str
+    outside: tuple[str, ...] = ()
+
+    @property
+    def proven(self) -> bool:
+        """Whether all assumptions hold."""
+        return not self.outside
+
+
+@dataclass(frozen=True, slots=True)
+class FairnessAnswer:
+    """What runs now beside the fair allocation: the exact DRFH optimum for divisible tasks.
+
+    Attributes
+    ----------
+    teams : tuple of TeamShare
+        The shortest first: by the difference of their shares.
+    missing : float
+        Missing share: part of all fair shares that their teams do not have, from 0 to 1.
+    worst_off : str
+        Who has the least of its fair share; empty if nobody is below it.
+    worst_missing : float
+        The part of its fair share that it lacks.
+    free : dict
+        Part of each resource of the cluster that nobody holds.
+    overfull : bool
+        Whether more is held on a server than it has.
+    by_group : bool
+        Whether only sums over groups of servers are known, so that a task that fits may find no
+        single server.
+    truthful : Truthfulness
+        About misreporting under the fair allocation.
+    closed, gap : bool, float
+        Whether the fair allocation is proven exact, and its relative gap.
+    """
+
+    teams: tuple[TeamShare, ...]
+    missing: float
+    worst_off: str
+    worst_missing: float
+    free: dict[str, float]
+    overfull: bool
+    by_group: bool
+    truthful: Truthfulness
+    closed: bool = True
+    gap: float = 0.0
+
+    @property
+    def short(self) -> tuple[TeamShare, ...]:
+        """Teams below their fair share, the shortest first."""
+        return tuple(team for team in self.teams if team.below)
+
+    @property
+    def fair(self) -> bool:
+        """Whether nobody is below its fair share."""
+        return not self.short
+
+    @property
+    def within_a_task(self) -> bool:
+        """Whether each team that is short lacks less than one task."""
+        return all(team.within_a_task for team in self.short)
+
+    @property
+    def fits(self) -> float:
+        """Waiting tasks that fit on free capacity now, all together."""
+        return sum(team.fits for team in self.teams)
+
+    @property
+    def waiting(self) -> float:
+        """Tasks that wait; infinite if a team has no number of tasks."""
+        return sum(team.waiting for team in self.teams)
+
+    @property
+    def bottlenecks(self) -> dict[Scarcity, tuple[str, ...]]:
+        """Teams that each scarce resource limits in the fair allocation, most teams first."""
+        found: dict[Scarcity, list[str]] = {}
+        for team in self.teams:
+            for part in team.scarce:
+                found.setdefault(part, []).append(team.name)
+        order = sorted(found.items(), key=lambda item: -len(item[1]))
+        return {part: tuple(names) for part, names in order}
+
+    @property
+    def sentences(self) -> tuple[Sentence, ...]:
+        """The answer in words: is it fair, who is short, what is wasted, what would change it."""
+        parts = [
+            Sentence(Topic.FAIR, _fair_text(self)),
+            *([Sentence(Topic.SHORT, _short_text(self))] if self.short else []),
+            Sentence(Topic.WASTE, _waste_text(self)),
+            Sentence(Topic.TRUTHFUL, _truthful_text(self.truthful)),
+            Sentence(Topic.CHANGE, _change_text(self)),
+        ]
+        if not self.closed:
+            text = f"Not exact: the fair allocation is not proven, relative gap {self.gap:.1e}."
+            parts.append(Sentence(Topic.EXACT, text))
+        return tuple(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as plain data, ready for JSON."""
+        return {
+            "fair": self.fair,
+            "within_a_task": self.within_a_task,
+            "missing": self.missing,
+            "worst_off": self.worst_off or None,
+            "worst_missing": self.worst_missing,
+            "teams": [team.to_dict() for team in self.teams],
+            "free": self.free,
+            "overfull": self.overfull,
+            "fits": self.fits,
+            "waiting": None if math.isinf(self.waiting) else self.waiting,
+            "truthful": {
+                "proven": self.truthful.proven,
+                "source": self.truthful.source,
+                "outside": list(self.truthful.outside),
+            },
+            "bottlenecks": [
+                {**part.to_dict(), "teams": list(names)} for part, names in self.bottlenecks.items()
+            ],
+            "closed": self.closed,
+            "gap": self.gap,
+            "sentences": [
+                {"about": sentence.topic.value, "text": sentence.text}
+                for sentence in self.sentences
+            ],
+        }
+
+
+def answer_of(case: Case) -> FairnessAnswer:
+    """Compare what runs now with the exact DRFH allocation.
+
+    Parameters
+    ----------
+    case
+        What was observed, see :func:`drfh.auditor.case_of`.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> from drfh.auditor import case_of
+    >>> rows = [{"user": "ann", "server": "high-memory", "tasks": 5},
+    ...         {"user": "bob", "server": "high-cpu", "tasks": 10}]
+    >>> answer = answer_of(case_of(load_scenario("paper-two-servers"), observed=rows))
+    >>> answer.missing, [(team.name, round(team.difference, 4)) for team in answer.short]
+    (0.25, [('ann', -0.3571)])
+    >>> print(answer.sentences[0].text)
+    Not fair: 25.0 % of all fair shares is missing. ann is worst off, with 50.0 % of its fair share.
+    """
+    problem, best = case.problem, case.fair
+    fair_tasks = best.placement.user_tasks
+    now, fair = case.shares(case.tasks), case.shares(fair_tasks)
+    level = np.where(fair > 0, fair / case.weight, np.nan)
+    below, above = lost(now, fair) > case.tolerance, lost(fair, now) > case.tolerance
+    lacks, who = worst_off(now, case.weight, level)
+    waiting = np.where(problem.reachable, np.maximum(problem.limit - case.tasks, 0.0), 0.0)
+    waiting[waiting <= case.tolerance * np.maximum(case.tasks, 1.0)] = 0.0
+    order = np.argsort(now - fair, kind="stable")
+    fits = _fitting(case, waiting, order)
+    allocation = Allocation(problem, best.placement, "drfh", best.method, best.certificate)
+    cache: Cache = {}
+    above_held = _held_of(case, above)
+    teams = []
+    for i in order.tolist():
+        rows = problem.rows_of(i)
+        code, scarce = _limit([explain(allocation, row, cache) for row in rows.tolist()])
+        queued = rows[waiting[rows] > 0]
+        least = problem.task_share[queued].min(initial=math.inf)
+        teams.append(
+            TeamShare(
+                case.name(i),
+                float(case.weight[i]),
+                float(now[i]),
+                float(fair[i]),
+                float(case.tasks[rows].sum()),
+                float(fair_tasks[rows].sum()),
+                float(waiting[rows].sum()),
+                float(fits[rows].sum()),
+                bool(below[i]),
+                bool(fair[i] - now[i] < least * (1 - _ALMOST)),
+                bool(above[i]),
+                code,
+                scarce,
+                _holders(case, queued, above_held, now - fair) if below[i] else (),
+                float(np.maximum(case.tasks[rows] - fair_tasks[rows], 0.0).sum()),
+            )
+        )
+    used, bundles = case.bundles.used, case.bundles
+    total = bundles.capacity.sum(axis=0)
+    free = 1 - used.sum(axis=0) / np.where(total > 0, total, 1.0)
+    claim, proof = card_of(drfh).claims["truthful"], best.certificate
+    return FairnessAnswer(
+        tuple(teams),
+        float(missing_share(now, case.weight, level)),
+        case.name(int(who)) if below.any() else "",
+        float(lacks) if below.any() else 0.0,
+        {
+            resource: max(0.0, part)
+            for resource, part, there in zip(
+                problem.cluster.resources, free.tolist(), total.tolist(), strict=True
+            )
+            if there > 0
+        },
+        bool((used > bundles.capacity * (1 + _ALMOST)).any()),
+        bool((problem.blocks.count > 1).any()),
+        Truthfulness(claim.source, claim.unmet(problem)),
+        proof is None or proof.closed,
+        0.0 if proof is None else proof.gap,
+    )
+
+
+def _limit(kinds: list[Explanation]) -> tuple[LimitCode, tuple[Scarcity, ...]]:
+    """Return what limits a team: the kinds of tasks that do not all run count."""
+    every = list(dict.fromkeys(part for kind in kinds for part in kind.scarce))
+    scarce = tuple(part for part in every if not any(part.within(other) for other in every))
+    codes = [kind.code for kind in kinds if kind.code is not LimitCode.ALL_TASKS]
+    if scarce:
+        return LimitCode.USED_UP, scarce
+    return codes[0] if codes else LimitCode.ALL_TASKS, ()
+
+
+def _fitting(case: Case, waiting: Floats, order: Ints) -> Floats:
+    """Return how many waiting tasks of each row fit now, nothing moved, one team after another."""
+    problem, bundles = case.problem, case.bundles
+    free = np.maximum(bundles.capacity - bundles.used, 0.0)
+    fits = np.zeros(len(problem.users))
+    blocks = np.arange(len(free))
+    for row in (row for i in order.tolist() for row in problem.rows_of(i).tolist()):
+        need = problem.demand[row]
+        needed = np.flatnonzero(need > 0)
+        if waiting[row] <= 0 or not len(needed):
+            continue
+        room = np.min(free[:, needed] / need[needed], axis=1)
+        room[~problem.can_use(np.full(len(blocks), row), blocks)] = 0.0
+        room = np.floor(room * (1 + _ALMOST))
+        before = np.cumsum(room) - room
+        # Part of a waiting task is no task that could start.
+        taken = np.clip(np.floor(waiting[row] * (1 + _ALMOST)) - before, 0.0, room)
+        fits[row] = taken.sum()
+        free = np.maximum(free - taken[:, None] * need, 0.0)
+    return fits
+
+
+def _held_of(case: Case, above: Bools) -> list[tuple[int, Ints, Floats]]:
+    """Return what teams above their fair share hold: team, blocks, amounts."""
+    return [(j, *case.bundles.held_by([j])) for j in np.flatnonzero(above).tolist()]
+
+
+def _holders(
+    case: Case, queued: Ints, held: list[tuple[int, Ints, Floats]], difference: Floats
+) -> tuple[str, ...]:
+    """Return teams that hold what waiting tasks need, on servers that these may use."""
+    problem = case.problem
+    found = [
+        team
+        for team, block, amounts in held
+        if any(
+            bool((amounts[problem.can_use(np.full(len(block), row), block)] * need > 0).any())
+            for row, need in zip(queued.tolist(), problem.demand[queued], strict=True)
+        )
+    ]
+    return tuple(case.name(team) for team in sorted(found, key=lambda j: -difference[j]))
+
+
+def _fair_text(answer: FairnessAnswer) -> str:
+    if answer.fair:
+        end = "" if answer.waiting > 0 else ", and no task waits"
+        return f"Fair: every team has its fair share now{end}."
+    missing = format_percent(answer.missing)
+    if answer.within_a_task:
+        return f"Fair up to whole tasks: {missing} of all fair shares is missing, less than a task \
+of each team."
+    has = format_percent(1 - answer.worst_missing)
+    return (
+        f"Not fair: {missing} of all fair shares is missing. {answer.worst_off} is worst off, with "
+        f"{has} of its fair share."
+    )
+
+
+def _short_text(answer: FairnessAnswer) -> str:
+    reasons: dict[Any, list[TeamShare]] = {}
+    for team in answer.short:
+        reasons.setdefault((team.held_by, team.fits > 0, team.within_a_task), []).append(team)
+    named = []
+    for teams in list(reasons.values())[:_MOST_NAMED]:
+        names = join_names(map(_with_points, teams), most=_MOST_NAMED)
+        named.append(f"{names}: {_why_short(answer, teams)}")
+    rest = sum(map(len, list(reasons.values())[_MOST_NAMED:]))
+    more = f"; {format_count(rest, 'team')} more" if rest else ""
+    return f"Short: {'; '.join(named)}{more}."
+
+
+def _why_short(answer: FairnessAnswer, teams: list[TeamShare]) -> str:
+    """Return why teams are below their fair share, for the same reasons."""
+    one, parts = len(teams) == 1, []
+    fits, waiting = (sum(getattr(team, what) for team in teams) for what in ("fits", "waiting"))
+    if teams[0].within_a_task:
+        parts.append(f"{'it lacks' if one else 'each lacks'} less than one task")
+    if fits:
+        of = _of_all(waiting)
+        parts.append(f"{format_number(fits)}{of} waiting {plural(fits, 'task')} would fit now")
+    if teams[0].held_by:
+        holders = [team for name in teams[0].held_by for team in answer.teams if team.name == name]
+        names = join_names(map(_with_points, holders), most=_MOST_NAMED)
+        have = plural(len(holders), "has", "have")
+        may = f"servers that {'it' if one else 'they'} may use"
+        parts.append(f"{names} {have} more than {'its' if one else 'a'} fair share on {may}")
+    if not parts:
+        parts.append("what is free lies in pieces too small for a task, or others would move")
+    return ", and ".join(parts)
+
+
+def _with_points(team: TeamShare) -> str:
+    return f"{team.name} ({format_points(team.difference, signed=True)})"
+
+
+def _of_all(number: float) -> str:
+    """Return "of" a whole number; nothing where tasks are counted in their mean, or endless."""
+    if math.isinf(number) or abs(number - round(number)) > _ALMOST * number:
+        return ""
+    return f" of {format_number(number)}"
+
+
+def _waste_text(answer: FairnessAnswer) -> str:
+    free = join_names(
+        f"{format_percent(part, 0)} of {resource}" for resource, part in answer.free.items()
+    )
+    if answer.overfull:
+        return "Wasted: not known, as more is held on a server than it has."
+    if answer.waiting == 0:
+        return f"Wasted: nothing, as no task waits; {free} is free."
+    if not answer.fits:
+        return f"Wasted: nothing that could be used now; {free} is free, and no waiting task fits."
+    some = sorted((team for team in answer.teams if team.fits), key=lambda team: -team.fits)
+    names = join_names(
+        [f"{team.name} {format_number(team.fits)}" for team in some], most=_MOST_NAMED
+    )
+    of = _of_all(answer.waiting)
+    where = "by the sums of their groups" if answer.by_group else "with nothing moved"
+    return (
+        f"Wasted: {format_number(answer.fits)}{of} waiting {plural(answer.fits, 'task')} would fit "
+        f"now on what is free, {where} ({names}); {free} is free."
+    )
+
+
+def _truthful_text(truthful: Truthfulness) -> str:
+    who = "Misreporting: which rule placed what runs now is not known. In the fair allocation "
+    if truthful.proven:
+        return f"{who}nobody gains by it, proven for divisible tasks ({truthful.source})."
+    return (
+        f"{who}somebody might gain: the proof that nobody does needs "
+        f"{join_names(truthful.outside)}; --mechanism drfh searches for such a gain."
+    )
+
+
+def _change_text(answer: FairnessAnswer) -> str:
+    parts = []
+    giving = sorted(
+        (team for team in answer.teams if team.above and team.given_back > 0),
+        key=lambda team: -team.given_back,
+    )
+    if giving and not answer.fair:
+        tasks = format_number(sum(team.given_back for team in giving), 3)
+        who = format_count(len(giving), "team")
+        names = [f"{team.name} {format_number(team.given_back, 3)}" for team in giving]
+        listed = join_names(names, most=_MOST_NAMED)
+        parts.append(f"to make it fair, {who} would give back about {tasks} tasks ({listed})")
+    found = list(answer.bottlenecks.items())
+    for scarcity, names_limited in found[:_MOST_SCARCE]:
+        limited = join_names(names_limited, most=_MOST_NAMED)
+        parts.append(f"{scarcity} limits {limited} in the fair allocation")
+    if found:
+        return f"What would change it: {'; '.join(parts)} (--add tries more servers)."
+    parts.append(
+        "nothing need be bought, as all tasks would run in the fair allocation"
+        if answer.waiting > 0
+        else "nothing, as nobody waits for more"
+    )
+    return f"What would change it: {'; '.join(parts)}."
