@@ -48,6 +48,7 @@ __all__ = [
     "Sentence",
     "TeamShare",
     "Topic",
+    "answer_of",
     "audit",
     "case_of",
 ]

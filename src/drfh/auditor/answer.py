@@ -44,10 +44,14 @@ class Topic(StrEnum):
 
 
 class Sentence(NamedTuple):
-    """One sentence of an answer."""
+    """One sentence of an answer: a label, and what there is to say."""
 
     topic: Topic
+    label: str
     text: str
+
+    def __str__(self) -> str:
+        return f"{self.label}: {self.text}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +173,8 @@ class FairnessAnswer:
         The shortest first: by the difference of their shares.
     missing : float
         Missing share: part of all fair shares that their teams do not have, from 0 to 1.
+    missing_later : float
+        The same, had the waiting tasks started that fit now.
     worst_off : str
         Who has the least of its fair share; empty if nobody is below it.
     worst_missing : float
@@ -188,6 +194,7 @@ class FairnessAnswer:
 
     teams: tuple[TeamShare, ...]
     missing: float
+    missing_later: float
     worst_off: str
     worst_missing: float
     free: dict[str, float]
@@ -236,15 +243,15 @@ class FairnessAnswer:
     def sentences(self) -> tuple[Sentence, ...]:
         """The answer in words: is it fair, who is short, what is wasted, what would change it."""
         parts = [
-            Sentence(Topic.FAIR, _fair_text(self)),
-            *([Sentence(Topic.SHORT, _short_text(self))] if self.short else []),
-            Sentence(Topic.WASTE, _waste_text(self)),
-            Sentence(Topic.TRUTHFUL, _truthful_text(self.truthful)),
-            Sentence(Topic.CHANGE, _change_text(self)),
+            _fairness(self),
+            Sentence(Topic.SHORT, "Short", _short_text(self)),
+            Sentence(Topic.WASTE, "Wasted", _waste_text(self)),
+            Sentence(Topic.TRUTHFUL, "Misreporting", _truthful_text(self.truthful)),
+            Sentence(Topic.CHANGE, "What would change it", _change_text(self)),
         ]
         if not self.closed:
-            text = f"Not exact: the fair allocation is not proven, relative gap {self.gap:.1e}."
-            parts.append(Sentence(Topic.EXACT, text))
+            text = f"the fair allocation is not proven, relative gap {self.gap:.1e}"
+            parts.append(Sentence(Topic.EXACT, "Not exact", text))
         return tuple(parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -253,6 +260,7 @@ class FairnessAnswer:
             "fair": self.fair,
             "within_a_task": self.within_a_task,
             "missing": self.missing,
+            "missing_later": self.missing_later,
             "worst_off": self.worst_off or None,
             "worst_missing": self.worst_missing,
             "teams": [team.to_dict() for team in self.teams],
@@ -271,7 +279,7 @@ class FairnessAnswer:
             "closed": self.closed,
             "gap": self.gap,
             "sentences": [
-                {"about": sentence.topic.value, "text": sentence.text}
+                {"about": sentence.topic.value, "text": str(sentence)}
                 for sentence in self.sentences
             ],
         }
@@ -294,8 +302,8 @@ def answer_of(case: Case) -> FairnessAnswer:
     >>> answer = answer_of(case_of(load_scenario("paper-two-servers"), observed=rows))
     >>> answer.missing, [(team.name, round(team.difference, 4)) for team in answer.short]
     (0.25, [('ann', -0.3571)])
-    >>> print(answer.sentences[0].text)
-    Not fair: 25.0 % of all fair shares is missing. ann is worst off, with 50.0 % of its fair share.
+    >>> print(answer.sentences[0])
+    Not fair: 25.0 % of all fair shares is missing; ann is worst off, with 50.0 % of its own.
     """
     problem, best = case.problem, case.fair
     fair_tasks = best.placement.user_tasks
@@ -309,12 +317,13 @@ def answer_of(case: Case) -> FairnessAnswer:
     fits = _fitting(case, waiting, order)
     allocation = Allocation(problem, best.placement, "drfh", best.method, best.certificate)
     cache: Cache = {}
-    above_held = _held_of(case, above)
+    holders = _holders(case, waiting, above, now - fair)
     teams = []
     for i in order.tolist():
         rows = problem.rows_of(i)
         code, scarce = _limit([explain(allocation, row, cache) for row in rows.tolist()])
         queued = rows[waiting[rows] > 0]
+        held = dict.fromkeys(j for row in rows.tolist() for j in holders[row])
         least = problem.task_share[queued].min(initial=math.inf)
         teams.append(
             TeamShare(
@@ -331,7 +340,7 @@ def answer_of(case: Case) -> FairnessAnswer:
                 bool(above[i]),
                 code,
                 scarce,
-                _holders(case, queued, above_held, now - fair) if below[i] else (),
+                tuple(case.name(j) for j in held) if below[i] else (),
                 float(np.maximum(case.tasks[rows] - fair_tasks[rows], 0.0).sum()),
             )
         )
@@ -342,6 +351,7 @@ def answer_of(case: Case) -> FairnessAnswer:
     return FairnessAnswer(
         tuple(teams),
         float(missing_share(now, case.weight, level)),
+        float(missing_share(case.shares(case.tasks + fits), case.weight, level)),
         case.name(int(who)) if below.any() else "",
         float(lacks) if below.any() else 0.0,
         {
@@ -391,43 +401,47 @@ def _fitting(case: Case, waiting: Floats, order: Ints) -> Floats:
     return fits
 
 
-def _held_of(case: Case, above: Bools) -> list[tuple[int, Ints, Floats]]:
-    """Return what teams above their fair share hold: team, blocks, amounts."""
-    return [(j, *case.bundles.held_by([j])) for j in np.flatnonzero(above).tolist()]
+def _holders(case: Case, queued: Floats, above: Bools, difference: Floats) -> list[list[int]]:
+    """Return, for each row with tasks waiting, teams that hold what these need.
 
-
-def _holders(
-    case: Case, queued: Ints, held: list[tuple[int, Ints, Floats]], difference: Floats
-) -> tuple[str, ...]:
-    """Return teams that hold what waiting tasks need, on servers that these may use."""
+    Only teams above their fair share count, on servers that the tasks may use; the furthest
+    above first.
+    """
     problem = case.problem
-    found = [
-        team
-        for team, block, amounts in held
-        if any(
-            bool((amounts[problem.can_use(np.full(len(block), row), block)] * need > 0).any())
-            for row, need in zip(queued.tolist(), problem.demand[queued], strict=True)
-        )
-    ]
-    return tuple(case.name(team) for team in sorted(found, key=lambda j: -difference[j]))
+    order = [j for j in np.argsort(-difference, kind="stable").tolist() if above[j]]
+    held = [(j, *case.bundles.held_by([j])) for j in order]
+    known: dict[Any, list[int]] = {}
+    found: list[list[int]] = []
+    for row in range(len(problem.users)):
+        need = problem.demand[row] > 0
+        rule = None if problem.restriction is None else int(problem.restriction[row])
+        key = (rule, need.tobytes())
+        if queued[row] > 0 and key not in known:
+            known[key] = [
+                team
+                for team, block, amounts in held
+                if amounts[problem.can_use(np.full(len(block), row), block)][:, need].any()
+            ]
+        found.append(known[key] if queued[row] > 0 else [])
+    return found
 
 
-def _fair_text(answer: FairnessAnswer) -> str:
+def _fairness(answer: FairnessAnswer) -> Sentence:
     if answer.fair:
         end = "" if answer.waiting > 0 else ", and no task waits"
-        return f"Fair: every team has its fair share now{end}."
-    missing = format_percent(answer.missing)
+        return Sentence(Topic.FAIR, "Fair", f"every team has its fair share now{end}")
+    missing = f"{format_percent(answer.missing)} of all fair shares is missing"
     if answer.within_a_task:
-        return f"Fair up to whole tasks: {missing} of all fair shares is missing, less than a task \
-of each team."
+        text = f"{missing}, less than one task of each team"
+        return Sentence(Topic.FAIR, "Fair up to whole tasks", text)
     has = format_percent(1 - answer.worst_missing)
-    return (
-        f"Not fair: {missing} of all fair shares is missing. {answer.worst_off} is worst off, with "
-        f"{has} of its fair share."
-    )
+    text = f"{missing}; {answer.worst_off} is worst off, with {has} of its own"
+    return Sentence(Topic.FAIR, "Not fair", text)
 
 
 def _short_text(answer: FairnessAnswer) -> str:
+    if answer.fair:
+        return "nobody"
     reasons: dict[Any, list[TeamShare]] = {}
     for team in answer.short:
         reasons.setdefault((team.held_by, team.fits > 0, team.within_a_task), []).append(team)
@@ -437,7 +451,7 @@ def _short_text(answer: FairnessAnswer) -> str:
         named.append(f"{names}: {_why_short(answer, teams)}")
     rest = sum(map(len, list(reasons.values())[_MOST_NAMED:]))
     more = f"; {format_count(rest, 'team')} more" if rest else ""
-    return f"Short: {'; '.join(named)}{more}."
+    return f"{'; '.join(named)}{more}"
 
 
 def _why_short(answer: FairnessAnswer, teams: list[TeamShare]) -> str:
@@ -472,39 +486,46 @@ def _of_all(number: float) -> str:
 
 
 def _waste_text(answer: FairnessAnswer) -> str:
-    free = join_names(
-        f"{format_percent(part, 0)} of {resource}" for resource, part in answer.free.items()
-    )
     if answer.overfull:
-        return "Wasted: not known, as more is held on a server than it has."
+        return "not known, as more is held on a server than it has"
+    parts = [f"{format_percent(part, 0)} of {name}" for name, part in answer.free.items()]
+    free = f"{join_names(parts)} is free"
     if answer.waiting == 0:
-        return f"Wasted: nothing, as no task waits; {free} is free."
+        return f"nothing, as no task waits; {free}"
     if not answer.fits:
-        return f"Wasted: nothing that could be used now; {free} is free, and no waiting task fits."
+        return f"nothing that could be used now: {free}, and no waiting task fits there"
     some = sorted((team for team in answer.teams if team.fits), key=lambda team: -team.fits)
-    names = join_names(
-        [f"{team.name} {format_number(team.fits)}" for team in some], most=_MOST_NAMED
-    )
-    of = _of_all(answer.waiting)
+    names = [f"{team.name} {format_number(team.fits)}" for team in some]
     where = "by the sums of their groups" if answer.by_group else "with nothing moved"
     return (
-        f"Wasted: {format_number(answer.fits)}{of} waiting {plural(answer.fits, 'task')} would fit "
-        f"now on what is free, {where} ({names}); {free} is free."
+        f"{free}, and {format_number(answer.fits)}{_of_all(answer.waiting)} waiting "
+        f"{plural(answer.fits, 'task')} would fit there now, {where} "
+        f"({join_names(names, most=_MOST_NAMED)})"
     )
 
 
 def _truthful_text(truthful: Truthfulness) -> str:
-    who = "Misreporting: which rule placed what runs now is not known. In the fair allocation "
+    rule = "which rule placed what runs now is not known"
     if truthful.proven:
-        return f"{who}nobody gains by it, proven for divisible tasks ({truthful.source})."
+        return (
+            f"nobody gains by it in the fair allocation, proven for divisible tasks "
+            f"({truthful.source}); {rule}"
+        )
     return (
-        f"{who}somebody might gain: the proof that nobody does needs "
-        f"{join_names(truthful.outside)}; --mechanism drfh searches for such a gain."
+        f"somebody might gain by it, even in the fair allocation: the proof that nobody does needs "
+        f"{join_names(truthful.outside)} (--mechanism drfh searches); {rule}"
     )
 
 
 def _change_text(answer: FairnessAnswer) -> str:
     parts = []
+    if answer.missing_later < answer.missing and not answer.fair:
+        fit = plural(answer.fits, "fits", "fit")
+        later = format_percent(answer.missing_later)
+        parts.append(
+            f"starting the {format_count(answer.fits, 'waiting task')} that {fit} now, after which "
+            f"{later} would be missing"
+        )
     giving = sorted(
         (team for team in answer.teams if team.above and team.given_back > 0),
         key=lambda team: -team.given_back,
@@ -518,12 +539,12 @@ def _change_text(answer: FairnessAnswer) -> str:
     found = list(answer.bottlenecks.items())
     for scarcity, names_limited in found[:_MOST_SCARCE]:
         limited = join_names(names_limited, most=_MOST_NAMED)
-        parts.append(f"{scarcity} limits {limited} in the fair allocation")
+        parts.append(f"more {scarcity}, which limits {limited} in the fair allocation")
     if found:
-        return f"What would change it: {'; '.join(parts)} (--add tries more servers)."
+        return f"{'; '.join(parts)} (--add tries it)"
     parts.append(
         "nothing need be bought, as all tasks would run in the fair allocation"
         if answer.waiting > 0
         else "nothing, as nobody waits for more"
     )
-    return f"What would change it: {'; '.join(parts)}."
+    return "; ".join(parts)

@@ -208,18 +208,23 @@ class Report:
         table
             A file with what was observed, if it is about that.
         """
-        example = self[name].counterexample
-        if example is None:
+        if self[name].counterexample is None:
             return ""
-        case = example.scenario
-        same = (case.cluster, case.users) == (self.scenario.cluster, self.scenario.users)
         file = shlex.quote(os.fspath(path))
-        if not same:
+        if not self.shows_itself(name):
             return f"drfh allocate {file}"
         observed = " --observed TABLE (it is not in the file)" if self.observed else ""
         if self.observed and table is not None:
             observed = f" --observed {shlex.quote(os.fspath(table))}"
         return f"drfh audit {file} --only {name}{observed}"
+
+    def shows_itself(self, name: str) -> bool:
+        """Return whether a counterexample is the audited case itself, and not another one."""
+        example, same = self[name].counterexample, self.scenario
+        return example is not None and (example.scenario.cluster, example.scenario.users) == (
+            same.cluster,
+            same.users,
+        )
 
     @property
     def failed(self) -> tuple[str, ...]:

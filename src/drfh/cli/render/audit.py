@@ -35,14 +35,27 @@ _WIDE = 140  # from here on, what a property asks is a column of its own
 GROUPS = {False: "About your cluster", True: "About the rule"}
 
 
-def print_answer(answer: FairnessAnswer, scenario: Scenario) -> None:
-    """Print who has what beside what is fair, and the sentences of an answer."""
+def print_answer(
+    answer: FairnessAnswer, scenario: Scenario, before: FairnessAnswer | None = None
+) -> None:
+    """Print who has what beside what is fair, and the sentences of an answer.
+
+    Parameters
+    ----------
+    answer
+        About what runs now.
+    scenario
+        Where it runs.
+    before
+        With edits: the answer about the cluster as it was.
+    """
     out = console()
     if scenario.title:
         out.print(scenario.title, style="bold")
+    edited = "" if before is None else " after the edits"
     out.print(
         f"what runs now, {format_count(len(answer.teams), 'team')} on "
-        f"{format_count(scenario.cluster.size, 'server')}"
+        f"{format_count(scenario.cluster.size, 'server')}{edited}"
     )
     weighted = len({team.weight for team in answer.teams}) > 1
     numbers = ("weight", "has now", "fair", "difference")
@@ -71,7 +84,9 @@ def print_answer(answer: FairnessAnswer, scenario: Scenario) -> None:
     )
     out.print()
     for sentence in answer.sentences:
-        print_line(sentence.text, style="bold" if sentence.topic is Topic.FAIR else None)
+        print_line(str(sentence), style="bold" if sentence.topic is Topic.FAIR else None)
+        if sentence.topic is Topic.FAIR and before is not None:
+            print_line(f"Before the edits: {before.sentences[0]}")
     out.print()
 
 
@@ -92,14 +107,16 @@ def print_report(report: Report) -> None:
         out.print(f"warning: {warning}", style="bold red")
     for of_mechanism, heading in GROUPS.items():
         group = [f for f in report if PROPERTIES[f.name].of_mechanism is of_mechanism]
-        _print_group(out, heading, group)
+        # Nobody knows which rule placed what was observed.
+        why = " without --mechanism" if report.observed and of_mechanism else " here"
+        _print_group(out, heading, group, f"not applicable{why}")
     if report.failed:
         hint = f"--show {report.failed[0]} shows the counterexample, --save FILE keeps it"
         out.print(hint, style="dim")
     out.print(f"{report.seconds:.1f} s", style="dim")
 
 
-def _print_group(out: Any, heading: str, findings: list[Finding]) -> None:
+def _print_group(out: Any, heading: str, findings: list[Finding], skips: str) -> None:
     """Print a table of what applies, and a line of what does not."""
     counted = [finding for finding in findings if finding.verdict != "not applicable"]
     wide = out.width >= _WIDE
@@ -122,7 +139,7 @@ def _print_group(out: Any, heading: str, findings: list[Finding]) -> None:
         out.print(grid)
     skipped = [finding.name for finding in findings if finding.verdict == "not applicable"]
     if skipped:
-        print_line(f"{heading}, not applicable here: {', '.join(skipped)}", style="dim")
+        print_line(f"{heading}, {skips}: {', '.join(skipped)} (--show tells why)", style="dim")
 
 
 def _with_gloss(name: str, title: str) -> Any:
