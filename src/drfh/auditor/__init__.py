@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from typing import Any, Literal
 
@@ -44,6 +45,7 @@ __all__ = [
     "FairnessAnswer",
     "Finding",
     "Property",
+    "PropertyGroup",
     "Report",
     "Sentence",
     "TeamShare",
@@ -52,6 +54,13 @@ __all__ = [
     "audit",
     "case_of",
 ]
+
+
+class PropertyGroup(StrEnum):
+    """What a property is about, as a heading."""
+
+    CLUSTER = "About your cluster"
+    RULE = "About the rule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,11 @@ class Property:
     check: Callable[[Case], Finding]
     of_mechanism: bool = False
     kinds: Literal["always", "divisible", "never"] = "always"
+
+    @property
+    def group(self) -> PropertyGroup:
+        """What it is about: the cluster as it is, or the rule."""
+        return PropertyGroup.RULE if self.of_mechanism else PropertyGroup.CLUSTER
 
     def not_for(self, case: Case) -> str:
         """Return why several kinds of tasks keep it unmeasured, or nothing."""

@@ -240,6 +240,14 @@ class FairnessAnswer:
         return {part: tuple(names) for part, names in order}
 
     @property
+    def legend(self) -> str:
+        """What the shares are, in words."""
+        return (
+            "Shares are of a team's dominant resource: that of which it holds the largest part. "
+            "Fair, and limited by: in the fair allocation (DRFH) of all tasks that run or wait."
+        )
+
+    @property
     def sentences(self) -> tuple[Sentence, ...]:
         """The answer in words: is it fair, who is short, what is wasted, what would change it."""
         parts = [

@@ -102,7 +102,7 @@ def audit(
             metavar="FILE",
             rich_help_panel=OUTPUT_PANEL,
             help="With --show: write the counterexample as a scenario file; what was observed "
-            "goes beside it, FILE.observed.csv.",
+            "goes beside it (.observed.csv).",
         ),
     ] = None,
     html: PageOption = None,
@@ -259,7 +259,8 @@ def audit_subject(
 
     earlier = None
     if given.edits and before and observed and asked.shown is None:
-        earlier = answer_of(case_of(given.before, observed=before))
+        whole = options.get("whole_tasks", False)
+        earlier = answer_of(case_of(given.before, observed=before, whole_tasks=whole))
 
     def print_answer(answer: FairnessAnswer) -> None:
         if asked.shown is None and not as_json:

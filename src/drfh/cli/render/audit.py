@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from drfh.auditor import PROPERTIES, Topic
+from drfh.auditor import PROPERTIES, PropertyGroup, Topic
 from drfh.cli.render.console import bar, console, lines, print_json, print_line, table
 from drfh.formatting import (
     format_count,
@@ -29,10 +29,6 @@ _MOST_TASKS = 12
 _MOST_TEAMS = 12
 _ROOM_FOR_BARS = 100  # columns of a terminal
 _WIDE = 140  # from here on, what a property asks is a column of its own
-
-
-#: Headings of the card: properties of one allocation, and of a mechanism.
-GROUPS = {False: "About your cluster", True: "About the rule"}
 
 
 def print_answer(
@@ -77,11 +73,7 @@ def print_answer(
     rest = len(answer.teams) - len(most)
     if rest > 0:
         print_line(format_rest(rest, "team", "nearer to fair (--json has them)"), style="dim")
-    print_line(
-        "Shares are of a team's dominant resource: that of which it holds the largest part. Fair, "
-        "and limited by: in the fair allocation (DRFH) of all tasks that run or wait.",
-        style="dim",
-    )
+    print_line(answer.legend, style="dim")
     out.print()
     for sentence in answer.sentences:
         print_line(str(sentence), style="bold" if sentence.topic is Topic.FAIR else None)
@@ -105,11 +97,12 @@ def print_report(report: Report) -> None:
     )
     for warning in report.warnings:
         out.print(f"warning: {warning}", style="bold red")
-    for of_mechanism, heading in GROUPS.items():
-        group = [f for f in report if PROPERTIES[f.name].of_mechanism is of_mechanism]
+    for group in PropertyGroup:
         # Nobody knows which rule placed what was observed.
-        why = " without --mechanism" if report.observed and of_mechanism else " here"
-        _print_group(out, heading, group, f"not applicable{why}")
+        unknown = report.observed and group is PropertyGroup.RULE
+        skips = f"not applicable {'without --mechanism' if unknown else 'here'}"
+        here = [finding for finding in report if PROPERTIES[finding.name].group is group]
+        _print_group(out, group.value, here, skips)
     if report.failed:
         hint = f"--show {report.failed[0]} shows the counterexample, --save FILE keeps it"
         out.print(hint, style="dim")
@@ -191,7 +184,7 @@ def print_properties(*, as_json: bool) -> None:
     if as_json:
         print_json({"properties": {name: item.title for name, item in PROPERTIES.items()}})
         return
-    grid = table("property", "what it asks", "about")
+    grid = table("property", "what it asks", "")
     for name, item in PROPERTIES.items():
-        grid.add_row(name, item.title, "the rule" if item.of_mechanism else "your cluster")
+        grid.add_row(name, item.title, item.group.value)
     console().print(grid)
