@@ -110,12 +110,12 @@ PROPERTIES: dict[str, Property] = {
         "nobody would run more with another's part", envy_free, kinds="divisible"
     ),
     "envy-free-literal": Property(
-        "the same, weights and numbers of tasks ignored", envy_free_literal, kinds="never"
+        "no envy, weights and numbers of tasks ignored", envy_free_literal, kinds="never"
     ),
-    "envy-free-1": Property("the same, give or take one task", envy_free_1, kinds="never"),
+    "envy-free-1": Property("no envy, give or take one task", envy_free_1, kinds="never"),
     "pareto": Property("nobody could have more without others losing", pareto),
     "sharing-incentive": Property(
-        "as good as a fixed part of every server", sharing_incentive, kinds="divisible"
+        "as good as its part of every server", sharing_incentive, kinds="divisible"
     ),
     "dedicated-cloud": Property(
         "as good as servers of one's own", dedicated_cloud, kinds="divisible"

@@ -111,6 +111,13 @@ class TeamShare:
         return self.now - self.fair
 
     @property
+    def points(self) -> str:
+        """The difference in percentage points, in words."""
+        if not (self.below or self.above):
+            return format_points(0.0)
+        return format_points(self.difference, signed=True)
+
+    @property
     def limited_by(self) -> str:
         """What limits it in the fair allocation, in a few words."""
         if self.scarce:
@@ -325,55 +332,52 @@ def answer_of(case: Case) -> FairnessAnswer:
     fits = _fitting(case, waiting, order)
     allocation = Allocation(problem, best.placement, "drfh", best.method, best.certificate)
     cache: Cache = {}
-    holders = _holders(case, waiting, above, now - fair)
+    holders, furthest = _holders(case, waiting, above), order[::-1].tolist()
     teams = []
     for i in order.tolist():
         rows = problem.rows_of(i)
         code, scarce = _limit([explain(allocation, row, cache) for row in rows.tolist()])
         queued = rows[waiting[rows] > 0]
-        held = dict.fromkeys(j for row in rows.tolist() for j in holders[row])
+        held = {j for row in rows.tolist() for j in holders[row]}
         least = problem.task_share[queued].min(initial=math.inf)
         teams.append(
             TeamShare(
-                case.name(i),
-                float(case.weight[i]),
-                float(now[i]),
-                float(fair[i]),
-                float(case.tasks[rows].sum()),
-                float(fair_tasks[rows].sum()),
-                float(waiting[rows].sum()),
-                float(fits[rows].sum()),
-                bool(below[i]),
-                bool(fair[i] - now[i] < least * (1 - _ALMOST)),
-                bool(above[i]),
-                code,
-                scarce,
-                tuple(case.name(j) for j in held) if below[i] else (),
-                float(np.maximum(case.tasks[rows] - fair_tasks[rows], 0.0).sum()),
+                name=case.name(i),
+                weight=float(case.weight[i]),
+                now=float(now[i]),
+                fair=float(fair[i]),
+                tasks=float(case.tasks[rows].sum()),
+                fair_tasks=float(fair_tasks[rows].sum()),
+                waiting=float(waiting[rows].sum()),
+                fits=float(fits[rows].sum()),
+                below=bool(below[i]),
+                within_a_task=bool(fair[i] - now[i] < least * (1 - _ALMOST)),
+                above=bool(above[i]),
+                code=code,
+                scarce=scarce,
+                held_by=tuple(case.name(j) for j in furthest if j in held) if below[i] else (),
+                given_back=float(np.maximum(case.tasks[rows] - fair_tasks[rows], 0.0).sum()),
             )
         )
-    used, bundles = case.bundles.used, case.bundles
-    total = bundles.capacity.sum(axis=0)
-    free = 1 - used.sum(axis=0) / np.where(total > 0, total, 1.0)
+    used, capacity = case.bundles.used, case.bundles.capacity
+    total, free = capacity.sum(axis=0), np.maximum(capacity - used, 0.0).sum(axis=0)
     claim, proof = card_of(drfh).claims["truthful"], best.certificate
     return FairnessAnswer(
-        tuple(teams),
-        float(missing_share(now, case.weight, level)),
-        float(missing_share(case.shares(case.tasks + fits), case.weight, level)),
-        case.name(int(who)) if below.any() else "",
-        float(lacks) if below.any() else 0.0,
-        {
-            resource: max(0.0, part)
-            for resource, part, there in zip(
-                problem.cluster.resources, free.tolist(), total.tolist(), strict=True
-            )
-            if there > 0
+        teams=tuple(teams),
+        missing=float(missing_share(now, case.weight, level)),
+        missing_later=float(missing_share(case.shares(case.tasks + fits), case.weight, level)),
+        worst_off=case.name(int(who)) if below.any() else "",
+        worst_missing=float(lacks) if below.any() else 0.0,
+        free={
+            resource: float(free[r] / total[r])
+            for r, resource in enumerate(problem.cluster.resources)
+            if total[r] > 0
         },
-        bool((used > bundles.capacity * (1 + _ALMOST)).any()),
-        bool((problem.blocks.count > 1).any()),
-        Truthfulness(claim.source, claim.unmet(problem)),
-        proof is None or proof.closed,
-        0.0 if proof is None else proof.gap,
+        overfull=bool((used > capacity * (1 + _ALMOST)).any()),
+        by_group=bool((problem.blocks.count > 1).any()),
+        truthful=Truthfulness(claim.source, claim.unmet(problem)),
+        closed=proof is None or proof.closed,
+        gap=0.0 if proof is None else proof.gap,
     )
 
 
@@ -409,28 +413,26 @@ def _fitting(case: Case, waiting: Floats, order: Ints) -> Floats:
     return fits
 
 
-def _holders(case: Case, queued: Floats, above: Bools, difference: Floats) -> list[list[int]]:
+def _holders(case: Case, waiting: Floats, above: Bools) -> list[list[int]]:
     """Return, for each row with tasks waiting, teams that hold what these need.
 
-    Only teams above their fair share count, on servers that the tasks may use; the furthest
-    above first.
+    Only teams above their fair share count, on servers that the tasks may use.
     """
     problem = case.problem
-    order = [j for j in np.argsort(-difference, kind="stable").tolist() if above[j]]
-    held = [(j, *case.bundles.held_by([j])) for j in order]
+    held = [(j, *case.bundles.held_by([j])) for j in np.flatnonzero(above).tolist()]
     known: dict[Any, list[int]] = {}
     found: list[list[int]] = []
     for row in range(len(problem.users)):
         need = problem.demand[row] > 0
         rule = None if problem.restriction is None else int(problem.restriction[row])
         key = (rule, need.tobytes())
-        if queued[row] > 0 and key not in known:
+        if waiting[row] > 0 and key not in known:
             known[key] = [
                 team
                 for team, block, amounts in held
                 if amounts[problem.can_use(np.full(len(block), row), block)][:, need].any()
             ]
-        found.append(known[key] if queued[row] > 0 else [])
+        found.append(known[key] if waiting[row] > 0 else [])
     return found
 
 
@@ -464,40 +466,41 @@ def _short_text(answer: FairnessAnswer) -> str:
 
 def _why_short(answer: FairnessAnswer, teams: list[TeamShare]) -> str:
     """Return why teams are below their fair share, for the same reasons."""
-    one, parts = len(teams) == 1, []
-    fits, waiting = (sum(getattr(team, what) for team in teams) for what in ("fits", "waiting"))
+    it, parts = plural(len(teams), "it", "they"), []
     if teams[0].within_a_task:
-        parts.append(f"{'it lacks' if one else 'each lacks'} less than one task")
+        parts.append(f"{plural(len(teams), 'it', 'each')} lacks less than one task")
+    fits, waiting = (sum(getattr(team, what) for team in teams) for what in ("fits", "waiting"))
     if fits:
-        of = _of_all(waiting)
-        parts.append(f"{format_number(fits)}{of} waiting {plural(fits, 'task')} would fit now")
+        parts.append(f"{_tasks(fits, waiting)} would fit now")
     if teams[0].held_by:
         holders = [team for name in teams[0].held_by for team in answer.teams if team.name == name]
         names = join_names(map(_with_points, holders), most=_MOST_NAMED)
-        have = plural(len(holders), "has", "have")
-        may = f"servers that {'it' if one else 'they'} may use"
-        parts.append(f"{names} {have} more than {'its' if one else 'a'} fair share on {may}")
+        have = plural(len(holders), "has more than its", "have more than their")
+        parts.append(f"{names} {have} fair share on servers that {it} may use")
     if not parts:
-        parts.append("what is free lies in pieces too small for a task, or others would move")
+        parts.append("no waiting task fits on what is free; the fair allocation places otherwise")
     return ", and ".join(parts)
 
 
+def _tasks(number: float, waiting: float) -> str:
+    """Return a number of waiting tasks, and of how many if that is a whole number.
+
+    It is none where tasks are endless, or counted in their mean.
+    """
+    whole = math.isfinite(waiting) and abs(waiting - round(waiting)) <= _ALMOST * waiting
+    if not whole:
+        return format_count(number, "waiting task")
+    return f"{format_number(number)} of {format_count(round(waiting), 'waiting task')}"
+
+
 def _with_points(team: TeamShare) -> str:
-    return f"{team.name} ({format_points(team.difference, signed=True)})"
-
-
-def _of_all(number: float) -> str:
-    """Return "of" a whole number; nothing where tasks are counted in their mean, or endless."""
-    if math.isinf(number) or abs(number - round(number)) > _ALMOST * number:
-        return ""
-    return f" of {format_number(number)}"
+    return f"{team.name} ({team.points})"
 
 
 def _waste_text(answer: FairnessAnswer) -> str:
-    if answer.overfull:
-        return "not known, as more is held on a server than it has"
+    over = "more is held on a server than it has; " if answer.overfull else ""
     parts = [f"{format_percent(part, 0)} of {name}" for name, part in answer.free.items()]
-    free = f"{join_names(parts)} is free"
+    free = f"{over}{join_names(parts)} is free"
     if answer.waiting == 0:
         return f"nothing, as no task waits; {free}"
     if not answer.fits:
@@ -506,8 +509,7 @@ def _waste_text(answer: FairnessAnswer) -> str:
     names = [f"{team.name} {format_number(team.fits)}" for team in some]
     where = "by the sums of their groups" if answer.by_group else "with nothing moved"
     return (
-        f"{free}, and {format_number(answer.fits)}{_of_all(answer.waiting)} waiting "
-        f"{plural(answer.fits, 'task')} would fit there now, {where} "
+        f"{free}, and {_tasks(answer.fits, answer.waiting)} would fit there now, {where} "
         f"({join_names(names, most=_MOST_NAMED)})"
     )
 
@@ -529,26 +531,23 @@ def _change_text(answer: FairnessAnswer) -> str:
     parts = []
     if answer.missing_later < answer.missing and not answer.fair:
         fit = plural(answer.fits, "fits", "fit")
-        later = format_percent(answer.missing_later)
+        later = answer.missing_later
+        missing = format_percent(later) if later > 0 else "nothing"
         parts.append(
             f"starting the {format_count(answer.fits, 'waiting task')} that {fit} now, after which "
-            f"{later} would be missing"
+            f"{missing} would be missing"
         )
-    giving = sorted(
-        (team for team in answer.teams if team.above and team.given_back > 0),
-        key=lambda team: -team.given_back,
-    )
-    if giving and not answer.fair:
-        tasks = format_number(sum(team.given_back for team in giving), 3)
-        who = format_count(len(giving), "team")
-        names = [f"{team.name} {format_number(team.given_back, 3)}" for team in giving]
-        listed = join_names(names, most=_MOST_NAMED)
-        parts.append(f"to make it fair, {who} would give back about {tasks} tasks ({listed})")
-    found = list(answer.bottlenecks.items())
-    for scarcity, names_limited in found[:_MOST_SCARCE]:
-        limited = join_names(names_limited, most=_MOST_NAMED)
-        parts.append(f"more {scarcity}, which limits {limited} in the fair allocation")
-    if found:
+    if not (answer.fair or answer.within_a_task):
+        parts += _giving_back(answer)
+    limits: dict[tuple[str, ...], list[Scarcity]] = {}
+    for scarcity, names in answer.bottlenecks.items():
+        limits.setdefault(names, []).append(scarcity)
+    for names, scarce in list(limits.items())[:_MOST_SCARCE]:
+        limited = f"limits {join_names(names, most=_MOST_NAMED)} in the fair allocation"
+        parts.append(
+            f"more {join_names(map(str, scarce), 'or', most=_MOST_NAMED)}, which {limited}"
+        )
+    if limits:
         return f"{'; '.join(parts)} (--add tries it)"
     parts.append(
         "nothing need be bought, as all tasks would run in the fair allocation"
@@ -556,3 +555,17 @@ def _change_text(answer: FairnessAnswer) -> str:
         else "nothing, as nobody waits for more"
     )
     return "; ".join(parts)
+
+
+def _giving_back(answer: FairnessAnswer) -> list[str]:
+    """Return who would give back how many tasks, if anybody has more than its fair share."""
+    giving = [team for team in answer.teams if team.above and team.given_back > 0]
+    giving.sort(key=lambda team: -team.given_back)
+    if not giving:
+        return []
+    tasks = format_count(sum(team.given_back for team in giving), "task", 3)
+    if len(giving) == 1:
+        return [f"to make it fair, {giving[0].name} would give back about {tasks}"]
+    names = [f"{team.name} {format_number(team.given_back, 3)}" for team in giving]
+    listed = join_names(names, most=_MOST_NAMED)
+    return [f"to make it fair, {len(giving)} teams would give back about {tasks} ({listed})"]

@@ -10,7 +10,6 @@ from drfh.formatting import (
     format_count,
     format_number,
     format_percent,
-    format_points,
     format_rest,
     plural,
 )
@@ -65,7 +64,7 @@ def print_answer(
             *([format_number(team.weight)] if weighted else []),
             format_percent(team.now),
             format_percent(team.fair),
-            format_points(team.difference, signed=True),
+            team.points,
             team.limited_by,
             style="red" if team.below and not team.within_a_task else None,
         )
@@ -115,7 +114,7 @@ def _print_group(out: Any, heading: str, findings: list[Finding], skips: str) ->
     wide = out.width >= _WIDE
     if counted:
         columns = ("by", "") if out.width >= _ROOM_FOR_BARS else ("by",)
-        asks = ("it asks that",) if wide else ()
+        asks = ("what it asks",) if wide else ()
         grid = table("", heading, *asks, *columns, "what was found", right=("by",))
         for finding in counted:
             title = PROPERTIES[finding.name].title

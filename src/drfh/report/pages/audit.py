@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from drfh.auditor import PROPERTIES, PropertyGroup
 from drfh.errors import InputError
 from drfh.files.scenario_file import scenario_text
-from drfh.formatting import format_count, format_percent, format_points, format_rest, plural
+from drfh.formatting import format_count, format_percent, format_rest, plural
 from drfh.report.charts.audit import failures_chart, fair_chart
 from drfh.report.html import (
     MARKS,
@@ -250,17 +250,11 @@ def _answer(answer: FairnessAnswer) -> list[Markup]:
         "difference",
         "limited by",
     ]
-    rows = [
-        [
-            team.name,
-            *([team.weight] if weighted else []),
-            format_percent(team.now),
-            format_percent(team.fair),
-            format_points(team.difference, signed=True),
-            team.limited_by,
-        ]
-        for team in answer.teams[:_MOST_USERS]
-    ]
+    rows: list[list[Content]] = []
+    for team in answer.teams[:_MOST_USERS]:
+        weight: list[Content] = [team.weight] if weighted else []
+        shares = (format_percent(team.now), format_percent(team.fair))
+        rows.append([team.name, *weight, *shares, team.points, team.limited_by])
     more = len(answer.teams) - _MOST_USERS
     points = [tag("li", str(sentence)) for sentence in answer.sentences[1:]]
     return [
