@@ -59,7 +59,10 @@ def test_who_holds_too_much_and_who_is_short() -> None:
         "Short: y (-37.5 points): x (+37.5 points) has more than its fair share on servers that it "
         "may use."
     )
-    assert said(found, Topic.WASTE).startswith("Wasted: nothing that could be used now: 0 % of cpu")
+    assert said(found, Topic.WASTE) == (
+        "Wasted: nothing that is free could be used now: 0 % of cpu and 50 % of memory is free, and "
+        "no waiting task fits there."
+    )
     assert said(found, Topic.CHANGE) == (
         "What would change it: to make it fair, x would give back about 3 tasks; more cpu on the 2 "
         "node servers, which limits y and x in the fair allocation (--add tries it)."

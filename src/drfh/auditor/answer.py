@@ -504,7 +504,7 @@ def _waste_text(answer: FairnessAnswer) -> str:
     if answer.waiting == 0:
         return f"nothing, as no task waits; {free}"
     if not answer.fits:
-        return f"nothing that could be used now: {free}, and no waiting task fits there"
+        return f"nothing that is free could be used now: {free}, and no waiting task fits there"
     some = sorted((team for team in answer.teams if team.fits), key=lambda team: -team.fits)
     names = [f"{team.name} {format_number(team.fits)}" for team in some]
     where = "by the sums of their groups" if answer.by_group else "with nothing moved"
