@@ -60,8 +60,8 @@ def test_who_holds_too_much_and_who_is_short() -> None:
         "may use."
     )
     assert said(found, Topic.WASTE) == (
-        "Wasted: nothing that is free could be used now: 0 % of cpu and 50 % of memory is free, and "
-        "no waiting task fits there."
+        "Wasted: nothing that is free could be used now: 0 % of cpu and 50 % of memory is free, "
+        "and no waiting task fits there."
     )
     assert said(found, Topic.CHANGE) == (
         "What would change it: to make it fair, x would give back about 3 tasks; more cpu on the 2 "
