@@ -216,6 +216,11 @@ class FairnessAnswer:
         """Teams below their fair share, the shortest first."""
         return tuple(team for team in self.teams if team.below)
 
+    def furthest(self, most: int) -> tuple[TeamShare, ...]:
+        """Return the teams furthest from their fair shares, at most so many, the shortest first."""
+        far = sorted(range(len(self.teams)), key=lambda i: -abs(self.teams[i].difference))[:most]
+        return tuple(self.teams[i] for i in sorted(far))
+
     @property
     def fair(self) -> bool:
         """Whether nobody is below its fair share."""

@@ -114,6 +114,9 @@ def audit(
 ) -> None:
     """Measure every fairness property on your cluster: a report card, worst first.
 
+    Of a snapshot, or with --observed, it begins with the answer: what
+    everybody has now, what is fair, who is short and why.
+
     ✘ fails, by how much and who is hurt. ✔ holds. ? a search found
     nothing: that is not a proof, and a proof is cited where there is one.
 

@@ -55,10 +55,8 @@ def print_answer(
     weighted = len({team.weight for team in answer.teams}) > 1
     numbers = ("weight", "has now", "fair", "difference")
     grid = table("team", *numbers[not weighted :], "limited by", right=numbers)
-    most = sorted(answer.teams, key=lambda team: -abs(team.difference))[:_MOST_TEAMS]
-    for team in answer.teams:
-        if team not in most:
-            continue
+    shown = answer.furthest(_MOST_TEAMS)
+    for team in shown:
         grid.add_row(
             team.name,
             *([format_number(team.weight)] if weighted else []),
@@ -69,7 +67,7 @@ def print_answer(
             style="red" if team.below and not team.within_a_task else None,
         )
     out.print(grid)
-    rest = len(answer.teams) - len(most)
+    rest = len(answer.teams) - len(shown)
     if rest > 0:
         print_line(format_rest(rest, "team", "nearer to fair (--json has them)"), style="dim")
     print_line(answer.legend, style="dim")

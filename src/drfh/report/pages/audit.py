@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from drfh.auditor import PROPERTIES, PropertyGroup
@@ -27,7 +28,7 @@ from drfh.report.html import (
 )
 
 if TYPE_CHECKING:
-    from drfh.auditor import Counterexample, FairnessAnswer, Finding, Report
+    from drfh.auditor import Counterexample, FairnessAnswer, Finding, Report, TeamShare
 
 __all__ = ["audit_headline", "before_after", "finding_text", "legend", "save_audit"]
 
@@ -241,29 +242,29 @@ def _summary(report: Report, *, named: bool) -> str:
 
 def _answer(answer: FairnessAnswer) -> list[Markup]:
     """Return who has what beside what is fair, and the sentences but the first, the headline."""
-    weighted = len({team.weight for team in answer.teams}) > 1
-    head = [
-        "team",
-        *(["weight"] if weighted else []),
-        "has now",
-        "fair",
-        "difference",
-        "limited by",
-    ]
-    rows: list[list[Content]] = []
-    for team in answer.teams[:_MOST_USERS]:
-        weight: list[Content] = [team.weight] if weighted else []
-        shares = (format_percent(team.now), format_percent(team.fair))
-        rows.append([team.name, *weight, *shares, team.points, team.limited_by])
-    more = len(answer.teams) - _MOST_USERS
     points = [tag("li", str(sentence)) for sentence in answer.sentences[1:]]
-    return [
+    parts = [
         tag("h2", "What teams have now, and in the fair allocation"),
         tag("p", answer.legend, "note"),
-        table(head, rows, "answer"),
-        *([tag("p", format_rest(more, "team"), "note")] if more > 0 else []),
-        tag("ul", join(points), "answer"),
+        _teams(answer, answer.furthest(_FEW_USERS)),
     ]
+    if len(answer.teams) > _FEW_USERS:
+        every = answer.furthest(_MOST_USERS)
+        head = f"{len(every):,} of {format_count(len(answer.teams), 'team')}"
+        parts.append(details(head, _teams(answer, every)))
+    return [*parts, tag("ul", join(points), "answer")]
+
+
+def _teams(answer: FairnessAnswer, teams: Sequence[TeamShare]) -> Markup:
+    weighted = len({team.weight for team in answer.teams}) > 1
+    numbers = [*(["weight"] if weighted else []), "has now", "fair", "difference"]
+    rows: list[list[Content]] = []
+    for team in teams:
+        weight: list[Content] = [team.weight] if weighted else []
+        shares = (format_percent(team.now), format_percent(team.fair), team.points)
+        cells = [Cell(text, "number") for text in shares]
+        rows.append([team.name, *weight, *cells, team.limited_by])
+    return table(["team", *numbers, "limited by"], rows, "answer")
 
 
 def _card(report: Report) -> list[Markup]:
