@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,11 @@ def test_a_report_card_worst_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert "a has 1.818 tasks and would have 3.5 with its part of every server" in out
     assert "proven: Wang et al. 2014, Prop. 3" in out
     assert "tries (the same search gains" in out
-    assert "– bbf: defined for one server" in out
+    skipped = "About your cluster, not applicable here: promise-kept, envy-free-1, bbf, "
+    assert f"{skipped}envy-free-literal (--show tells why)\n" in out
+    assert out.index("About your cluster") < out.index("feasible") < out.index("About the rule")
+    assert out.index("About the rule") < out.index("truthful") < out.index("--show dedicated")
+    assert "nobody loses when servers are added" in out
     assert "--show dedicated-cloud shows the counterexample" in out
 
 
@@ -98,7 +103,9 @@ def test_what_a_scheduler_did(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert "observed allocation" in out
     assert "40.0 % from fair: ann has 6 tasks, 10 in the DRFH optimum" in out
     assert "bob cannot use 20.0 % of the memory that it holds" in out
-    assert "– truthful: needs a mechanism" in out
+    assert "About the rule, not applicable without --mechanism: population-monotone, " in out
+    code, out, _ = run(capsys, "audit", "paper-two-servers", "--observed", table, "--show", "truth")
+    assert "needs a mechanism: one allocation cannot show it" in out
 
 
 @pytest.mark.parametrize(
@@ -180,8 +187,12 @@ def test_what_was_observed_is_seen_again_with_its_table(
     words = ("audit", "paper-two-servers", "--observed", table, "--show", "fair", "--save", saved)
     code, out, _ = run(capsys, *words)
     assert code == 0
-    assert f"drfh audit {saved} --only fair --observed TABLE (it is not in the file)" in out
-    code, out, _ = run(capsys, "audit", saved, "--only", "fair", "--observed", table)
+    again = shlex.split(out.splitlines()[-1].partition("drfh ")[2])
+    assert again[:2] == ["audit", str(saved)]
+    assert again[-1] == str(tmp_path / "case.observed.csv")
+    assert table.read_text().startswith("user,group,tasks\nann,high-memory,1\n")  # left alone
+    code, out, _ = run(capsys, *again)
+    assert code == 0
     assert "90.0 % from fair" in out
 
 

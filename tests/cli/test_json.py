@@ -77,6 +77,9 @@ def test_compare_and_audit(run: Run) -> None:
     snapshot = f"kubernetes:{DATA / 'kubernetes-cluster.json'}"
     observed = check_output("audit", run("audit", "--trace", snapshot, "--only", "fair,feasible"))
     assert observed["trace"]["format"] == "kubernetes"
+    assert {sentence["about"] for sentence in observed["answer"]["sentences"]} >= {"fair", "waste"}
+    edited = run("audit", "--trace", snapshot, "--only", "feasible", "--add", "2x gpu-1")
+    assert check_output("audit", edited)["answer_before"] == observed["answer"]
 
 
 def test_a_mechanism_without_an_answer(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

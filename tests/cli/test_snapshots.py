@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -139,7 +140,13 @@ def test_is_it_still_fair_after_buying(capsys: pytest.CaptureFixture[str]) -> No
     code, out, _ = run(capsys, *words, "--add", "2x gpu-1")
     assert code == 0
     assert "batch has a dominant share of 4.6 %, 9.2 % in the DRFH optimum" in " ".join(out.split())
+    assert "what runs now, 3 teams on 8 servers after the edits" in out
+    assert "\nBefore the edits: Not fair: 47.5 % of all fair shares is missing; batch is" in out
     assert "3 users on 8 servers" in out
+    code, out, _ = run(capsys, *words, "--add", "2x gpu-1", "--json")
+    data = json.loads(out)
+    assert data["answer_before"]["missing"] == pytest.approx(0.4753, abs=1e-4)
+    assert data["answer"]["missing"] != data["answer_before"]["missing"]
     code, out, err = run(capsys, *words, "--remove", "general-2", "--demand", "web:cpu=0.5")
     assert code == 0
     assert "note: what runs on servers that are removed waits again" in err
@@ -318,7 +325,8 @@ def test_a_snapshot_on_standard_input(
         monkeypatch.setattr("sys.stdin", Input(data))
         code, out, err = run(capsys, "audit", *words, "--only", "fair")
         assert code == 0, err
-        assert out.startswith("kubernetes: standard input\nobserved allocation, 3 users")
+        assert out.startswith("kubernetes: standard input\nwhat runs now, 3 teams on 6 servers\n")
+        assert "\nobserved allocation, 3 users" in out
 
 
 def test_kubectl_piped_into_audit(tmp_path: Path) -> None:
@@ -401,9 +409,53 @@ def test_nodes_of_one_shape_are_one_group(
 def test_a_counterexample_of_a_snapshot_runs_again(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    saved = tmp_path / "unfair.yaml"
-    words = ("audit", CLUSTER, "--show", "envy-free", "--save", saved)
-    code, _, err = run(capsys, *words)
-    assert code == 0, err
-    assert "rule:" in saved.read_text()
-    assert run(capsys, "allocate", saved, "--verify")[0] == 0
+    for source, names in ((CLUSTER, ("envy-free", "fair", "pareto")), (SLURM, ("fair", "pareto"))):
+        for name in names:
+            saved = tmp_path / f"{name} here.yaml"
+            words = ("audit", "--trace", source, "--show", name, "--save", saved)
+            code, out, err = run(capsys, *words)
+            assert code == 0, err
+            found = out.splitlines()[1]
+            again = shlex.split(out.splitlines()[-1].partition("again: drfh ")[2])
+            code, out, err = run(capsys, *again, "--json")
+            assert code == 0, err
+            (finding,) = json.loads(out)["findings"]
+            assert (finding["property"], finding["text"]) == (name, found)
+            assert "rule:" in saved.read_text()
+            assert run(capsys, "allocate", saved, "--verify")[0] == 0
+
+
+def test_the_answer_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "audit", CLUSTER, "--only", "fair,truthful")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[1] == "what runs now, 3 teams on 6 servers"
+    head = ["team", "has", "now", "fair", "difference", "limited", "by"]
+    assert next(line.split() for line in lines if line.startswith(" team")) == head
+    worst = next(line.split() for line in lines if line.startswith(" research"))
+    assert worst == [
+        *("research", "52.1", "%", "100.0", "%", "-47.9", "points"),
+        *("nvidia.com/gpu", "on", "gpu-1"),
+    ]
+    order = ("Not fair: 47.5 % of all", "Short: ", "Wasted: ", "Misreporting: ", "What would ")
+    places = [out.index(f"\n{start}") for start in order]
+    assert places == sorted(places)
+    assert places[-1] < out.index("\nobserved allocation, 3 users on 6 servers: 1 of 1 ")
+    code, out, _ = run(capsys, "audit", CLUSTER, "--show", "fair")
+    assert out.startswith("✘ fair: fails\n")  # no more than what is asked for
+
+
+def test_the_answer_of_a_large_cluster(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    path.write_text(json.dumps(large_snapshot()))
+    code, out, _ = run(capsys, "audit", path, "--only", "feasible")
+    assert code == 0
+    assert "what runs now, 40 teams on 870 servers" in out
+    assert sum(line.startswith(" team-") for line in out.splitlines()) == 12
+    assert "… and 28 teams nearer to fair (--json has them)" in out
+    assert "nvidia.com/gpu on the 130 gpu-* servers" in out
+    code, out, _ = run(capsys, "audit", path, "--only", "feasible", "--json")
+    teams = json.loads(out)["answer"]["teams"]
+    assert len(teams) == 40
+    differences = [team["difference"] for team in teams]
+    assert differences == sorted(differences)

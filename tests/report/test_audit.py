@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from drfh import Cluster, InputError, Scenario, Server, User, load_scenario
-from drfh.auditor import PROPERTIES, Finding, Report, audit
+from drfh.auditor import PROPERTIES, Finding, PropertyGroup, Report, audit
 from drfh.auditor.comparison import Comparison, Row, compare
 from drfh.files.scenario_file import scenario_text
 from drfh.report.charts.audit import failures_chart, fair_chart
@@ -83,13 +83,22 @@ def test_the_page_of_an_audit(
     save_audit(report, file)
     page = opened(browser, file, scheme, width)
     assert page.inner_text("p.headline") == audit_headline(report)
-    lines = page.locator("table.cards tr")
-    assert lines.count() == 1 + len(PROPERTIES)
-    for number, finding in enumerate(report, start=1):  # the worst first, none without a sign
-        line = lines.nth(number).text_content()
-        assert line.startswith(mark(finding).content + finding.name)
-        assert PROPERTIES[finding.name].title in line
-        assert finding.text in line
+    assert page.locator("h3").all_text_contents() == [group.value for group in PropertyGroup]
+    cards = page.locator("table.cards")
+    assert cards.count() == len(PropertyGroup)
+    for number, group in enumerate(PropertyGroup):  # the worst first, none without a sign
+        here = [f for f in report if PROPERTIES[f.name].group is group]
+        applies = [f for f in here if f.verdict != "not applicable"]
+        lines = cards.nth(number).locator("tr")
+        assert lines.count() == 1 + len(applies)
+        for place, finding in enumerate(applies, start=1):
+            line = lines.nth(place).text_content()
+            assert line.startswith(mark(finding).content + finding.name)
+            assert PROPERTIES[finding.name].title in line
+            assert finding.text in line
+        for finding in here:
+            if finding not in applies:
+                assert f"{finding.name}: {finding.text}" in page.text_content("body")
     page.close()
 
 
@@ -180,7 +189,7 @@ def test_a_case_opens_and_is_the_scenario(browser: object, tmp_path: Path) -> No
     report = audited("gpu-cluster", "drf")
     save_audit(report, tmp_path / "page.html")
     page = opened(browser, tmp_path / "page.html")
-    assert page.locator("body > details").count() == len(report.failed)
+    assert page.locator("body > details[id]").count() == len(report.failed)
     for name in report.failed:
         example = report[name].counterexample
         assert example is not None
@@ -219,7 +228,14 @@ def test_what_was_observed(browser: object, tmp_path: Path) -> None:
     report = audit(load_scenario("paper-two-servers"), observed=rows)
     save_audit(report, tmp_path / "page.html", title="Monday")
     page = opened(browser, tmp_path / "page.html")
-    assert page.inner_text("p.headline").startswith("80 % from fair.")
+    assert page.inner_text("p.headline").startswith(
+        "Not fair: 45.0 % of all fair shares is missing"
+    )
+    rows_shown = page.locator("table.answer tr").all_text_contents()
+    assert rows_shown[1].startswith("bob14.3 %71.4 %-57.1 pointscpu on high-memory")
+    points = page.locator("ul.answer li").all_text_contents()
+    assert report.answer is not None
+    assert points == [str(sentence) for sentence in report.answer.sentences[1:]]
     assert page.inner_text("p.summary").startswith("observed allocation. Two servers, two users:")
     assert "--observed TABLE (it is not in the file)" in page.text_content("#case-fair")
     page.close()

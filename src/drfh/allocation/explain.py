@@ -16,7 +16,7 @@ from drfh.formatting import format_count, format_percent, join_names
 if TYPE_CHECKING:
     from drfh.allocation.allocation import Allocation
 
-__all__ = ["Cache", "Explanation", "LimitCode", "explain"]
+__all__ = ["Cache", "Explanation", "LimitCode", "Scarcity", "explain"]
 
 
 #: Prices by round, and names of sets of servers: kept while many users are explained.
@@ -36,11 +36,41 @@ class LimitCode(StrEnum):
     MECHANISM = "mechanism"  # it gives no more
 
 
+class Scarcity(NamedTuple):
+    """A resource that is used up on some servers.
+
+    Attributes
+    ----------
+    resource : str
+        Its name.
+    servers : str
+        The servers, in words.
+    blocks : frozenset of int
+        The same, as blocks of the problem.
+    """
+
+    resource: str
+    servers: str
+    blocks: frozenset[int]
+
+    def within(self, other: Scarcity) -> bool:
+        """Return whether another one says the same of more servers."""
+        return self.resource == other.resource and self.blocks < other.blocks
+
+    def to_dict(self) -> dict[str, str]:
+        """Return resource and servers as plain data."""
+        return {"resource": self.resource, "servers": self.servers}
+
+    def __str__(self) -> str:
+        return f"{self.resource} on {self.servers}"
+
+
 class _NamedLimit(NamedTuple):
     """A resource that limits a user: what of it, as data, and in words."""
 
     key: Hashable
     text: str
+    scarcity: Scarcity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +89,8 @@ class Explanation:
         What kind of limit it is.
     about : tuple
         Which resources, servers or tasks limit it: equal for users that are limited alike.
+    scarce : tuple of Scarcity
+        The resources that are used up, and where.
     """
 
     user: str
@@ -66,6 +98,7 @@ class Explanation:
     reason: str = ""
     code: LimitCode = LimitCode.ALL_TASKS
     about: tuple[Hashable, ...] = ()
+    scarce: tuple[Scarcity, ...] = ()
 
     @property
     def stopped(self) -> bool:
@@ -128,7 +161,8 @@ def explain(allocation: Allocation, user: int, cache: Cache | None = None) -> Ex
         return Explanation(name, outcome, reason, LimitCode.MECHANISM)
     reason = join_names([part.text for part in parts])
     about = tuple(part.key for part in parts)
-    return Explanation(name, outcome, reason, LimitCode.USED_UP, about)
+    scarce = tuple(part.scarcity for part in parts if part.scarcity is not None)
+    return Explanation(name, outcome, reason, LimitCode.USED_UP, about, scarce)
 
 
 def _used_up(allocation: Allocation, user: int, cache: Cache) -> list[_NamedLimit]:
@@ -160,7 +194,10 @@ def _used_up(allocation: Allocation, user: int, cache: Cache) -> list[_NamedLimi
 
 def _used_up_on(problem: Problem, resource: int, blocks: Ints, cache: Cache) -> _NamedLimit:
     name, servers = problem.cluster.resources[resource], _servers(problem, blocks, cache)
-    return _NamedLimit((name, servers.key), f"{name} is used up on {servers.text}")
+    text = f"{name} is used up on {servers.text}"
+    return _NamedLimit(
+        (name, servers.key), text, Scarcity(name, servers.text, frozenset(blocks.tolist()))
+    )
 
 
 def _full_resources(allocation: Allocation, user: int, cache: Cache) -> list[_NamedLimit]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from typing import Any, Literal
 
 from drfh.allocation.allocation import Allocation
 from drfh.allocation.problem import Problem
+from drfh.auditor.answer import FairnessAnswer, Sentence, TeamShare, Topic, answer_of
 from drfh.auditor.bundles import Bundles
 from drfh.auditor.case import Case
 from drfh.auditor.finding import OBSERVED, Counterexample, Finding, Report
@@ -37,7 +39,28 @@ from drfh.model.cluster import Cluster
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
 
-__all__ = ["PROPERTIES", "Counterexample", "Finding", "Property", "Report", "audit", "case_of"]
+__all__ = [
+    "PROPERTIES",
+    "Counterexample",
+    "FairnessAnswer",
+    "Finding",
+    "Property",
+    "PropertyGroup",
+    "Report",
+    "Sentence",
+    "TeamShare",
+    "Topic",
+    "answer_of",
+    "audit",
+    "case_of",
+]
+
+
+class PropertyGroup(StrEnum):
+    """What a property is about, as a heading."""
+
+    CLUSTER = "About your cluster"
+    RULE = "About the rule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +70,7 @@ class Property:
     Attributes
     ----------
     title : str
-        What it asks.
+        What it asks, in at most eight words.
     check : callable
         From a case to a finding.
     of_mechanism : bool
@@ -63,6 +86,11 @@ class Property:
     of_mechanism: bool = False
     kinds: Literal["always", "divisible", "never"] = "always"
 
+    @property
+    def group(self) -> PropertyGroup:
+        """What it is about: the cluster as it is, or the rule."""
+        return PropertyGroup.RULE if self.of_mechanism else PropertyGroup.CLUSTER
+
     def not_for(self, case: Case) -> str:
         """Return why several kinds of tasks keep it unmeasured, or nothing."""
         if case.problem.mixes is None or self.kinds == "always":
@@ -74,41 +102,43 @@ class Property:
 
 #: Every property by name.
 PROPERTIES: dict[str, Property] = {
-    "feasible": Property("fits on the servers", feasible),
-    "non-wasteful": Property("all that is held is used", non_wasteful),
+    "feasible": Property("everything fits on its servers", feasible),
+    "non-wasteful": Property("teams can use all that they hold", non_wasteful),
     "promise-kept": Property("what is promised can be placed", promise_kept),
-    "fair": Property("nobody is below its DRFH level", fair),
-    "envy-free": Property("nobody prefers another's bundle", envy_free, kinds="divisible"),
-    "envy-free-literal": Property(
-        "no envy, weights and caps ignored", envy_free_literal, kinds="never"
+    "fair": Property("nobody has less than its fair share", fair),
+    "envy-free": Property(
+        "nobody would run more with another's part", envy_free, kinds="divisible"
     ),
-    "envy-free-1": Property("no envy, up to one task", envy_free_1, kinds="never"),
-    "pareto": Property("no better allocation for all", pareto),
+    "envy-free-literal": Property(
+        "no envy, weights and numbers of tasks ignored", envy_free_literal, kinds="never"
+    ),
+    "envy-free-1": Property("no envy, give or take one task", envy_free_1, kinds="never"),
+    "pareto": Property("nobody could have more without others losing", pareto),
     "sharing-incentive": Property(
         "as good as its part of every server", sharing_incentive, kinds="divisible"
     ),
     "dedicated-cloud": Property(
-        "as good as servers of its own", dedicated_cloud, kinds="divisible"
+        "as good as servers of one's own", dedicated_cloud, kinds="divisible"
     ),
     "bottleneck-fair": Property(
-        "equal amounts of a common bottleneck", bottleneck_fair, kinds="never"
+        "equal parts of what all need most", bottleneck_fair, kinds="never"
     ),
-    "bottleneck-share": Property(
-        "its part of a common bottleneck", bottleneck_share, kinds="never"
-    ),
-    "bbf": Property("no justified complaints", bbf, kinds="never"),
+    "bottleneck-share": Property("its part of what all need most", bottleneck_share, kinds="never"),
+    "bbf": Property("no justified complaint about a full resource", bbf, kinds="never"),
     "price-of-fairness": Property("tasks against the most that could run", price_of_fairness),
-    "population-monotone": Property("nobody loses when a user leaves", population_monotone, True),
-    "resource-monotone": Property("nobody loses when servers come", resource_monotone, True),
-    "consistent": Property("stable when a user leaves with its part", consistent, True),
-    "single-server": Property("DRF on one server", single_server, True, kinds="never"),
+    "population-monotone": Property("nobody loses when a team leaves", population_monotone, True),
+    "resource-monotone": Property("nobody loses when servers are added", resource_monotone, True),
+    "consistent": Property("stable when a team leaves with its part", consistent, True),
+    "single-server": Property("on one server it is DRF", single_server, True, kinds="never"),
     "single-resource": Property(
-        "max-min fair with one resource", single_resource, True, kinds="never"
+        "with one resource it is max-min fair", single_resource, True, kinds="never"
     ),
-    "split-proof": Property("becoming two users does not pay", split_proof, True),
-    "truthful": Property("lies do not pay", truthful, True, kinds="divisible"),
+    "split-proof": Property("becoming two teams does not pay", split_proof, True),
+    "truthful": Property(
+        "misreporting what one needs does not pay", truthful, True, kinds="divisible"
+    ),
     "group-truthful": Property(
-        "lies of two do not pay both", group_truthful, True, kinds="divisible"
+        "misreporting together does not pay both", group_truthful, True, kinds="divisible"
     ),
 }
 
@@ -125,6 +155,7 @@ def audit(
     tries: int = 6_000,
     seconds: float = 20.0,
     progress: Callable[[str, float], None] | None = None,
+    on_answer: Callable[[FairnessAnswer], None] | None = None,
     **parameters: Any,
 ) -> Report:
     """Measure every fairness property of an allocation, a mechanism, or what really ran.
@@ -150,13 +181,15 @@ def audit(
         For the searches: how long the one for a property may go on.
     progress
         Called with the name of a property and the part of it that is done.
+    on_answer
+        With `observed`: called with the answer, before properties are measured.
     **parameters
         For the mechanism.
 
     Returns
     -------
     Report
-        One finding a property, the worst first.
+        One finding a property, the worst first; of what was observed, the answer too.
 
     Examples
     --------
@@ -186,6 +219,9 @@ def audit(
     for name in chosen:
         if name not in PROPERTIES:
             raise UnknownNameError("property", str(name), PROPERTIES)
+    answer = answer_of(case) if case.mechanism is None else None
+    if answer is not None and on_answer is not None:
+        on_answer(answer)
     findings = []
     for name in chosen:
         report = partial(progress, name) if progress is not None else case.progress
@@ -195,7 +231,7 @@ def audit(
     tasks = case.by_name(case.tasks)
     warnings = (case.unproven,) if case.unproven else ()
     took = time.perf_counter() - started
-    return Report.of(case.scenario, _subject(case), findings, tasks, took, warnings)
+    return Report.of(case.scenario, _subject(case), findings, tasks, took, warnings, answer)
 
 
 def _checked(case: Case, name: str) -> Finding:

@@ -180,6 +180,15 @@ class Case:
         mixes = self.problem.mixes
         return self.problem.weight if mixes is None else mixes.weight
 
+    def shares(self, tasks: Floats) -> Floats:
+        """Return the dominant share of each user with so many tasks of each kind."""
+        problem = self.problem
+        if problem.mixes is None:
+            share: Floats = tasks * problem.task_share
+            return share
+        most: Floats = problem.mixes.sums(tasks[:, None] * problem.part_of_pool).max(axis=1)
+        return most
+
     @cached_property
     def levels(self) -> Floats:
         """Dominant share / weight of each user."""

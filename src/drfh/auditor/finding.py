@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -13,6 +14,8 @@ from drfh.model.scenario import Scenario
 
 if TYPE_CHECKING:
     from altair import TopLevelMixin as Chart
+
+    from drfh.auditor.answer import FairnessAnswer
 
 __all__ = ["Counterexample", "Finding", "Report", "Verdict"]
 
@@ -144,6 +147,8 @@ class Report:
         How long it took.
     warnings : tuple of str
         What makes the report less than it seems.
+    answer : FairnessAnswer or None
+        Of what was observed: who has what now, what is fair, who is short and why.
     """
 
     scenario: Scenario
@@ -152,6 +157,7 @@ class Report:
     tasks: dict[str, float]
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+    answer: FairnessAnswer | None = None
 
     @classmethod
     def of(
@@ -162,13 +168,14 @@ class Report:
         tasks: dict[str, float],
         seconds: float,
         warnings: tuple[str, ...] = (),
+        answer: FairnessAnswer | None = None,
     ) -> Report:
         """Sort the findings: failures first, the largest amount first."""
         # Envy as literally written is a misreading with weights and finite tasks: it comes last.
         order = sorted(
             findings, key=lambda f: (_RANK[f.verdict], f.name == "envy-free-literal", -f.amount)
         )
-        return cls(scenario, subject, tuple(order), tasks, seconds, warnings)
+        return cls(scenario, subject, tuple(order), tasks, seconds, warnings, answer)
 
     def __getitem__(self, name: str) -> Finding:
         for finding in self.findings:
@@ -184,17 +191,40 @@ class Report:
         """Whether this is about what was observed, and not about a mechanism."""
         return self.subject == OBSERVED
 
-    def again(self, name: str, path: str | os.PathLike[str]) -> str:
-        """Return the command that shows a saved counterexample again."""
-        example = self[name].counterexample
-        if example is None:
+    def again(
+        self,
+        name: str,
+        path: str | os.PathLike[str],
+        table: str | os.PathLike[str] | None = None,
+    ) -> str:
+        """Return the command that shows a saved counterexample again.
+
+        Parameters
+        ----------
+        name
+            Of the property.
+        path
+            The scenario file.
+        table
+            A file with what was observed, if it is about that.
+        """
+        if self[name].counterexample is None:
             return ""
-        case = example.scenario
-        same = (case.cluster, case.users) == (self.scenario.cluster, self.scenario.users)
-        if not same:
-            return f"drfh allocate {os.fspath(path)}"
+        file = shlex.quote(os.fspath(path))
+        if not self.shows_itself(name):
+            return f"drfh allocate {file}"
         observed = " --observed TABLE (it is not in the file)" if self.observed else ""
-        return f"drfh audit {os.fspath(path)} --only {name}{observed}"
+        if self.observed and table is not None:
+            observed = f" --observed {shlex.quote(os.fspath(table))}"
+        return f"drfh audit {file} --only {name}{observed}"
+
+    def shows_itself(self, name: str) -> bool:
+        """Return whether a counterexample is the audited case itself, and not another one."""
+        example, same = self[name].counterexample, self.scenario
+        return example is not None and (example.scenario.cluster, example.scenario.users) == (
+            same.cluster,
+            same.users,
+        )
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -237,6 +267,7 @@ class Report:
         return {
             "subject": self.subject,
             "title": self.scenario.title,
+            **({} if self.answer is None else {"answer": self.answer.to_dict()}),
             "tasks": self.tasks,
             "seconds": self.seconds,
             "warnings": list(self.warnings),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import csv
+import io
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,12 +15,12 @@ from drfh.allocation.allocation import kind_names
 from drfh.allocation.problem import Blocks, Floats, Ints, Problem
 from drfh.auditor.bundles import Bundles
 from drfh.errors import InputError, UnknownNameError
-from drfh.files.atomic import read_text
+from drfh.files.atomic import read_text, write_whole
 from drfh.mechanisms.shared.progressive_filling import single_servers
 from drfh.model.resources import parse_quantity
 from drfh.model.scenario import Scenario
 
-__all__ = ["Table", "follow_edits", "observed_bundles", "read_observed"]
+__all__ = ["Table", "follow_edits", "observed_bundles", "read_observed", "save_observed"]
 
 #: Rows by column name, or a table of polars, pandas or Arrow.
 Table: TypeAlias = Any
@@ -33,9 +36,6 @@ def read_observed(path: str | Path) -> list[dict[str, Any]]:
     path
         The file, or ``-`` for standard input.
     """
-    import csv
-    import io
-
     reader = csv.DictReader(io.StringIO(read_text(str(path)), newline=""))
     header = list(reader.fieldnames or ())
     for column in ("user", "server"):
@@ -52,6 +52,26 @@ def read_observed(path: str | Path) -> list[dict[str, Any]]:
     if not rows:
         raise InputError("table", "must have a header and at least one row", place=str(path))
     return rows
+
+
+def save_observed(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
+    """Write what was observed as a CSV file that :func:`read_observed` reads.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> rows = [{"user": "ann", "server": "a", "tasks": 3.0}]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_observed(rows, f"{folder}/running.csv")
+    ...     [(row["user"], row["tasks"]) for row in read_observed(f"{folder}/running.csv")]
+    [('ann', '3.0')]
+    """
+    columns = list(dict.fromkeys(name for row in rows for name in row if name))
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, columns, restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(path, text.getvalue().encode())
 
 
 def follow_edits(

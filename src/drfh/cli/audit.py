@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,7 +37,7 @@ from drfh.files.atomic import check_writable
 from drfh.formatting import format_count
 
 if TYPE_CHECKING:
-    from drfh.auditor import Report
+    from drfh.auditor import FairnessAnswer, Report
 
 __all__ = ["Request", "audit", "audit_subject", "check_page", "property_names", "read_request"]
 
@@ -101,7 +101,8 @@ def audit(
         typer.Option(
             metavar="FILE",
             rich_help_panel=OUTPUT_PANEL,
-            help="With --show: write the counterexample as a scenario file.",
+            help="With --show: write the counterexample as a scenario file; what was observed "
+            "goes beside it (.observed.csv).",
         ),
     ] = None,
     html: PageOption = None,
@@ -112,6 +113,9 @@ def audit(
     ] = False,
 ) -> None:
     """Measure every fairness property on your cluster: a report card, worst first.
+
+    Of a snapshot, or with --observed, it begins with the answer: what
+    everybody has now, what is fair, who is short and why.
 
     ✘ fails, by how much and who is hurt. ✔ holds. ? a search found
     nothing: that is not a proof, and a proof is cited where there is one.
@@ -130,6 +134,7 @@ def audit(
 
       drfh audit --trace kubernetes:cluster.json --add "5x cpu=8,memory=32Gi"
     """
+    from drfh.auditor.observed import read_observed
     from drfh.cli.render import audit as text
 
     if listed:
@@ -153,11 +158,12 @@ def audit(
     snapshot = given.trace is not None and given.trace.running is not None
     if observed is not None or (snapshot and mechanism is None):
         asked.check_for_observed()
-    rows = _observed(given, observed, mechanism)
+    table = None if observed is None else read_observed(observed)
     audit_subject(
         given,
         asked,
-        observed=rows,
+        observed=_observed(given, table, mechanism),
+        before=given.observed_before if table is None else table,
         as_json=as_json,
         mechanism=mechanism,
         whole_tasks=whole_tasks,
@@ -227,10 +233,13 @@ def audit_subject(
     asked: Request,
     *,
     observed: Sequence[Mapping[str, Any]] | None,
+    before: Sequence[Mapping[str, Any]] | None = None,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Measure, print, and exit with code 3 if a required property fails.
+
+    Of what was observed the answer is printed first, before properties are measured.
 
     Parameters
     ----------
@@ -240,14 +249,25 @@ def audit_subject(
         What about.
     observed
         What really runs; None to audit a mechanism.
+    before
+        What ran before the edits, if there are any.
     as_json
         Print JSON.
     **options
         For :func:`drfh.audit`.
     """
-    from drfh.auditor import PROPERTIES
+    from drfh.auditor import PROPERTIES, answer_of, case_of
     from drfh.auditor import audit as measure
     from drfh.cli.render import audit as text
+
+    earlier = None
+    if given.edits and before and observed and asked.shown is None:
+        whole = options.get("whole_tasks", False)
+        earlier = answer_of(case_of(given.before, observed=before, whole_tasks=whole))
+
+    def print_answer(answer: FairnessAnswer) -> None:
+        if asked.shown is None and not as_json:
+            text.print_answer(answer, given.scenario, earlier)
 
     with given.one_kind_named(), _progress(len(asked.measured or PROPERTIES)) as progress:
         report = measure(
@@ -255,6 +275,7 @@ def audit_subject(
             observed=observed,
             properties=asked.measured,
             progress=progress,
+            on_answer=print_answer,
             **options,
         )
     if asked.html is not None:
@@ -262,9 +283,10 @@ def audit_subject(
 
         save_audit(report, asked.html, title=given.scenario.title)
     if asked.shown is not None:
-        _show(report, asked.shown, asked.save, as_json=as_json)
+        _show(report, asked.shown, asked.save, observed, as_json=as_json)
     elif as_json:
-        print_json({**report.to_dict(), **given.to_dict()})
+        was = {} if earlier is None else {"answer_before": earlier.to_dict()}
+        print_json({**report.to_dict(), **was, **given.to_dict()})
     else:
         text.print_report(report)
     for name in asked.required:
@@ -278,13 +300,12 @@ def audit_subject(
 
 
 def _observed(
-    given: Input, table: str | None, mechanism: str | None
+    given: Input, table: Sequence[Mapping[str, Any]] | None, mechanism: str | None
 ) -> Sequence[Mapping[str, Any]] | None:
     """Return what really runs, by a table or by the snapshot; None to audit a mechanism."""
-    from drfh.auditor.observed import read_observed
-
+    rows: Sequence[Mapping[str, Any]] | None
     if table is not None:
-        rows: Sequence[Mapping[str, Any]] | None = read_observed(table)
+        rows = table
     elif mechanism is not None or given.trace is None or given.trace.running is None:
         return None
     else:
@@ -330,35 +351,49 @@ def check_page(path: Path | None) -> None:
     check_writable(path, "--html")
 
 
-def _show(report: Report, name: str, save: Path | None, *, as_json: bool) -> None:
+def _show(
+    report: Report,
+    name: str,
+    save: Path | None,
+    observed: Sequence[Mapping[str, Any]] | None,
+    *,
+    as_json: bool,
+) -> None:
+    from drfh.auditor.observed import save_observed
     from drfh.cli.render import audit as text
     from drfh.files.scenario_file import scenario_text
 
     finding = report[name]
-    example = finding.counterexample
+    example, table = finding.counterexample, None
     if save is not None:
         if example is None:
             raise InputError("--save", f"needs a counterexample, and {name} has none here", name)
         example.save(save)
+        if observed is not None and report.shows_itself(name):
+            table = save.with_suffix(".observed.csv")
+            save_observed(observed, table)
     if as_json:
         data: dict[str, Any] = finding.to_dict()
         if example is not None:
             data["counterexample"]["scenario"] = scenario_text(example.scenario)
         print_json(data)
     else:
-        text.print_finding(finding, again="" if save is None else report.again(name, save))
+        text.print_finding(finding, again="" if save is None else report.again(name, save, table))
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Any]:
-    """Count whole properties and the part of the one at work."""
-    with progress_bar() as update:
+def _progress(total: int) -> Iterator[Callable[[str, float], None]]:
+    """Count whole properties and the part of the one at work, from the first of them on."""
+    with ExitStack() as stack:
+        bars: list[Callable[[str, float, int], None] | None] = []
         done: set[str] = set()
 
         def report(name: str, part: float) -> None:
+            if not bars:  # an answer that comes before is not printed into a bar
+                bars.append(stack.enter_context(progress_bar()))
             if part >= 1:
                 done.add(name)
-            if update is not None:
-                update(name, len(done) + (part if part < 1 else 0.0), total)
+            if bars[0] is not None:
+                bars[0](name, len(done) + (part if part < 1 else 0.0), total)
 
-        yield report if update is not None else None
+        yield report

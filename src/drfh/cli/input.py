@@ -213,6 +213,11 @@ class Input:
         ]
         return [row for row in moved if row["server"] is not None]
 
+    @property
+    def observed_before(self) -> list[dict[str, Any]] | None:
+        """Of a snapshot: who holds what where, before the edits."""
+        return None if self.trace is None else self._reduced.observed
+
     def follow_edits(
         self, rows: Sequence[Mapping[str, Any]]
     ) -> tuple[Sequence[Mapping[str, Any]], int]:

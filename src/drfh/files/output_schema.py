@@ -157,6 +157,10 @@ _EXPLANATION: Fields = {
     "tasks": (_COUNTS, "of an array: tasks by state"),
     "first": (_maybe(_of("explanation")), "of an array: its first waiting task"),
 }
+_SCARCITY: Fields = {
+    "resource": (TEXT, "the resource"),
+    "servers": (TEXT, "where it is used up"),
+}
 _QUANTILES = ("min", "p10", "p25", "median", "p75", "p90", "p99", "max")
 
 #: Records inside the outputs.
@@ -208,6 +212,50 @@ RECORDS: dict[str, Fields] = {
         "gap": (NUMBER, "between them"),
         "users": (_TEXTS, "who stops there"),
         "prices": (_by_name(_PARTS), "servers → resource → price, of what is not free"),
+    },
+    "answer": {
+        "fair": (FLAG, "whether nobody has less than its fair share now"),
+        "within_a_task": (FLAG, "whether each team that is short lacks less than one task"),
+        "missing": (NUMBER, "missing share: part of all fair shares that teams do not have"),
+        "missing_later": (NUMBER, "the same, had the waiting tasks started that fit now"),
+        "worst_off": (_maybe(TEXT), "who has the least of its fair share; null: nobody is short"),
+        "worst_missing": (NUMBER, "the part of its fair share that it lacks"),
+        "teams": (_many(_of("team")), "the shortest first"),
+        "free": (_PARTS, "part of each resource that nobody holds"),
+        "overfull": (FLAG, "whether more is held on a server than it has"),
+        "fits": (NUMBER, "waiting tasks that fit on what is free, together and nothing moved"),
+        "waiting": (_maybe(NUMBER), "tasks that wait; null: no end"),
+        "truthful": (_of("truthfulness"), "misreporting in the fair allocation"),
+        "bottlenecks": (_many(_of("bottleneck")), "what limits most teams there, first"),
+        "closed": (FLAG, "whether the fair allocation is proven exact"),
+        "gap": (NUMBER, "its relative gap"),
+        "sentences": (_many(_of("sentence")), "the answer in words"),
+    },
+    "team": {
+        "team": (TEXT, "name"),
+        "weight": (NUMBER, "weight"),
+        "now": (NUMBER, "dominant share now"),
+        "fair": (NUMBER, "dominant share in the fair allocation"),
+        "difference": (NUMBER, "now less fair"),
+        "tasks": (NUMBER, "tasks now"),
+        "fair_tasks": (NUMBER, "tasks in the fair allocation"),
+        "waiting": (_maybe(NUMBER), "tasks that wait; null: no end"),
+        "fits": (NUMBER, "of these, tasks that fit now beside those of shorter teams"),
+        "limit": (TEXT, "what limits it in the fair allocation: `used-up`, `all-tasks`, …"),
+        "scarce": (_many(_of("scarcity")), "resources that are used up there"),
+        "limited_by": (TEXT, "the same in words"),
+        "held_by": (_TEXTS, "if short: teams above their fair share on servers that it may use"),
+    },
+    "scarcity": _SCARCITY,
+    "bottleneck": {**_SCARCITY, "teams": (_TEXTS, "whom it limits")},
+    "truthfulness": {
+        "proven": (FLAG, "whether nobody gains by misreporting, for divisible tasks"),
+        "source": (TEXT, "where that is proven"),
+        "outside": (_TEXTS, "assumptions of the proof that do not hold here"),
+    },
+    "sentence": {
+        "about": (TEXT, "`fair`, `short`, `waste`, `truthful`, `change` or `exact`"),
+        "text": (TEXT, "the sentence"),
     },
     "finding": _FINDING,
     "counterexample": {
@@ -456,6 +504,8 @@ _CONVERTED: Fields = {
 _AUDIT: Fields = {
     "subject": (TEXT, "the mechanism, or `observed allocation`"),
     "title": (TEXT, "of the scenario"),
+    "answer": (_of("answer"), "of what was observed: who has what now, and what is fair", OPTIONAL),
+    "answer_before": (_of("answer"), "with edits: the same of the cluster as it was", OPTIONAL),
     "tasks": (_PARTS, "tasks by user (`user/kind`, where it has several)"),
     "seconds": (NUMBER, "how long it took"),
     "warnings": (_TEXTS, "what makes the report less than it seems"),

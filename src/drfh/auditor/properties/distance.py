@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from drfh.allocation.mixes import Mixes
 from drfh.auditor.case import Case, lost, worst_of
 from drfh.auditor.finding import Finding
 from drfh.formatting import format_count, format_number, format_percent
@@ -16,7 +15,7 @@ __all__ = ["fair", "price_of_fairness", "promise_kept"]
 def fair(case: Case) -> Finding:
     """Everybody has at least its level in the exact DRFH optimum."""
     if case.problem.mixes is not None:
-        return _fair_shares(case, case.problem.mixes)
+        return _fair_shares(case)
     best = case.fair.placement.user_tasks
     short = lost(case.tasks, best)
     i = worst_of(short)
@@ -41,13 +40,10 @@ def fair(case: Case) -> Finding:
     return case.found("fair", amount, text, hurt=case.hurt(short), counterexample=example)
 
 
-def _fair_shares(case: Case, mixes: Mixes) -> Finding:
+def _fair_shares(case: Case) -> Finding:
     """Compare dominant shares of users with several kinds of tasks."""
     best = case.fair.placement.user_tasks
-    has, should = (
-        mixes.sums(tasks[:, None] * case.problem.part_of_pool).max(axis=1)
-        for tasks in (case.tasks, best)
-    )
+    has, should = case.shares(case.tasks), case.shares(best)
     short = lost(has, should)
     i, over = worst_of(short), worst_of(lost(should, has))
     text = "everybody has at least its share of the DRFH optimum"

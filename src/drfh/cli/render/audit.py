@@ -4,25 +4,85 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from drfh.cli.render.console import bar, console, lines, print_json, table
-from drfh.formatting import format_count, format_number, format_percent, format_rest, plural
+from drfh.auditor import PROPERTIES, PropertyGroup, Topic
+from drfh.cli.render.console import bar, console, lines, print_json, print_line, table
+from drfh.formatting import (
+    format_count,
+    format_number,
+    format_percent,
+    format_rest,
+    plural,
+)
 
 if TYPE_CHECKING:
-    from drfh.auditor import Finding, Report
+    from drfh.auditor import FairnessAnswer, Finding, Report
+    from drfh.model.scenario import Scenario
 
-__all__ = ["MARKS", "print_finding", "print_properties", "print_report"]
+__all__ = ["MARKS", "print_answer", "print_finding", "print_properties", "print_report"]
 
 #: How verdicts look: never by colour alone.
 MARKS = {"holds": "✔", "fails": "✘", "not found": "?", "measured": "·", "not applicable": "–"}
 _STYLES = {"holds": "green", "fails": "bold red", "not found": "green", "measured": "cyan",
            "not applicable": "dim"}  # fmt: skip
 _MOST_TASKS = 12
+_MOST_TEAMS = 12
+_ROOM_FOR_BARS = 100  # columns of a terminal
+_WIDE = 140  # from here on, what a property asks is a column of its own
+
+
+def print_answer(
+    answer: FairnessAnswer, scenario: Scenario, before: FairnessAnswer | None = None
+) -> None:
+    """Print who has what beside what is fair, and the sentences of an answer.
+
+    Parameters
+    ----------
+    answer
+        About what runs now.
+    scenario
+        Where it runs.
+    before
+        With edits: the answer about the cluster as it was.
+    """
+    out = console()
+    if scenario.title:
+        out.print(scenario.title, style="bold")
+    edited = "" if before is None else " after the edits"
+    out.print(
+        f"what runs now, {format_count(len(answer.teams), 'team')} on "
+        f"{format_count(scenario.cluster.size, 'server')}{edited}"
+    )
+    weighted = len({team.weight for team in answer.teams}) > 1
+    numbers = ("weight", "has now", "fair", "difference")
+    grid = table("team", *numbers[not weighted :], "limited by", right=numbers)
+    shown = answer.furthest(_MOST_TEAMS)
+    for team in shown:
+        grid.add_row(
+            team.name,
+            *([format_number(team.weight)] if weighted else []),
+            format_percent(team.now),
+            format_percent(team.fair),
+            team.points,
+            team.limited_by,
+            style="red" if team.below and not team.within_a_task else None,
+        )
+    out.print(grid)
+    rest = len(answer.teams) - len(shown)
+    if rest > 0:
+        print_line(format_rest(rest, "team", "nearer to fair (--json has them)"), style="dim")
+    print_line(answer.legend, style="dim")
+    out.print()
+    for sentence in answer.sentences:
+        print_line(str(sentence), style="bold" if sentence.topic is Topic.FAIR else None)
+        if sentence.topic is Topic.FAIR and before is not None:
+            print_line(f"Before the edits: {before.sentences[0]}")
+    out.print()
 
 
 def print_report(report: Report) -> None:
-    """Print one line a property, worst first."""
+    """Print one line a property, worst first: about the cluster, then about the rule."""
     out = console()
-    if report.scenario.title:
+    if report.scenario.title and report.answer is None:
         out.print(report.scenario.title, style="bold")
     counted = [f for f in report if f.verdict != "not applicable"]
     failing = len(report.failed)
@@ -34,24 +94,48 @@ def print_report(report: Report) -> None:
     )
     for warning in report.warnings:
         out.print(f"warning: {warning}", style="bold red")
-    grid = table("", "property", "by", "", "what was found", right=("by",))
-    for finding in counted:
-        amount = format_percent(finding.amount) if finding.amount > 0 else ""
-        strip = bar(finding.amount, 6) if finding.amount > 0 else ""
-        grid.add_row(
-            MARKS[finding.verdict], finding.name, amount, strip, _sentence(finding),
-            style=_STYLES[finding.verdict] if finding.verdict == "fails" else None,
-        )  # fmt: skip
-    out.print(grid)
-    skipped = [f for f in report if f.verdict == "not applicable"]
-    if skipped:
-        out.print("Not applicable here", style="dim")
-        for finding in skipped:
-            out.print(f"  – {finding.name}: {finding.text}", style="dim")
+    for group in PropertyGroup:
+        # Nobody knows which rule placed what was observed.
+        unknown = report.observed and group is PropertyGroup.RULE
+        skips = f"not applicable {'without --mechanism' if unknown else 'here'}"
+        here = [finding for finding in report if PROPERTIES[finding.name].group is group]
+        _print_group(out, group.value, here, skips)
     if report.failed:
         hint = f"--show {report.failed[0]} shows the counterexample, --save FILE keeps it"
         out.print(hint, style="dim")
     out.print(f"{report.seconds:.1f} s", style="dim")
+
+
+def _print_group(out: Any, heading: str, findings: list[Finding], skips: str) -> None:
+    """Print a table of what applies, and a line of what does not."""
+    counted = [finding for finding in findings if finding.verdict != "not applicable"]
+    wide = out.width >= _WIDE
+    if counted:
+        columns = ("by", "") if out.width >= _ROOM_FOR_BARS else ("by",)
+        asks = ("what it asks",) if wide else ()
+        grid = table("", heading, *asks, *columns, "what was found", right=("by",))
+        for finding in counted:
+            title = PROPERTIES[finding.name].title
+            amount = format_percent(finding.amount) if finding.amount > 0 else ""
+            strip = bar(finding.amount, 6) if finding.amount > 0 else ""
+            grid.add_row(
+                MARKS[finding.verdict],
+                finding.name if wide else _with_gloss(finding.name, title),
+                *((title,) if wide else ()),
+                *(amount, strip)[: len(columns)],
+                _sentence(finding),
+                style=_STYLES[finding.verdict] if finding.verdict == "fails" else None,
+            )
+        out.print(grid)
+    skipped = [finding.name for finding in findings if finding.verdict == "not applicable"]
+    if skipped:
+        print_line(f"{heading}, {skips}: {', '.join(skipped)} (--show tells why)", style="dim")
+
+
+def _with_gloss(name: str, title: str) -> Any:
+    from rich.text import Text
+
+    return Text.assemble(name, "\n", (title, "dim"))
 
 
 def _sentence(finding: Finding) -> Any:
@@ -94,12 +178,10 @@ def print_finding(finding: Finding, *, again: str = "") -> None:
 
 def print_properties(*, as_json: bool) -> None:
     """Print the properties by name."""
-    from drfh.auditor import PROPERTIES
-
     if as_json:
         print_json({"properties": {name: item.title for name, item in PROPERTIES.items()}})
         return
-    grid = table("property", "what it asks", "about")
+    grid = table("property", "what it asks", "")
     for name, item in PROPERTIES.items():
-        grid.add_row(name, item.title, "a mechanism" if item.of_mechanism else "an allocation")
+        grid.add_row(name, item.title, item.group.value)
     console().print(grid)

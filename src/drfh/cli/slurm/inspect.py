@@ -132,8 +132,9 @@ def audit(
 ) -> None:
     """Measure every fairness property of what runs now: a report card, worst first.
 
-    Whole tasks and jobs that end keep a cluster a little away from the
-    fair allocation: --show says for whom, and by how much.
+    It begins with what everybody has now, what is fair, who is short and
+    why. Whole tasks and jobs that end keep a cluster a little away from
+    the fair allocation: --show says for whom, and by how much.
 
     Try:
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from drfh.auditor import PROPERTIES
+from drfh.auditor import PROPERTIES, PropertyGroup
 from drfh.errors import InputError
 from drfh.files.scenario_file import scenario_text
 from drfh.formatting import format_count, format_percent, format_rest, plural
@@ -13,6 +14,7 @@ from drfh.report.charts.audit import failures_chart, fair_chart
 from drfh.report.html import (
     MARKS,
     Cell,
+    Content,
     Figure,
     Markup,
     bar,
@@ -26,7 +28,7 @@ from drfh.report.html import (
 )
 
 if TYPE_CHECKING:
-    from drfh.auditor import Counterexample, Finding, Report
+    from drfh.auditor import Counterexample, FairnessAnswer, Finding, Report, TeamShare
 
 __all__ = ["audit_headline", "before_after", "finding_text", "legend", "save_audit"]
 
@@ -50,7 +52,7 @@ _COLUMNS = {
 
 
 def audit_headline(report: Report) -> str:
-    """Return the headline: distance from fair, number of failed properties.
+    """Return the headline: whether it is fair, number of failed properties.
 
     Examples
     --------
@@ -64,14 +66,18 @@ def audit_headline(report: Report) -> str:
     """
     parts = []
     fair = {finding.name: finding for finding in report}.get("fair")
-    if fair is not None and fair.verdict == "fails":
+    if report.answer is not None:
+        parts.append(str(report.answer.sentences[0]))
+    elif fair is not None and fair.verdict == "fails":
         parts.append(f"{format_percent(fair.amount, trim=True)} from fair.")
     elif fair is not None and fair.verdict == "holds":
         parts.append("Fair: nobody is below its DRFH level.")
     failed = len(report.failed)
     asked = sum(finding.verdict != "not applicable" for finding in report)
-    if asked == 0:
+    if asked == 0 and not parts:
         return "No property applies here."
+    if asked == 0:
+        return parts[0]
     properties = plural(asked, "property", "properties")
     fail = "fails" if failed <= 1 else "fail"
     parts.append(f"{failed or 'None'} of {asked} {properties} {fail}.")
@@ -183,6 +189,8 @@ def _page(report: Report, title: str) -> str:
         tag("p", _summary(report, named=not title), "summary"),
         *(tag("p", f"Warning: {warning}", "headline") for warning in report.warnings),
     ]
+    if report.answer is not None:
+        parts += _answer(report.answer)
     if report.failed:
         parts += [tag("h2", "What fails, and by how much"), Figure(failures_chart(report), True)]
     chart = fair_chart(report)
@@ -197,7 +205,7 @@ def _page(report: Report, title: str) -> str:
             ),
             Figure(chart, True),
         ]
-    parts += [tag("h2", "Report card"), _card(report), legend()]
+    parts += [tag("h2", "Report card"), *_card(report), legend()]
     cases = [_case(finding, report) for finding in report if finding.counterexample is not None]
     if cases:
         parts += [
@@ -232,23 +240,64 @@ def _summary(report: Report, *, named: bool) -> str:
     )
 
 
-def _card(report: Report) -> Markup:
-    rows = []
-    for finding in report:
-        title = PROPERTIES[finding.name].title if finding.name in PROPERTIES else ""
-        shown = finding.name
-        if finding.counterexample is not None:
-            shown = Markup('<a href="#case-{0}">{0}</a>').format(finding.name)
-        amount = finding.amount if finding.verdict in ("fails", "measured") else None
-        rows.append(
-            [
-                mark(finding),
-                Cell(join([tag("b", shown), tag("span", title, "soft")]), "name"),
-                bar(amount),
-                Cell(finding_text(finding)),
-            ]
-        )
-    return table(["", "property", "by how much", "what was found"], rows, "cards")
+def _answer(answer: FairnessAnswer) -> list[Markup]:
+    """Return who has what beside what is fair, and the sentences but the first, the headline."""
+    points = [tag("li", str(sentence)) for sentence in answer.sentences[1:]]
+    parts = [
+        tag("h2", "What teams have now, and in the fair allocation"),
+        tag("p", answer.legend, "note"),
+        _teams(answer, answer.furthest(_FEW_USERS)),
+    ]
+    if len(answer.teams) > _FEW_USERS:
+        every = answer.furthest(_MOST_USERS)
+        head = f"{len(every):,} of {format_count(len(answer.teams), 'team')}"
+        parts.append(details(head, _teams(answer, every)))
+    return [*parts, tag("ul", join(points), "answer")]
+
+
+def _teams(answer: FairnessAnswer, teams: Sequence[TeamShare]) -> Markup:
+    weighted = len({team.weight for team in answer.teams}) > 1
+    numbers = [*(["weight"] if weighted else []), "has now", "fair", "difference"]
+    rows: list[list[Content]] = []
+    for team in teams:
+        weight: list[Content] = [team.weight] if weighted else []
+        shares = (format_percent(team.now), format_percent(team.fair), team.points)
+        cells = [Cell(text, "number") for text in shares]
+        rows.append([team.name, *weight, *cells, team.limited_by])
+    return table(["team", *numbers, "limited by"], rows, "answer")
+
+
+def _card(report: Report) -> list[Markup]:
+    """Return a table for each group of properties, and a line of those that do not apply."""
+    parts = []
+    for group in PropertyGroup:
+        here = [finding for finding in report if PROPERTIES[finding.name].group is group]
+        counted = [finding for finding in here if finding.verdict != "not applicable"]
+        skipped = [finding for finding in here if finding.verdict == "not applicable"]
+        if here:
+            parts.append(tag("h3", group.value))
+        if counted:
+            rows = [_card_row(finding) for finding in counted]
+            parts.append(table(["", "property", "by how much", "what was found"], rows, "cards"))
+        if skipped:
+            reasons = [tag("li", f"{finding.name}: {finding.text}") for finding in skipped]
+            head = f"Not applicable here: {', '.join(finding.name for finding in skipped)}"
+            parts.append(details(head, tag("ul", join(reasons))))
+    return parts
+
+
+def _card_row(finding: Finding) -> list[Content]:
+    shown = finding.name
+    if finding.counterexample is not None:
+        shown = Markup('<a href="#case-{0}">{0}</a>').format(finding.name)
+    amount = finding.amount if finding.verdict in ("fails", "measured") else None
+    title = tag("span", PROPERTIES[finding.name].title, "soft")
+    return [
+        mark(finding),
+        Cell(join([tag("b", shown), title]), "name"),
+        bar(amount),
+        Cell(finding_text(finding)),
+    ]
 
 
 def _case(finding: Finding, report: Report) -> Markup:

@@ -1,0 +1,576 @@
+"""The answer about a running cluster: who has what, what is fair, who is short and why."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from drfh.allocation.allocation import Allocation
+from drfh.allocation.explain import Cache, Explanation, LimitCode, Scarcity, explain
+from drfh.allocation.fairness import missing_share, worst_off
+from drfh.allocation.problem import Bools, Floats, Ints
+from drfh.auditor.case import Case, lost
+from drfh.formatting import (
+    format_count,
+    format_number,
+    format_percent,
+    format_points,
+    join_names,
+    plural,
+)
+from drfh.mechanisms.drfh import drfh
+from drfh.mechanisms.shared.card import card_of
+
+__all__ = ["FairnessAnswer", "Sentence", "TeamShare", "Topic", "Truthfulness", "answer_of"]
+
+_MOST_NAMED = 3  # teams that a sentence names before it counts the rest
+_MOST_SCARCE = 2
+_ALMOST = 1e-9  # a task that is short by this part is a whole task
+
+
+class Topic(StrEnum):
+    """What a sentence of an answer is about."""
+
+    FAIR = "fair"
+    SHORT = "short"
+    WASTE = "waste"
+    TRUTHFUL = "truthful"
+    CHANGE = "change"
+    EXACT = "exact"
+
+
+class Sentence(NamedTuple):
+    """One sentence of an answer: a label, and what there is to say."""
+
+    topic: Topic
+    label: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.label}: {self.text}."
+
+
+@dataclass(frozen=True, slots=True)
+class TeamShare:
+    """What a team has now, and in the fair allocation.
+
+    Attributes
+    ----------
+    name : str
+        Of the team, a user of the scenario.
+    weight : float
+        Its weight.
+    now, fair : float
+        Dominant share now and in the fair allocation, from 0 to 1.
+    tasks, fair_tasks : float
+        Tasks now and in the fair allocation, of all kinds.
+    waiting : float
+        Tasks that it has and that do not run now; infinite without a number.
+    fits : float
+        Waiting tasks that fit on free capacity now, beside those of teams shorter than it.
+    below : bool
+        Whether it has less than its fair share now.
+    within_a_task : bool
+        Whether what it lacks is less than each of its waiting tasks.
+    above : bool
+        Whether it has more than its fair share now.
+    code : LimitCode
+        What limits it in the fair allocation.
+    scarce : tuple of Scarcity
+        Resources that limit it there, and on which servers.
+    held_by : tuple of str
+        If it is below: teams above their fair share on servers that it may use, the furthest
+        first.
+    given_back : float
+        Tasks that it has now beyond those of the fair allocation, of all kinds.
+    """
+
+    name: str
+    weight: float
+    now: float
+    fair: float
+    tasks: float
+    fair_tasks: float
+    waiting: float
+    fits: float
+    below: bool
+    within_a_task: bool
+    above: bool
+    code: LimitCode
+    scarce: tuple[Scarcity, ...] = ()
+    held_by: tuple[str, ...] = ()
+    given_back: float = 0.0
+
+    @property
+    def difference(self) -> float:
+        """Share now less fair share."""
+        return self.now - self.fair
+
+    @property
+    def points(self) -> str:
+        """The difference in percentage points, in words."""
+        if not (self.below or self.above):
+            return format_points(0.0)
+        return format_points(self.difference, signed=True)
+
+    @property
+    def limited_by(self) -> str:
+        """What limits it in the fair allocation, in a few words."""
+        if self.scarce:
+            return join_names(map(str, self.scarce))
+        if self.code is LimitCode.NO_SERVER:
+            return "no server that it may use has what it needs"
+        if self.code is LimitCode.ALL_TASKS:
+            return (
+                "nothing: all its tasks would run" if self.waiting > 0 else "nothing: no task waits"
+            )
+        return "not known"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the team as plain data."""
+        return {
+            "team": self.name,
+            "weight": self.weight,
+            "now": self.now,
+            "fair": self.fair,
+            "difference": self.difference,
+            "tasks": self.tasks,
+            "fair_tasks": self.fair_tasks,
+            "waiting": None if math.isinf(self.waiting) else self.waiting,
+            "fits": self.fits,
+            "limit": self.code.value,
+            "scarce": [part.to_dict() for part in self.scarce],
+            "limited_by": self.limited_by,
+            "held_by": list(self.held_by),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Truthfulness:
+    """Whether the fair allocation is proven to leave no gain by misreporting.
+
+    Attributes
+    ----------
+    source : str
+        Where it is proven, for divisible tasks.
+    outside : tuple of str
+        Assumptions of the proof that do not hold here.
+    """
+
+    source: str
+    outside: tuple[str, ...] = ()
+
+    @property
+    def proven(self) -> bool:
+        """Whether all assumptions hold."""
+        return not self.outside
+
+
+@dataclass(frozen=True, slots=True)
+class FairnessAnswer:
+    """What runs now beside the fair allocation: the exact DRFH optimum for divisible tasks.
+
+    Attributes
+    ----------
+    teams : tuple of TeamShare
+        The shortest first: by the difference of their shares.
+    missing : float
+        Missing share: part of all fair shares that their teams do not have, from 0 to 1.
+    missing_later : float
+        The same, had the waiting tasks started that fit now.
+    worst_off : str
+        Who has the least of its fair share; empty if nobody is below it.
+    worst_missing : float
+        The part of its fair share that it lacks.
+    free : dict
+        Part of each resource of the cluster that nobody holds.
+    overfull : bool
+        Whether more is held on a server than it has.
+    by_group : bool
+        Whether only sums over groups of servers are known, so that a task that fits may find no
+        single server.
+    truthful : Truthfulness
+        About misreporting under the fair allocation.
+    closed, gap : bool, float
+        Whether the fair allocation is proven exact, and its relative gap.
+    """
+
+    teams: tuple[TeamShare, ...]
+    missing: float
+    missing_later: float
+    worst_off: str
+    worst_missing: float
+    free: dict[str, float]
+    overfull: bool
+    by_group: bool
+    truthful: Truthfulness
+    closed: bool = True
+    gap: float = 0.0
+
+    @property
+    def short(self) -> tuple[TeamShare, ...]:
+        """Teams below their fair share, the shortest first."""
+        return tuple(team for team in self.teams if team.below)
+
+    def furthest(self, most: int) -> tuple[TeamShare, ...]:
+        """Return the teams furthest from their fair shares, at most so many, the shortest first."""
+        far = sorted(range(len(self.teams)), key=lambda i: -abs(self.teams[i].difference))[:most]
+        return tuple(self.teams[i] for i in sorted(far))
+
+    @property
+    def fair(self) -> bool:
+        """Whether nobody is below its fair share."""
+        return not self.short
+
+    @property
+    def within_a_task(self) -> bool:
+        """Whether each team that is short lacks less than one task."""
+        return all(team.within_a_task for team in self.short)
+
+    @property
+    def fits(self) -> float:
+        """Waiting tasks that fit on free capacity now, all together."""
+        return sum(team.fits for team in self.teams)
+
+    @property
+    def waiting(self) -> float:
+        """Tasks that wait; infinite if a team has no number of tasks."""
+        return sum(team.waiting for team in self.teams)
+
+    @property
+    def bottlenecks(self) -> dict[Scarcity, tuple[str, ...]]:
+        """Teams that each scarce resource limits in the fair allocation, most teams first."""
+        found: dict[Scarcity, list[str]] = {}
+        for team in self.teams:
+            for part in team.scarce:
+                found.setdefault(part, []).append(team.name)
+        order = sorted(found.items(), key=lambda item: -len(item[1]))
+        return {part: tuple(names) for part, names in order}
+
+    @property
+    def legend(self) -> str:
+        """What the shares are, in words."""
+        return (
+            "Shares are of a team's dominant resource: that of which it holds the largest part. "
+            "Fair, and limited by: in the fair allocation (DRFH) of all tasks that run or wait."
+        )
+
+    @property
+    def sentences(self) -> tuple[Sentence, ...]:
+        """The answer in words: is it fair, who is short, what is wasted, what would change it."""
+        parts = [
+            _fairness(self),
+            Sentence(Topic.SHORT, "Short", _short_text(self)),
+            Sentence(Topic.WASTE, "Wasted", _waste_text(self)),
+            Sentence(Topic.TRUTHFUL, "Misreporting", _truthful_text(self.truthful)),
+            Sentence(Topic.CHANGE, "What would change it", _change_text(self)),
+        ]
+        if not self.closed:
+            text = f"the fair allocation is not proven, relative gap {self.gap:.1e}"
+            parts.append(Sentence(Topic.EXACT, "Not exact", text))
+        return tuple(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as plain data, ready for JSON."""
+        return {
+            "fair": self.fair,
+            "within_a_task": self.within_a_task,
+            "missing": self.missing,
+            "missing_later": self.missing_later,
+            "worst_off": self.worst_off or None,
+            "worst_missing": self.worst_missing,
+            "teams": [team.to_dict() for team in self.teams],
+            "free": self.free,
+            "overfull": self.overfull,
+            "fits": self.fits,
+            "waiting": None if math.isinf(self.waiting) else self.waiting,
+            "truthful": {
+                "proven": self.truthful.proven,
+                "source": self.truthful.source,
+                "outside": list(self.truthful.outside),
+            },
+            "bottlenecks": [
+                {**part.to_dict(), "teams": list(names)} for part, names in self.bottlenecks.items()
+            ],
+            "closed": self.closed,
+            "gap": self.gap,
+            "sentences": [
+                {"about": sentence.topic.value, "text": str(sentence)}
+                for sentence in self.sentences
+            ],
+        }
+
+
+def answer_of(case: Case) -> FairnessAnswer:
+    """Compare what runs now with the exact DRFH allocation.
+
+    Parameters
+    ----------
+    case
+        What was observed, see :func:`drfh.auditor.case_of`.
+
+    Examples
+    --------
+    >>> from drfh import load_scenario
+    >>> from drfh.auditor import case_of
+    >>> rows = [{"user": "ann", "server": "high-memory", "tasks": 5},
+    ...         {"user": "bob", "server": "high-cpu", "tasks": 10}]
+    >>> answer = answer_of(case_of(load_scenario("paper-two-servers"), observed=rows))
+    >>> answer.missing, [(team.name, round(team.difference, 4)) for team in answer.short]
+    (0.25, [('ann', -0.3571)])
+    >>> print(answer.sentences[0])
+    Not fair: 25.0 % of all fair shares is missing; ann is worst off, with 50.0 % of its own.
+    """
+    problem, best = case.problem, case.fair
+    fair_tasks = best.placement.user_tasks
+    now, fair = case.shares(case.tasks), case.shares(fair_tasks)
+    level = np.where(fair > 0, fair / case.weight, np.nan)
+    below, above = lost(now, fair) > case.tolerance, lost(fair, now) > case.tolerance
+    lacks, who = worst_off(now, case.weight, level)
+    waiting = np.where(problem.reachable, np.maximum(problem.limit - case.tasks, 0.0), 0.0)
+    waiting[waiting <= case.tolerance * np.maximum(case.tasks, 1.0)] = 0.0
+    order = np.argsort(now - fair, kind="stable")
+    fits = _fitting(case, waiting, order)
+    allocation = Allocation(problem, best.placement, "drfh", best.method, best.certificate)
+    cache: Cache = {}
+    holders, furthest = _holders(case, waiting, above), order[::-1].tolist()
+    teams = []
+    for i in order.tolist():
+        rows = problem.rows_of(i)
+        code, scarce = _limit([explain(allocation, row, cache) for row in rows.tolist()])
+        queued = rows[waiting[rows] > 0]
+        held = {j for row in rows.tolist() for j in holders[row]}
+        least = problem.task_share[queued].min(initial=math.inf)
+        teams.append(
+            TeamShare(
+                name=case.name(i),
+                weight=float(case.weight[i]),
+                now=float(now[i]),
+                fair=float(fair[i]),
+                tasks=float(case.tasks[rows].sum()),
+                fair_tasks=float(fair_tasks[rows].sum()),
+                waiting=float(waiting[rows].sum()),
+                fits=float(fits[rows].sum()),
+                below=bool(below[i]),
+                within_a_task=bool(fair[i] - now[i] < least * (1 - _ALMOST)),
+                above=bool(above[i]),
+                code=code,
+                scarce=scarce,
+                held_by=tuple(case.name(j) for j in furthest if j in held) if below[i] else (),
+                given_back=float(np.maximum(case.tasks[rows] - fair_tasks[rows], 0.0).sum()),
+            )
+        )
+    used, capacity = case.bundles.used, case.bundles.capacity
+    total, free = capacity.sum(axis=0), np.maximum(capacity - used, 0.0).sum(axis=0)
+    claim, proof = card_of(drfh).claims["truthful"], best.certificate
+    return FairnessAnswer(
+        teams=tuple(teams),
+        missing=float(missing_share(now, case.weight, level)),
+        missing_later=float(missing_share(case.shares(case.tasks + fits), case.weight, level)),
+        worst_off=case.name(int(who)) if below.any() else "",
+        worst_missing=float(lacks) if below.any() else 0.0,
+        free={
+            resource: float(free[r] / total[r])
+            for r, resource in enumerate(problem.cluster.resources)
+            if total[r] > 0
+        },
+        overfull=bool((used > capacity * (1 + _ALMOST)).any()),
+        by_group=bool((problem.blocks.count > 1).any()),
+        truthful=Truthfulness(claim.source, claim.unmet(problem)),
+        closed=proof is None or proof.closed,
+        gap=0.0 if proof is None else proof.gap,
+    )
+
+
+def _limit(kinds: list[Explanation]) -> tuple[LimitCode, tuple[Scarcity, ...]]:
+    """Return what limits a team: the kinds of tasks that do not all run count."""
+    every = list(dict.fromkeys(part for kind in kinds for part in kind.scarce))
+    scarce = tuple(part for part in every if not any(part.within(other) for other in every))
+    codes = [kind.code for kind in kinds if kind.code is not LimitCode.ALL_TASKS]
+    if scarce:
+        return LimitCode.USED_UP, scarce
+    return codes[0] if codes else LimitCode.ALL_TASKS, ()
+
+
+def _fitting(case: Case, waiting: Floats, order: Ints) -> Floats:
+    """Return how many waiting tasks of each row fit now, nothing moved, one team after another."""
+    problem, bundles = case.problem, case.bundles
+    free = np.maximum(bundles.capacity - bundles.used, 0.0)
+    fits = np.zeros(len(problem.users))
+    blocks = np.arange(len(free))
+    for row in (row for i in order.tolist() for row in problem.rows_of(i).tolist()):
+        need = problem.demand[row]
+        needed = np.flatnonzero(need > 0)
+        if waiting[row] <= 0 or not len(needed):
+            continue
+        room = np.min(free[:, needed] / need[needed], axis=1)
+        room[~problem.can_use(np.full(len(blocks), row), blocks)] = 0.0
+        room = np.floor(room * (1 + _ALMOST))
+        before = np.cumsum(room) - room
+        # Part of a waiting task is no task that could start.
+        taken = np.clip(np.floor(waiting[row] * (1 + _ALMOST)) - before, 0.0, room)
+        fits[row] = taken.sum()
+        free = np.maximum(free - taken[:, None] * need, 0.0)
+    return fits
+
+
+def _holders(case: Case, waiting: Floats, above: Bools) -> list[list[int]]:
+    """Return, for each row with tasks waiting, teams that hold what these need.
+
+    Only teams above their fair share count, on servers that the tasks may use.
+    """
+    problem = case.problem
+    held = [(j, *case.bundles.held_by([j])) for j in np.flatnonzero(above).tolist()]
+    known: dict[Any, list[int]] = {}
+    found: list[list[int]] = []
+    for row in range(len(problem.users)):
+        need = problem.demand[row] > 0
+        rule = None if problem.restriction is None else int(problem.restriction[row])
+        key = (rule, need.tobytes())
+        if waiting[row] > 0 and key not in known:
+            known[key] = [
+                team
+                for team, block, amounts in held
+                if amounts[problem.can_use(np.full(len(block), row), block)][:, need].any()
+            ]
+        found.append(known[key] if waiting[row] > 0 else [])
+    return found
+
+
+def _fairness(answer: FairnessAnswer) -> Sentence:
+    if answer.fair:
+        end = "" if answer.waiting > 0 else ", and no task waits"
+        return Sentence(Topic.FAIR, "Fair", f"every team has its fair share now{end}")
+    missing = f"{format_percent(answer.missing)} of all fair shares is missing"
+    if answer.within_a_task:
+        text = f"{missing}, less than one task of each team"
+        return Sentence(Topic.FAIR, "Fair up to whole tasks", text)
+    has = format_percent(1 - answer.worst_missing)
+    text = f"{missing}; {answer.worst_off} is worst off, with {has} of its own"
+    return Sentence(Topic.FAIR, "Not fair", text)
+
+
+def _short_text(answer: FairnessAnswer) -> str:
+    if answer.fair:
+        return "nobody"
+    reasons: dict[Any, list[TeamShare]] = {}
+    for team in answer.short:
+        reasons.setdefault((team.held_by, team.fits > 0, team.within_a_task), []).append(team)
+    named = []
+    for teams in list(reasons.values())[:_MOST_NAMED]:
+        names = join_names(map(_with_points, teams), most=_MOST_NAMED)
+        named.append(f"{names}: {_why_short(answer, teams)}")
+    rest = sum(map(len, list(reasons.values())[_MOST_NAMED:]))
+    more = f"; {format_count(rest, 'team')} more" if rest else ""
+    return f"{'; '.join(named)}{more}"
+
+
+def _why_short(answer: FairnessAnswer, teams: list[TeamShare]) -> str:
+    """Return why teams are below their fair share, for the same reasons."""
+    it, parts = plural(len(teams), "it", "they"), []
+    if teams[0].within_a_task:
+        parts.append(f"{plural(len(teams), 'it', 'each')} lacks less than one task")
+    fits, waiting = (sum(getattr(team, what) for team in teams) for what in ("fits", "waiting"))
+    if fits:
+        parts.append(f"{_tasks(fits, waiting)} would fit now")
+    if teams[0].held_by:
+        holders = [team for name in teams[0].held_by for team in answer.teams if team.name == name]
+        names = join_names(map(_with_points, holders), most=_MOST_NAMED)
+        have = plural(len(holders), "has more than its", "have more than their")
+        parts.append(f"{names} {have} fair share on servers that {it} may use")
+    if not parts:
+        parts.append("no waiting task fits on what is free; the fair allocation places otherwise")
+    return ", and ".join(parts)
+
+
+def _tasks(number: float, waiting: float) -> str:
+    """Return a number of waiting tasks, and of how many if that is a whole number.
+
+    It is none where tasks are endless, or counted in their mean.
+    """
+    whole = math.isfinite(waiting) and abs(waiting - round(waiting)) <= _ALMOST * waiting
+    if not whole:
+        return format_count(number, "waiting task")
+    return f"{format_number(number)} of {format_count(round(waiting), 'waiting task')}"
+
+
+def _with_points(team: TeamShare) -> str:
+    return f"{team.name} ({team.points})"
+
+
+def _waste_text(answer: FairnessAnswer) -> str:
+    over = "more is held on a server than it has; " if answer.overfull else ""
+    parts = [f"{format_percent(part, 0)} of {name}" for name, part in answer.free.items()]
+    free = f"{over}{join_names(parts)} is free"
+    if answer.waiting == 0:
+        return f"nothing, as no task waits; {free}"
+    if not answer.fits:
+        return f"nothing that is free could be used now: {free}, and no waiting task fits there"
+    some = sorted((team for team in answer.teams if team.fits), key=lambda team: -team.fits)
+    names = [f"{team.name} {format_number(team.fits)}" for team in some]
+    where = "by the sums of their groups" if answer.by_group else "with nothing moved"
+    return (
+        f"{free}, and {_tasks(answer.fits, answer.waiting)} would fit there now, {where} "
+        f"({join_names(names, most=_MOST_NAMED)})"
+    )
+
+
+def _truthful_text(truthful: Truthfulness) -> str:
+    rule = "which rule placed what runs now is not known"
+    if truthful.proven:
+        return (
+            f"nobody gains by it in the fair allocation, proven for divisible tasks "
+            f"({truthful.source}); {rule}"
+        )
+    return (
+        f"somebody might gain by it, even in the fair allocation: the proof that nobody does needs "
+        f"{join_names(truthful.outside)} (--mechanism drfh searches); {rule}"
+    )
+
+
+def _change_text(answer: FairnessAnswer) -> str:
+    parts = []
+    if answer.missing_later < answer.missing and not answer.fair:
+        fit = plural(answer.fits, "fits", "fit")
+        later = answer.missing_later
+        missing = format_percent(later) if later > 0 else "nothing"
+        parts.append(
+            f"starting the {format_count(answer.fits, 'waiting task')} that {fit} now, after which "
+            f"{missing} would be missing"
+        )
+    if not (answer.fair or answer.within_a_task):
+        parts += _giving_back(answer)
+    limits: dict[tuple[str, ...], list[Scarcity]] = {}
+    for scarcity, names in answer.bottlenecks.items():
+        limits.setdefault(names, []).append(scarcity)
+    for names, scarce in list(limits.items())[:_MOST_SCARCE]:
+        limited = f"limits {join_names(names, most=_MOST_NAMED)} in the fair allocation"
+        parts.append(
+            f"more {join_names(map(str, scarce), 'or', most=_MOST_NAMED)}, which {limited}"
+        )
+    if limits:
+        return f"{'; '.join(parts)} (--add tries it)"
+    parts.append(
+        "nothing need be bought, as all tasks would run in the fair allocation"
+        if answer.waiting > 0
+        else "nothing, as nobody waits for more"
+    )
+    return "; ".join(parts)
+
+
+def _giving_back(answer: FairnessAnswer) -> list[str]:
+    """Return who would give back how many tasks, if anybody has more than its fair share."""
+    giving = [team for team in answer.teams if team.above and team.given_back > 0]
+    giving.sort(key=lambda team: -team.given_back)
+    if not giving:
+        return []
+    tasks = format_count(sum(team.given_back for team in giving), "task", 3)
+    if len(giving) == 1:
+        return [f"to make it fair, {giving[0].name} would give back about {tasks}"]
+    names = [f"{team.name} {format_number(team.given_back, 3)}" for team in giving]
+    listed = join_names(names, most=_MOST_NAMED)
+    return [f"to make it fair, {len(giving)} teams would give back about {tasks} ({listed})"]
