@@ -48,7 +48,7 @@ def test_who_holds_too_much_and_who_is_short() -> None:
     assert y.code is LimitCode.USED_UP
     assert y.limited_by == x.limited_by == "cpu on the 2 node servers"
     assert x.above
-    assert x.given_back == pytest.approx(3)
+    assert (x.resource, x.amount, x.fair_amount) == ("cpu", 14, 8)
     assert (found.fair, found.within_a_task, found.missing) == (False, False, 0.375)
     assert (found.worst_off, found.worst_missing) == ("y", 0.75)
     assert found.free == {"cpu": 0.0, "memory": 0.5}
@@ -64,8 +64,8 @@ def test_who_holds_too_much_and_who_is_short() -> None:
         "and no waiting task fits there."
     )
     assert said(found, Topic.CHANGE) == (
-        "What would change it: to make it fair, x would give back about 3 tasks; more cpu on the 2 "
-        "node servers, which limits y and x in the fair allocation (--add tries it)."
+        "What would change it: giving back what is above the fair shares: x 6 cpu; cpu on the 2 "
+        "node servers limits y and x in the fair allocation (--add tries more)."
     )
 
 
@@ -88,7 +88,7 @@ def test_fair_with_and_without_a_queue() -> None:
     held = rows(x={"node_0": 2, "node_1": 2}, y={"node_0": 2, "node_1": 2})
     found = answer([task("x", 4), task("y", 4)], held)
     assert found.fair
-    assert [team.limited_by for team in found.teams] == ["nothing: no task waits"] * 2
+    assert [team.limited_by for team in found.teams] == ["no task waits"] * 2
     assert said(found, Topic.FAIR) == "Fair: every team has its fair share now, and no task waits."
     assert said(found, Topic.SHORT) == "Short: nobody."
     assert said(found, Topic.CHANGE).endswith("nothing, as nobody waits for more.")
@@ -137,6 +137,38 @@ def test_what_fits_now_is_counted_server_by_server() -> None:
     assert {team.name: team.fits for team in found.teams} == {"x": 1, "y": 0, "odd": 0}
 
 
+def test_who_is_lowest_starts_next() -> None:
+    """One team without end must not take the room of the others first."""
+    users = [User("big", {"memory": 8}), User("small", {"cpu": 1, "memory": 1}, tasks=16)]
+    found = answer(users, rows(small={"node_0": 1}))
+    assert found["small"].fits == 15
+    assert found["big"].fits == 6
+    assert found.missing_later == pytest.approx(0.0, abs=0.11)
+
+
+def test_only_who_holds_what_is_lacking_is_in_the_way() -> None:
+    """x holds too much gpu; what y needs is free, and z needs gpu."""
+    cluster = Cluster([Server({"cpu": 8, "gpu": 4}, name="gpu"), Server({"cpu": 8}, name="cpu")])
+    users = [
+        User("x", {"cpu": 1, "gpu": 1}, tasks=9),
+        User("y", {"cpu": 2}, tasks=4),
+        User("z", {"cpu": 1, "gpu": 1}, tasks=4),
+    ]
+    found = answer(users, rows(x={"gpu": 4}), cluster)
+    assert (found["y"].fits, found["y"].held_by) == (4, ())
+    assert (found["z"].fits, found["z"].held_by) == (0, ("x",))
+    assert (found["z"].resource, found["z"].amount, found["z"].fair_amount) == ("gpu", 0, 2)
+    assert found["z"].sentences == (
+        "z has 0.0 % of the cluster's gpu now (0), 50.0 % in the fair allocation (2): less than "
+        "its fair share.",
+        "4 tasks of it wait; 0 would fit now.",
+        "What the rest needs is held by others: x has more than its fair share, on servers that z "
+        "may use.",
+    )
+    with pytest.raises(drfh.errors.UnknownNameError, match="team must be one of x, y, z"):
+        found["w"]
+
+
 def test_sums_of_groups_are_said_to_be_sums() -> None:
     found = answer([task("x", 4), task("y", 4)], [{"user": "x", "server": "node", "tasks": 4}])
     assert found.by_group
@@ -163,7 +195,7 @@ def test_rules_decide_who_is_in_the_way() -> None:
     assert teams["x"].fits == 3
     assert teams["z"].held_by == ("y",)
     assert teams["z"].limited_by == "cpu on b"
-    assert teams["x"].limited_by == "nothing: all its tasks would run"
+    assert teams["x"].limited_by == "nothing: there, all its tasks run"
 
 
 def test_kinds_of_tasks_share_one_line() -> None:

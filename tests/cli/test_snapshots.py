@@ -141,7 +141,7 @@ def test_is_it_still_fair_after_buying(capsys: pytest.CaptureFixture[str]) -> No
     assert code == 0
     assert "batch has a dominant share of 4.6 %, 9.2 % in the DRFH optimum" in " ".join(out.split())
     assert "what runs now, 3 teams on 8 servers after the edits" in out
-    assert "\nBefore the edits: Not fair: 47.5 % of all fair shares is missing; batch is" in out
+    assert "\nBefore the edits: Not fair: 47.5 % of all fair shares is missing, " in out
     assert "3 users on 8 servers" in out
     code, out, _ = run(capsys, *words, "--add", "2x gpu-1", "--json")
     data = json.loads(out)
@@ -430,12 +430,12 @@ def test_the_answer_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     lines = out.splitlines()
     assert lines[1] == "what runs now, 3 teams on 6 servers"
-    head = ["team", "has", "now", "fair", "difference", "limited", "by"]
+    head = ["team", "has", "now", "fair", "difference", "largest", "in", "limited", "by"]
     assert next(line.split() for line in lines if line.startswith(" team")) == head
     worst = next(line.split() for line in lines if line.startswith(" research"))
     assert worst == [
         *("research", "52.1", "%", "100.0", "%", "-47.9", "points"),
-        *("nvidia.com/gpu", "on", "gpu-1"),
+        *("nvidia.com/gpu", "nvidia.com/gpu", "on", "gpu-1"),
     ]
     order = ("Not fair: 47.5 % of all", "Short: ", "Wasted: ", "Misreporting: ", "What would ")
     places = [out.index(f"\n{start}") for start in order]
@@ -459,3 +459,89 @@ def test_the_answer_of_a_large_cluster(capsys: pytest.CaptureFixture[str], tmp_p
     assert len(teams) == 40
     differences = [team["difference"] for team in teams]
     assert differences == sorted(differences)
+
+
+def test_a_team_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "audit", CLUSTER, "--explain", "research")
+    assert code == 0
+    assert out.startswith("research has 52.1 % of the cluster's nvidia.com/gpu now (")
+    assert " tasks " in out
+    assert "in the fair allocation" in out
+    code, out, _ = run(capsys, "audit", CLUSTER, "--explain", "research", "--json")
+    team = json.loads(out)
+    assert team["team"] == "research"
+    assert sum(kind["tasks"] for kind in team["kinds"]) == pytest.approx(team["tasks"])
+    code, _, err = run(capsys, "audit", CLUSTER, "--explain", "nobody")
+    assert (code, "--explain must be one of batch, research, web" in err) == (2, True)
+    code, _, err = run(capsys, "audit", "gpu-cluster", "--explain", "training")
+    assert (code, "--explain must be about what runs now" in err) == (2, True)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [("40%", 3), ("0.4", 3), ("60%", 0)])
+def test_a_limit_guards_a_pipeline(
+    capsys: pytest.CaptureFixture[str], limit: str, expected: int
+) -> None:
+    """The worst off has half of its fair share."""
+    code, _, _ = run(capsys, "audit", CLUSTER, "--only", "fair", "--require", f"fair={limit}")
+    assert code == expected
+
+
+def test_what_is_odd_about_new_servers(capsys: pytest.CaptureFixture[str]) -> None:
+    add = ("--add", "2x cpu=8,mem=32Gi,gpu=1,memory=64")
+    for verb in ("allocate", "audit"):
+        words = ["--only", "feasible"] if verb == "audit" else []
+        code, out, err = run(capsys, verb, CLUSTER, *add, *words, "--json")
+        assert code == 0
+        for text in (
+            "added-1: nobody demands mem (did you mean memory?)",
+            "added-1: nobody demands gpu (did you mean nvidia.com/gpu?)",
+            "added-1: memory 64 is 64 bytes where servers have ",
+        ):
+            assert f"warning: {text}" in err
+            assert any(text in warning for warning in json.loads(out)["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--remove", "general-2", "--remove", "general-2"], "--remove must name a node once"),
+        (["--remove", "general-2:2"], "--remove must not count general-2, one node of general-*"),
+        (["--remove", "gpu-1"], "--remove must leave a server with nvidia.com/gpu, which "),
+        (["--add", "2x cpu=8,pool=batch"], "--add pool must be an amount (a label is pool:batch)"),
+        (["--add", "2x gpu-9"], "--add must be one of "),
+    ],
+)
+def test_edits_that_mean_something_else(
+    capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    code, out, err = run(capsys, "allocate", CLUSTER, *words)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_placement_of_kinds(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    path.write_text(json.dumps(large_snapshot()))
+    code, out, _ = run(capsys, "allocate", path, "--placement")
+    assert code == 0
+    assert next(line.split() for line in out.splitlines() if "user" in line) == [
+        "user", "kind", "group", "tasks",
+    ]  # fmt: skip
+
+
+def test_a_page_says_what_was_edited(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    words = ("--only", "fair", "--add", "2x gpu-1", "--html", page)
+    assert run(capsys, "audit", CLUSTER, *words)[0] == 0
+    text = page.read_text()
+    assert "After these edits: --add 2x gpu-1" in text
+    assert "Before the edits: Not fair: 47.5 %" in text
+
+
+def test_a_name_nearly_that_of_a_file_here(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cluster.json").write_text("{}")
+    code, _, err = run(capsys, "audit", "cluster.josn")
+    assert (code, "did you mean cluster.json?" in err) == (2, True)

@@ -195,13 +195,21 @@ def test_many_users_load(load: Load) -> None:
 
 # --- what is refused, and where -----------------------------------------------------------------
 
+NO_MAPPING = (
+    "the file must be a mapping with the keys cluster and users, or the JSON of kubectl or Slurm"
+)
 BAD_TEXTS = {
     # shape
     "empty": ("", ": the file must not be empty"),
     "only a comment": ("# later\n", ": the file must not be empty"),
-    "null": ("~\n", ", line 1: the file must be a mapping with the keys cluster and users"),
-    "a list": ("\n- 1\n", ", line 2: the file must be a mapping with the keys cluster and users"),
-    "a word": ("cluster\n", ", line 1: the file must be a mapping with the keys cluster and users"),
+    "null": ("~\n", f", line 1: {NO_MAPPING}"),
+    "a list": ("\n- 1\n", f", line 2: {NO_MAPPING}"),
+    "a word": ("cluster\n", f", line 1: {NO_MAPPING}"),
+    "of kubectl": (
+        "apiVersion: v1\nkind: List\nitems: []\n",
+        ", line 1: the file must be JSON where it is of Kubernetes: "
+        "kubectl get nodes,pods -A -o json",
+    ),
     "no users": (CLUSTER, ", line 1: users must be given"),
     "users empty": (CLUSTER + "users: []\n", ", line 4: users must have at least one entry"),
     "cluster empty": ("cluster: []\n" + USERS, ", line 1: cluster must have at least one entry"),

@@ -232,7 +232,7 @@ def test_what_was_observed(browser: object, tmp_path: Path) -> None:
         "Not fair: 45.0 % of all fair shares is missing"
     )
     rows_shown = page.locator("table.answer tr").all_text_contents()
-    assert rows_shown[1].startswith("bob14.3 %71.4 %-57.1 pointscpu on high-memory")
+    assert rows_shown[1].startswith("bob14.3 %71.4 %-57.1 pointscpucpu on high-memory")
     points = page.locator("ul.answer li").all_text_contents()
     assert report.answer is not None
     assert points == [str(sentence) for sentence in report.answer.sentences[1:]]

@@ -362,12 +362,18 @@ def sized(name: str, on: str | None, cpu: str, memory: str) -> dict[str, Any]:
     return pod(name, on, containers=[{"resources": {"requests": {"cpu": cpu, "memory": memory}}}])
 
 
-def test_tasks_that_differ_only_in_size_are_one_kind(tmp_path: Path) -> None:
+def test_tasks_of_different_sizes_are_kinds(tmp_path: Path) -> None:
     one = sized("one", "a", "1", "2Gi")
     alike = read_items(tmp_path, node("a"), one, sized("two", "a", "2", "4Gi"))
     (user,) = scenario_of(alike, split=None).users
-    assert (user.name, user.demand, user.tasks) == ("ns", {"cpu": 1.5, "memory": 3 * GI}, 2)
-    assert reduced(alike, split=None).notes == ()  # the count in mean tasks is right
+    assert [(kind.name, kind.tasks) for kind in user.kinds] == [
+        ("cpu 1, memory 2Gi", 1),
+        ("cpu 2, memory 4Gi", 1),
+    ]
+    assert reduced(alike, split=None).notes == ()
+    same = read_items(tmp_path, node("a"), one, sized("two", "a", "1", "2Gi"))
+    (user,) = scenario_of(same, split=None).users
+    assert (user.name, user.demand, user.tasks) == ("ns", {"cpu": 1, "memory": 2 * GI}, 2)
     other = read_items(tmp_path, node("a"), one, sized("two", "a", "2", "2Gi"))
     (team,) = scenario_of(other, split=None).users
     assert [kind.name for kind in team.kinds] == ["cpu 1, memory 2Gi", "cpu 2, memory 2Gi"]

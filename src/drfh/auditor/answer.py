@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -12,9 +14,11 @@ import numpy as np
 from drfh.allocation.allocation import Allocation
 from drfh.allocation.explain import Cache, Explanation, LimitCode, Scarcity, explain
 from drfh.allocation.fairness import missing_share, worst_off
-from drfh.allocation.problem import Bools, Floats, Ints
+from drfh.allocation.problem import Bools, Floats, Problem
 from drfh.auditor.case import Case, lost
+from drfh.errors import UnknownNameError
 from drfh.formatting import (
+    format_amount,
     format_count,
     format_number,
     format_percent,
@@ -25,10 +29,19 @@ from drfh.formatting import (
 from drfh.mechanisms.drfh import drfh
 from drfh.mechanisms.shared.card import card_of
 
-__all__ = ["FairnessAnswer", "Sentence", "TeamShare", "Topic", "Truthfulness", "answer_of"]
+__all__ = [
+    "FairnessAnswer",
+    "KindShare",
+    "Sentence",
+    "TeamShare",
+    "Topic",
+    "Truthfulness",
+    "answer_of",
+]
 
 _MOST_NAMED = 3  # teams that a sentence names before it counts the rest
 _MOST_SCARCE = 2
+_MOST_STEPS = 20_000  # turns of starting waiting tasks
 _ALMOST = 1e-9  # a task that is short by this part is a whole task
 
 
@@ -55,6 +68,51 @@ class Sentence(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class KindShare:
+    """Tasks of one kind of a team, now and in the fair allocation.
+
+    Attributes
+    ----------
+    name : str
+        Of the kind; empty if the team has one.
+    tasks, fair_tasks, waiting, fits : float
+        As of :class:`TeamShare`.
+    code, scarce : LimitCode, tuple of Scarcity
+        What limits it in the fair allocation.
+    """
+
+    name: str
+    tasks: float
+    fair_tasks: float
+    waiting: float
+    fits: float
+    code: LimitCode
+    scarce: tuple[Scarcity, ...] = ()
+
+    @property
+    def limited_by(self) -> str:
+        """What limits it in the fair allocation, in a few words."""
+        if self.scarce:
+            return join_names(_by_servers(self.scarce))
+        if self.code is LimitCode.NO_SERVER:
+            return "no server that it may use has what it needs"
+        if self.code is LimitCode.ALL_TASKS:
+            return "nothing: there, all its tasks run" if self.waiting > 0 else "no task waits"
+        return "not known"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the kind as plain data."""
+        return {
+            "kind": self.name,
+            "tasks": self.tasks,
+            "fair_tasks": self.fair_tasks,
+            "waiting": None if math.isinf(self.waiting) else self.waiting,
+            "fits": self.fits,
+            "limited_by": self.limited_by,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class TeamShare:
     """What a team has now, and in the fair allocation.
 
@@ -70,8 +128,12 @@ class TeamShare:
         Tasks now and in the fair allocation, of all kinds.
     waiting : float
         Tasks that it has and that do not run now; infinite without a number.
+    resource : str
+        That of which it has the largest part: now if it is above its fair share, else then.
+    amount, fair_amount : float
+        What it has of this resource, now and in the fair allocation.
     fits : float
-        Waiting tasks that fit on free capacity now, beside those of teams shorter than it.
+        Waiting tasks that would start now if the lowest team went first, again and again.
     below : bool
         Whether it has less than its fair share now.
     within_a_task : bool
@@ -82,11 +144,11 @@ class TeamShare:
         What limits it in the fair allocation.
     scarce : tuple of Scarcity
         Resources that limit it there, and on which servers.
+    kinds : tuple of KindShare
+        Its kinds of tasks.
     held_by : tuple of str
-        If it is below: teams above their fair share on servers that it may use, the furthest
-        first.
-    given_back : float
-        Tasks that it has now beyond those of the fair allocation, of all kinds.
+        If it would still be below once what fits has started: teams above their fair share that
+        hold what it lacks on servers that it may use, the furthest first.
     """
 
     name: str
@@ -97,13 +159,16 @@ class TeamShare:
     fair_tasks: float
     waiting: float
     fits: float
+    resource: str
+    amount: float
+    fair_amount: float
     below: bool
     within_a_task: bool
     above: bool
     code: LimitCode
     scarce: tuple[Scarcity, ...] = ()
+    kinds: tuple[KindShare, ...] = ()
     held_by: tuple[str, ...] = ()
-    given_back: float = 0.0
 
     @property
     def difference(self) -> float:
@@ -120,15 +185,32 @@ class TeamShare:
     @property
     def limited_by(self) -> str:
         """What limits it in the fair allocation, in a few words."""
-        if self.scarce:
-            return join_names(map(str, self.scarce))
-        if self.code is LimitCode.NO_SERVER:
-            return "no server that it may use has what it needs"
-        if self.code is LimitCode.ALL_TASKS:
-            return (
-                "nothing: all its tasks would run" if self.waiting > 0 else "nothing: no task waits"
+        whole = KindShare("", self.tasks, self.fair_tasks, self.waiting, self.fits, self.code)
+        return replace(whole, scarce=self.scarce).limited_by
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Why it has what it has, in words."""
+        has, fair = (format_amount(a) for a in (self.amount, self.fair_amount))
+        side = "less than" if self.below else "more than" if self.above else "just"
+        parts = [
+            f"{self.name} has {format_percent(self.now)} of the cluster's {self.resource} now "
+            f"({has}), {format_percent(self.fair)} in the fair allocation ({fair}): {side} its "
+            "fair share.",
+        ]
+        if self.waiting > 0:
+            number = "Tasks" if math.isinf(self.waiting) else format_count(self.waiting, "task")
+            parts.append(f"{number} of it wait; {format_number(self.fits)} would fit now.")
+        else:
+            parts.append("No task of it waits.")
+        if self.held_by:
+            names = join_names(self.held_by, most=_MOST_NAMED)
+            more = plural(len(self.held_by), "has more than its", "have more than their")
+            parts.append(
+                f"What the rest needs is held by others: {names} {more} fair share, on servers "
+                f"that {self.name} may use."
             )
-        return "not known"
+        return tuple(parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the team as plain data."""
@@ -142,10 +224,14 @@ class TeamShare:
             "fair_tasks": self.fair_tasks,
             "waiting": None if math.isinf(self.waiting) else self.waiting,
             "fits": self.fits,
+            "resource": self.resource,
+            "amount": self.amount,
+            "fair_amount": self.fair_amount,
             "limit": self.code.value,
             "scarce": [part.to_dict() for part in self.scarce],
             "limited_by": self.limited_by,
             "held_by": list(self.held_by),
+            "kinds": [kind.to_dict() for kind in self.kinds],
         }
 
 
@@ -211,6 +297,12 @@ class FairnessAnswer:
     closed: bool = True
     gap: float = 0.0
 
+    def __getitem__(self, team: str) -> TeamShare:
+        for share in self.teams:
+            if share.name == team:
+                return share
+        raise UnknownNameError("team", team, [share.name for share in self.teams])
+
     @property
     def short(self) -> tuple[TeamShare, ...]:
         """Teams below their fair share, the shortest first."""
@@ -255,8 +347,9 @@ class FairnessAnswer:
     def legend(self) -> str:
         """What the shares are, in words."""
         return (
-            "Shares are of a team's dominant resource: that of which it holds the largest part. "
-            "Fair, and limited by: in the fair allocation (DRFH) of all tasks that run or wait."
+            "A share is the part of the whole cluster that a team has of its dominant resource, "
+            "the one it is largest in. Fair, and limited by: in the fair allocation (DRFH) of all "
+            "tasks that run or wait, which may divide tasks."
         )
 
     @property
@@ -334,17 +427,33 @@ def answer_of(case: Case) -> FairnessAnswer:
     waiting = np.where(problem.reachable, np.maximum(problem.limit - case.tasks, 0.0), 0.0)
     waiting[waiting <= case.tolerance * np.maximum(case.tasks, 1.0)] = 0.0
     order = np.argsort(now - fair, kind="stable")
-    fits = _fitting(case, waiting, order)
+    fits, free = _fitting(case, waiting)
     allocation = Allocation(problem, best.placement, "drfh", best.method, best.certificate)
     cache: Cache = {}
-    holders, furthest = _holders(case, waiting, above), order[::-1].tolist()
+    lacking = (waiting - fits > 0) & (case.tasks + fits < fair_tasks * (1 - case.tolerance))
+    holders, furthest = _holders(case, lacking, above, free), order[::-1].tolist()
+    parts, fair_parts = _parts(problem, case.tasks), _parts(problem, fair_tasks)
+    totals = problem.cluster.totals
     teams = []
     for i in order.tolist():
         rows = problem.rows_of(i)
-        code, scarce = _limit([explain(allocation, row, cache) for row in rows.tolist()])
+        why = [explain(allocation, row, cache) for row in rows.tolist()]
+        code, scarce = _limit(why)
+        kinds = [
+            KindShare(
+                case.kind_name(row) if len(rows) > 1 else "",
+                float(case.tasks[row]),
+                float(fair_tasks[row]),
+                float(waiting[row]),
+                float(fits[row]),
+                *_limit([one]),
+            )
+            for row, one in zip(rows.tolist(), why, strict=True)
+        ]
         queued = rows[waiting[rows] > 0]
         held = {j for row in rows.tolist() for j in holders[row]}
         least = problem.task_share[queued].min(initial=math.inf)
+        largest = int((parts if above[i] else fair_parts)[i].argmax())
         teams.append(
             TeamShare(
                 name=case.name(i),
@@ -355,17 +464,20 @@ def answer_of(case: Case) -> FairnessAnswer:
                 fair_tasks=float(fair_tasks[rows].sum()),
                 waiting=float(waiting[rows].sum()),
                 fits=float(fits[rows].sum()),
+                resource=problem.cluster.resources[largest],
+                amount=float(parts[i, largest] * totals[largest]),
+                fair_amount=float(fair_parts[i, largest] * totals[largest]),
                 below=bool(below[i]),
                 within_a_task=bool(fair[i] - now[i] < least * (1 - _ALMOST)),
                 above=bool(above[i]),
                 code=code,
                 scarce=scarce,
+                kinds=tuple(kinds),
                 held_by=tuple(case.name(j) for j in furthest if j in held) if below[i] else (),
-                given_back=float(np.maximum(case.tasks[rows] - fair_tasks[rows], 0.0).sum()),
             )
         )
     used, capacity = case.bundles.used, case.bundles.capacity
-    total, free = capacity.sum(axis=0), np.maximum(capacity - used, 0.0).sum(axis=0)
+    total, unused = capacity.sum(axis=0), np.maximum(capacity - used, 0.0).sum(axis=0)
     claim, proof = card_of(drfh).claims["truthful"], best.certificate
     return FairnessAnswer(
         teams=tuple(teams),
@@ -374,7 +486,7 @@ def answer_of(case: Case) -> FairnessAnswer:
         worst_off=case.name(int(who)) if below.any() else "",
         worst_missing=float(lacks) if below.any() else 0.0,
         free={
-            resource: float(free[r] / total[r])
+            resource: float(unused[r] / total[r])
             for r, resource in enumerate(problem.cluster.resources)
             if total[r] > 0
         },
@@ -396,49 +508,93 @@ def _limit(kinds: list[Explanation]) -> tuple[LimitCode, tuple[Scarcity, ...]]:
     return codes[0] if codes else LimitCode.ALL_TASKS, ()
 
 
-def _fitting(case: Case, waiting: Floats, order: Ints) -> Floats:
-    """Return how many waiting tasks of each row fit now, nothing moved, one team after another."""
+def _parts(problem: Problem, tasks: Floats) -> Floats:
+    """Return the parts of the pool that each team has, teams × resources."""
+    parts: Floats = tasks[:, None] * problem.part_of_pool
+    return parts if problem.mixes is None else problem.mixes.sums(parts)
+
+
+def _fitting(case: Case, waiting: Floats) -> tuple[Floats, Floats]:
+    """Return how many waiting tasks of each row fit now, nothing moved, and what is free then.
+
+    The team with the lowest level starts a task next, of the kind of which it has least beside
+    what the mix says, on the first server with room.
+    """
     problem, bundles = case.problem, case.bundles
     free = np.maximum(bundles.capacity - bundles.used, 0.0)
-    fits = np.zeros(len(problem.users))
     blocks = np.arange(len(free))
-    for row in (row for i in order.tolist() for row in problem.rows_of(i).tolist()):
-        need = problem.demand[row]
-        needed = np.flatnonzero(need > 0)
-        if waiting[row] <= 0 or not len(needed):
-            continue
-        room = np.min(free[:, needed] / need[needed], axis=1)
-        room[~problem.can_use(np.full(len(blocks), row), blocks)] = 0.0
-        room = np.floor(room * (1 + _ALMOST))
-        before = np.cumsum(room) - room
-        # Part of a waiting task is no task that could start.
-        taken = np.clip(np.floor(waiting[row] * (1 + _ALMOST)) - before, 0.0, room)
-        fits[row] = taken.sum()
-        free = np.maximum(free - taken[:, None] * need, 0.0)
-    return fits
+    left = np.floor(waiting * (1 + _ALMOST))
+    room: dict[int, list[int]] = {}  # blocks of each row on which a task may still fit
+    most = 0.0
+    for row in np.flatnonzero((left > 0) & problem.demand.any(axis=1)).tolist():
+        needed = problem.demand[row] > 0
+        fits = np.min(free[:, needed] / problem.demand[row, needed], axis=1) * (1 + _ALMOST) >= 1
+        here = np.flatnonzero(fits & problem.can_use(np.full(len(blocks), row), blocks))
+        if len(here):
+            room[row] = here[::-1].tolist()
+            most += min(left[row], float(len(free)) * _MOST_STEPS)
+    step = max(1.0, math.ceil(most / _MOST_STEPS))  # tasks that start together
+    tasks, started = case.tasks.copy(), np.zeros(len(waiting))
+    parts = _parts(problem, tasks)
+    ratio = np.ones(len(waiting)) if problem.mixes is None else problem.mixes.ratio
+    owner = {row: i for i in range(len(parts)) for row in problem.rows_of(i).tolist()}
+    rows: dict[int, list[int]] = {}
+    for row in room:
+        rows.setdefault(owner[row], []).append(row)
+    queue = [(float(parts[i].max() / case.weight[i]), i) for i in rows]
+    heapq.heapify(queue)
+    while queue:
+        _, i = heapq.heappop(queue)
+        while rows[i]:
+            row = min(rows[i], key=lambda row: tasks[row] / ratio[row])
+            need, where = problem.demand[row], room[row]
+            while where and not (free[where[-1]] * (1 + _ALMOST) >= need).all():
+                where.pop()
+            if not where or left[row] < 1:
+                rows[i].remove(row)
+                continue
+            needed = need > 0
+            some = float(np.floor((free[where[-1], needed] / need[needed]).min() * (1 + _ALMOST)))
+            some = min(some, left[row], step)
+            free[where[-1]] = np.maximum(free[where[-1]] - some * need, 0.0)
+            left[row] -= some
+            tasks[row] += some
+            started[row] += some
+            parts[i] += some * problem.part_of_pool[row]
+            heapq.heappush(queue, (float(parts[i].max() / case.weight[i]), i))
+            break
+    return started, free
 
 
-def _holders(case: Case, waiting: Floats, above: Bools) -> list[list[int]]:
-    """Return, for each row with tasks waiting, teams that hold what these need.
+def _holders(case: Case, lacking: Bools, above: Bools, free: Floats) -> list[list[int]]:
+    """Return, for each row that lacks tasks, teams that hold what these need.
 
-    Only teams above their fair share count, on servers that the tasks may use.
+    Only teams above their fair share count, and only what keeps a task off a server that it may
+    use: of what is `free` there it needs more.
     """
     problem = case.problem
     held = [(j, *case.bundles.held_by([j])) for j in np.flatnonzero(above).tolist()]
+    blocks = np.arange(len(free))
     known: dict[Any, list[int]] = {}
     found: list[list[int]] = []
     for row in range(len(problem.users)):
-        need = problem.demand[row] > 0
+        need = problem.demand[row]
         rule = None if problem.restriction is None else int(problem.restriction[row])
         key = (rule, need.tobytes())
-        if waiting[row] > 0 and key not in known:
-            known[key] = [
-                team
-                for team, block, amounts in held
-                if amounts[problem.can_use(np.full(len(block), row), block)][:, need].any()
-            ]
-        found.append(known[key] if waiting[row] > 0 else [])
+        if lacking[row] and key not in known:
+            usable = problem.can_use(np.full(len(blocks), row), blocks)
+            short = (free * (1 + _ALMOST) < need) & usable[:, None]
+            known[key] = [team for team, block, amounts in held if (amounts * short[block]).any()]
+        found.append(known[key] if lacking[row] else [])
     return found
+
+
+def _by_servers(scarce: Iterable[Scarcity]) -> list[str]:
+    """Return what is used up, the resources of the same servers together."""
+    servers: dict[str, list[str]] = {}
+    for part in scarce:
+        servers.setdefault(part.servers, []).append(part.resource)
+    return [f"{join_names(names)} on {where}" for where, names in servers.items()]
 
 
 def _fairness(answer: FairnessAnswer) -> Sentence:
@@ -449,6 +605,10 @@ def _fairness(answer: FairnessAnswer) -> Sentence:
     if answer.within_a_task:
         text = f"{missing}, less than one task of each team"
         return Sentence(Topic.FAIR, "Fair up to whole tasks", text)
+    if answer.missing_later < answer.missing:
+        later = answer.missing_later
+        rest = format_percent(later) if later > 0 else "nothing"
+        missing = f"{missing}, {rest} once the waiting tasks that fit have started"
     has = format_percent(1 - answer.worst_missing)
     text = f"{missing}; {answer.worst_off} is worst off, with {has} of its own"
     return Sentence(Topic.FAIR, "Not fair", text)
@@ -536,24 +696,20 @@ def _change_text(answer: FairnessAnswer) -> str:
     parts = []
     if answer.missing_later < answer.missing and not answer.fair:
         fit = plural(answer.fits, "fits", "fit")
-        later = answer.missing_later
-        missing = format_percent(later) if later > 0 else "nothing"
-        parts.append(
-            f"starting the {format_count(answer.fits, 'waiting task')} that {fit} now, after which "
-            f"{missing} would be missing"
-        )
+        parts.append(f"starting the {format_count(answer.fits, 'waiting task')} that {fit} now")
     if not (answer.fair or answer.within_a_task):
         parts += _giving_back(answer)
     limits: dict[tuple[str, ...], list[Scarcity]] = {}
     for scarcity, names in answer.bottlenecks.items():
         limits.setdefault(names, []).append(scarcity)
     for names, scarce in list(limits.items())[:_MOST_SCARCE]:
-        limited = f"limits {join_names(names, most=_MOST_NAMED)} in the fair allocation"
+        scarcities = join_names(_by_servers(scarce), most=_MOST_NAMED)
+        limit = plural(len(scarce), "limits", "limit")
         parts.append(
-            f"more {join_names(map(str, scarce), 'or', most=_MOST_NAMED)}, which {limited}"
+            f"{scarcities} {limit} {join_names(names, most=_MOST_NAMED)} in the fair allocation"
         )
     if limits:
-        return f"{'; '.join(parts)} (--add tries it)"
+        return f"{'; '.join(parts)} (--add tries more)"
     parts.append(
         "nothing need be bought, as all tasks would run in the fair allocation"
         if answer.waiting > 0
@@ -563,14 +719,13 @@ def _change_text(answer: FairnessAnswer) -> str:
 
 
 def _giving_back(answer: FairnessAnswer) -> list[str]:
-    """Return who would give back how many tasks, if anybody has more than its fair share."""
-    giving = [team for team in answer.teams if team.above and team.given_back > 0]
-    giving.sort(key=lambda team: -team.given_back)
+    """Return what teams above their fair shares would give back of their largest resource."""
+    giving = [team for team in answer.teams if team.above][::-1]
     if not giving:
         return []
-    tasks = format_count(sum(team.given_back for team in giving), "task", 3)
-    if len(giving) == 1:
-        return [f"to make it fair, {giving[0].name} would give back about {tasks}"]
-    names = [f"{team.name} {format_number(team.given_back, 3)}" for team in giving]
-    listed = join_names(names, most=_MOST_NAMED)
-    return [f"to make it fair, {len(giving)} teams would give back about {tasks} ({listed})"]
+    amounts = [
+        f"{team.name} {format_amount(team.amount - team.fair_amount)} {team.resource}"
+        for team in giving
+    ]
+    listed = join_names(amounts, most=_MOST_NAMED)
+    return [f"giving back what is above the fair shares: {listed}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -71,7 +72,10 @@ def audit(
     ] = None,
     require: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="Exit with code 3 if one of these properties fails."),
+        typer.Option(
+            metavar="A,B=10%",
+            help="Exit with code 3 if one of these properties fails, or by more than a limit.",
+        ),
     ] = None,
     add: AddOption = None,
     remove: RemoveOption = None,
@@ -103,6 +107,12 @@ def audit(
             rich_help_panel=OUTPUT_PANEL,
             help="With --show: write the counterexample as a scenario file; what was observed "
             "goes beside it (.observed.csv).",
+        ),
+    ] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEAM", rich_help_panel=OUTPUT_PANEL, help="Why a team has what it has now."
         ),
     ] = None,
     html: PageOption = None,
@@ -142,7 +152,7 @@ def audit(
         return
     if observed == "-" and "-" in (file, (trace or "").rpartition(":")[2]):
         raise InputError("--observed", "must not be standard input too", observed)
-    asked = read_request(only, require, show, save, html)
+    asked = read_request(only, require, show, save, html, explain)
     given = read_input(
         file,
         trace,
@@ -181,19 +191,22 @@ class Request:
     ----------
     measured : list of str or None
         Properties to measure; None for all.
-    required : list of str
-        Those that must not fail.
+    required : dict of float
+        Those that must not fail, and by how much they may.
     shown : str or None
         The one whose counterexample is shown.
     save, html : Path or None
         Where the counterexample and a page go.
+    explained : str or None
+        The team that is asked about; nothing is measured then.
     """
 
     measured: list[str] | None
-    required: list[str]
+    required: dict[str, float]
     shown: str | None
     save: Path | None
     html: Path | None
+    explained: str | None = None
 
     def check_for_observed(self) -> None:
         """Raise if something is required that one allocation cannot show."""
@@ -206,11 +219,16 @@ class Request:
 
 
 def read_request(
-    only: str | None, require: str | None, show: str | None, save: Path | None, html: Path | None
+    only: str | None,
+    require: str | None,
+    show: str | None,
+    save: Path | None,
+    html: Path | None,
+    explain: str | None = None,
 ) -> Request:
     """Check the options of an audit before anything is read."""
     measured = property_names(only, "--only") or None
-    required = property_names(require, "--require", exact=True)
+    required = _required(require)
     shown = property_names(show, "--show")
     if "price-of-fairness" in required:
         raise InputError("--require", "must not ask for a number that cannot fail", require)
@@ -225,7 +243,30 @@ def read_request(
     check_page(html)
     if save is not None:
         check_writable(save, "--save")
-    return Request(measured, required, shown[0] if shown else None, save, html)
+    if explain is not None and (shown or required or html is not None):
+        raise InputError("--explain", "must not be used with --show, --require or --html", explain)
+    return Request(measured, required, shown[0] if shown else None, save, html, explain)
+
+
+def _required(text: str | None) -> dict[str, float]:
+    """Return the properties that a list requires, and the part by which each may fail."""
+    required: dict[str, float] = {}
+    for part in (text or "").split(","):
+        name, equals, limit = part.partition("=")
+        for found in property_names(name if text is not None else None, "--require", exact=True):
+            required[found] = _limit(limit, found) if equals else 0.0
+    return required
+
+
+def _limit(text: str, name: str) -> float:
+    number = text.strip()
+    try:
+        value = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        raise InputError(f"--require {name}", "must be a part such as 50% or 0.5", text)
+    return value
 
 
 def audit_subject(
@@ -260,6 +301,10 @@ def audit_subject(
     from drfh.auditor import audit as measure
     from drfh.cli.render import audit as text
 
+    if asked.explained is not None:
+        whole = options.get("whole_tasks", False)
+        _explain(given, asked.explained, observed, whole_tasks=whole, as_json=as_json)
+        return
     earlier = None
     if given.edits and before and observed and asked.shown is None:
         whole = options.get("whole_tasks", False)
@@ -281,22 +326,60 @@ def audit_subject(
     if asked.html is not None:
         from drfh.report.pages.audit import save_audit
 
-        save_audit(report, asked.html, title=given.scenario.title)
+        notes = [f"After these edits: {'; '.join(given.edits.options)}"] if given.edits else []
+        if earlier is not None:
+            notes.append(f"Before the edits: {earlier.sentences[0]}")
+        save_audit(report, asked.html, title=given.scenario.title, notes=notes)
     if asked.shown is not None:
         _show(report, asked.shown, asked.save, observed, as_json=as_json)
     elif as_json:
-        was = {} if earlier is None else {"answer_before": earlier.to_dict()}
-        print_json({**report.to_dict(), **was, **given.to_dict()})
+        data = {**report.to_dict(), **given.to_dict()}
+        if given.edits:
+            data["edits"] = given.edits.options
+        if earlier is not None:
+            data["answer_before"] = earlier.to_dict()
+        print_json({**data, "warnings": [*given.warnings, *data["warnings"]]})
     else:
         text.print_report(report)
     for name in asked.required:
         if report[name].verdict == "not applicable":
             rule = f"must ask for what can be measured here ({report[name].text})"
             raise InputError("--require", rule, name)
-    broken = [name for name in asked.required if report[name].verdict == "fails"]
+    broken = [
+        name
+        for name, limit in asked.required.items()
+        if report[name].verdict == "fails" and report[name].amount > limit
+    ]
     if broken:
         console(stderr=True).print(f"drfh: required and failing: {', '.join(broken)}", style="red")
         raise typer.Exit(REQUIRED_FAILS)
+
+
+def _explain(
+    given: Input,
+    name: str,
+    observed: Sequence[Mapping[str, Any]] | None,
+    *,
+    whole_tasks: bool,
+    as_json: bool,
+) -> None:
+    """Print why a team has what it has now."""
+    from drfh.auditor import answer_of, case_of
+    from drfh.cli.render import audit as text
+
+    if observed is None:
+        rule = "must be about what runs now: a snapshot, or --observed (see allocate --explain)"
+        raise InputError("--explain", rule, name)
+    answer = answer_of(case_of(given.scenario, observed=observed, whole_tasks=whole_tasks))
+    try:
+        team = answer[name]
+    except UnknownNameError as error:
+        error.field = "--explain"
+        raise
+    if as_json:
+        print_json(team.to_dict())
+    else:
+        text.print_team(team)
 
 
 def _observed(

@@ -66,6 +66,10 @@ def parse_servers(
         elif equals and key and not any(letter.isspace() for letter in key):
             if key in resources:
                 raise InputError("--add", f"must name {key} once", text)
+            if not value.lstrip("+-.")[:1].isdigit():
+                raise InputError(
+                    f"--add {key}", f"must be an amount (a label is {key}:{value})", value
+                )
             resources[key] = parse_quantity(value, f"--add {key}")
         else:
             key, colon, value = item.partition(":")
@@ -121,8 +125,19 @@ def changed(
     """
     state = ReportedScenario(scenario)
     groups = {node: group for group, names in nodes.items() for node in names}
-    for text in remove:
+    for number, text in enumerate(remove):
+        if text in groups and text in remove[:number]:
+            raise InputError("--remove", "must name a node once", text)
+        if (node := text.rpartition(":")[0]) in groups and text not in groups:
+            raise InputError("--remove", f"must not count {node}, one node of {groups[node]}", text)
         state = _remove(state, f"{groups[text]}:1" if text in groups else text)
+    left = state.scenario.cluster.resources
+    for user in state.scenario.users if remove else ():
+        for one in user.kinds or (user,):
+            gone = next((r for r, amount in one.demand.items() if amount and r not in left), None)
+            if gone is not None:
+                rule = f"must leave a server with {gone}, which {user.name} needs"
+                raise InputError("--remove", rule, ", ".join(remove))
     for text in add:
         state = _add(state, text, groups)
     for text in weight:
@@ -159,6 +174,8 @@ def parse_weight_option(text: str) -> tuple[str, float]:
     name, equals, value = text.rpartition("=")
     if not equals:
         raise InputError("--weight", "must look like ann=2", text)
+    if value.lstrip().startswith("-"):
+        raise InputError(f"--weight {name}", "must be a number > 0", value)
     return name, parse_quantity(value, f"--weight {name}")
 
 
@@ -245,7 +262,10 @@ def _add(state: ReportedScenario, text: str, groups: Mapping[str, str]) -> Repor
 
     found = _SERVERS.fullmatch(text)
     name = groups.get(found[2], found[2]) if found else ""
-    if found is None or name not in state.scenario.cluster.group_index:
+    known = state.scenario.cluster.group_index
+    if found and name and name not in known and not any(sign in name for sign in "=:, "):
+        raise UnknownNameError("--add", name, known)
+    if found is None or name not in known:
         return add_group(state, parse_servers(text, like=like))
     server = state.group(name)
     return set_group(state, name, replace(server, count=server.count + int(found[1] or 1)))

@@ -14,7 +14,7 @@ import typer
 
 from drfh.cli.render.console import console, progress_bar
 from drfh.cli.whatif import NO_EDITS, Edits
-from drfh.errors import InputError
+from drfh.errors import InputError, nearest
 from drfh.formatting import format_count, join_names
 
 if TYPE_CHECKING:
@@ -262,18 +262,39 @@ class Input:
 
     @property
     def warnings(self) -> list[str]:
-        """New groups that the rules of no task admit."""
+        """What is odd about new servers: resources of nobody, amounts, rules that admit no task."""
         if not self.edits:
             return []
+        cluster = self.scenario.cluster
+        new = {name: cluster.group_index[name] for name in cluster.names}
+        new = {n: p for n, p in new.items() if n not in self.before.cluster.group_index}
+        return [*self._odd_amounts(new), *self._unused(new)] if new else []
+
+    def _odd_amounts(self, new: Mapping[str, int]) -> Iterator[str]:
+        """Yield new resources that nobody demands, and amounts that look like other units."""
+        from drfh.files.validation import small_amounts
+
+        before = self.before.cluster
+        demands = [one.demand for user in self.scenario.users for one in user.kinds or (user,)]
+        demanded = {resource for demand in demands for resource in demand}
+        for name in new:
+            resources = self.scenario.cluster.servers[new[name]].resources
+            for resource in resources:
+                if resource in before.resources or resource in demanded:
+                    continue
+                known = [r for r in before.resources if r.endswith(f"/{resource}")]
+                near = known[0] if known else nearest(resource, before.resources, cutoff=0.5)
+                hint = f" (did you mean {near}?)" if near else ""
+                yield f"{name}: nobody demands {resource}{hint}"
+            yield from (issue.message for issue in small_amounts(before, [(name, resources)]))
+
+    def _unused(self, new: Mapping[str, int]) -> list[str]:
+        """Return new groups that the rules of no task admit."""
         import numpy as np
 
         from drfh.model.users import resolve_restriction
 
         cluster = self.scenario.cluster
-        new = {name: cluster.group_index[name] for name in cluster.names}
-        new = {n: p for n, p in new.items() if n not in self.before.cluster.group_index}
-        if not new:
-            return []
         owners: dict[Any, str] = {}
         for user in self.scenario.users:
             for one in user.kinds or (user,):

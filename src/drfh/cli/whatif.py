@@ -34,7 +34,8 @@ AddOption = Annotated[
         "--add",
         metavar="SERVERS",
         rich_help_panel=_PANEL,
-        help="Add servers: '10x cpu=8,memory=512Gi', '10x NAME' or '10x cpu=8,like=NAME'.",
+        help="Add servers: '10x cpu=8,memory=512Gi' (labels as zone:a), '10x NAME' or "
+        "'10x cpu=8,like=NAME'.",
     ),
 ]
 RemoveOption = Annotated[
@@ -96,6 +97,16 @@ class Edits:
     weights: Path | None = None
     demand: Sequence[str] | None = None
     tasks: Sequence[str] | None = None
+
+    @property
+    def options(self) -> list[str]:
+        """The edits as options of a command."""
+        found = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            values = [value] if isinstance(value, Path) else value or ()
+            found += [f"--{field.name} {text}" for text in values]
+        return found
 
     def __bool__(self) -> bool:
         return any(getattr(self, field.name) for field in fields(self))

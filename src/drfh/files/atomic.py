@@ -8,6 +8,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -98,6 +99,18 @@ def standard_input() -> bytes:
     return _inputs[stream]
 
 
+_MOST_BESIDE = 1_000  # names of a folder that are looked at
+
+
+def _names_beside(path: str) -> list[str]:
+    """Return some names of files in the folder of a path."""
+    try:
+        with os.scandir(Path(path).parent) as entries:
+            return [entry.name for entry in islice(entries, _MOST_BESIDE)]
+    except (OSError, ValueError):
+        return []
+
+
 def _read_bytes(path: str, instead: Iterable[str]) -> bytes:
     if path == "-":
         data = standard_input()
@@ -109,7 +122,8 @@ def _read_bytes(path: str, instead: Iterable[str]) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (FileNotFoundError, NotADirectoryError):
         names = list(instead)
-        near = difflib.get_close_matches(Path(path).stem, names, n=1, cutoff=0.6)
+        beside = difflib.get_close_matches(Path(path).name, _names_beside(path), n=1, cutoff=0.7)
+        near = beside or difflib.get_close_matches(Path(path).stem, names, n=1, cutoff=0.6)
         hint = f" (did you mean {near[0]}?)" if near else ""
         other = ", or be a shipped scenario" if names else ""
         raise _bad_file(path, f"must exist{other}{hint}") from None

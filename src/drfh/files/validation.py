@@ -25,7 +25,15 @@ from drfh.model.rules import RULE_SCHEMA
 from drfh.model.scenario import Scenario
 from drfh.model.users import Kind, Restriction, User, resolve_restriction
 
-__all__ = ["Issue", "ScenarioModel", "check", "json_schema", "problems", "validated"]
+__all__ = [
+    "Issue",
+    "ScenarioModel",
+    "check",
+    "json_schema",
+    "problems",
+    "small_amounts",
+    "validated",
+]
 
 
 _QUANTITY_PATTERN = r"^\s*[+]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*([numkKMGTPE]|[KMGTPE]i)?[bB]?\s*$"
@@ -246,9 +254,11 @@ def validated(document: Document) -> ScenarioModel:
     drfh.errors.InputError: a.yaml, line 3: user is not a known key (did you mean users?)
     """
     if not isinstance(document.root, dict):
-        raise document.at(
-            InputError("the file", "must be a mapping with the keys cluster and users")
-        )
+        rule = "must be a mapping with the keys cluster and users, or the JSON of kubectl or Slurm"
+        raise document.at(InputError("the file", rule))
+    if {"apiVersion", "kind"} <= document.root.keys():
+        rule = "must be JSON where it is of Kubernetes: kubectl get nodes,pods -A -o json"
+        raise document.at(InputError("the file", rule))
     try:
         return ScenarioModel.model_validate(document.root)
     except ValidationError as error:
@@ -432,7 +442,7 @@ def _warnings(
         for q, kind in enumerate(user.kinds)
     ]
     everything = [*named, *((title, kind.demand) for title, kind in kinds)]
-    yield from _small_amounts(pool, everything)
+    yield from small_amounts(pool, everything)
     fits = _Fits(pool)
     shapes: list[tuple[str, User | Kind]] = [
         (title, user) for (title, _), user in zip(named, users, strict=False)
@@ -461,9 +471,18 @@ def _warnings(
             yield _warning("unused-resource", f"resource {resource}", "no user demands it")
 
 
-def _small_amounts(
+def small_amounts(
     pool: Cluster, named: Sequence[tuple[str, Mapping[str, float]]]
 ) -> Iterator[Issue]:
+    """Yield amounts that are bytes where servers have gibibytes, by what they are called.
+
+    Examples
+    --------
+    >>> from drfh.model.cluster import Server
+    >>> pool = Cluster([Server({"memory": "64Gi"})])
+    >>> [issue.message for issue in small_amounts(pool, [("new", {"memory": 128})])]
+    ['new: memory 128 is 128 bytes where servers have 64Gi; did you mean 128Gi?']
+    """
     for position, resource in enumerate(pool.resources):
         amounts = pool.capacity[:, position]
         smallest = float(amounts[amounts > 0].min(initial=np.inf))

@@ -57,8 +57,8 @@ def scenario_of(trace: Trace, *, split: bool | None = False, kinds: bool = True)
     split
         Make every kind of task (demand and restriction) of a user a user of its own. Its weight
         is such that its level is that of the whole user when all its kinds are served alike.
-        None gives users of a snapshot kinds of tasks instead, with one share together, where a
-        mean says nothing: where tasks are not proportional, or have different restrictions.
+        None gives users of a snapshot kinds of tasks instead, with one share together, where
+        tasks have different sizes or restrictions.
     kinds
         Whether users may have kinds; if not, None makes each kind a user of its own.
 
@@ -123,7 +123,8 @@ def reduced(trace: Trace, *, split: bool | None = False, kinds: bool = True) -> 
     by_kind = split is None and trace.running is not None
     apart = np.full(len(workload.users), bool(split))
     if by_kind:
-        apart[_uneven(workload, fits)] = True
+        owner = np.unique(_kind(workload)[fits]) // len(workload.demand)
+        apart = np.bincount(owner, minlength=len(apart)) > 1
     part, owner = _parts(workload, apart)
     count = np.where(fits, workload.batch_count, 0)
     tasks = np.bincount(part, count)

@@ -255,7 +255,9 @@ def _servers(
     if full:
         ledger.count(f"{noun} with nothing to share, left out", full)
     if not servers:
-        raise InputError(noun, "must have at least one that works and has something to share")
+        first = f" (the first that is broken: {odd[0].first})" if (odd := ledger.oddities) else ""
+        rule = f"must have at least one that works and has something to share{first}"
+        raise InputError(noun, rule)
     return servers
 
 

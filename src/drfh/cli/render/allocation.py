@@ -247,15 +247,15 @@ def print_placement(frame: polars.DataFrame, *, everyone: bool) -> None:
     Parameters
     ----------
     frame
-        User, server or group, and tasks.
+        User, kind where there are several, server or group, and tasks.
     everyone
         All rows, however many.
     """
     out = console()
     grid = table(*frame.columns, right=_NUMBERS)
     shown = frame if everyone else frame.head(4 * _MOST_ROWS)
-    for user, where, tasks in shown.iter_rows():
-        grid.add_row(user, where, _number(tasks))
+    for *names, tasks in shown.iter_rows():
+        grid.add_row(*(name or "" for name in names), _number(tasks))
     out.print(grid)
     if len(shown) < len(frame):
         out.print(_rest(len(frame), len(shown), "row"))

@@ -15,10 +15,17 @@ from drfh.formatting import (
 )
 
 if TYPE_CHECKING:
-    from drfh.auditor import FairnessAnswer, Finding, Report
+    from drfh.auditor import FairnessAnswer, Finding, Report, TeamShare
     from drfh.model.scenario import Scenario
 
-__all__ = ["MARKS", "print_answer", "print_finding", "print_properties", "print_report"]
+__all__ = [
+    "MARKS",
+    "print_answer",
+    "print_finding",
+    "print_properties",
+    "print_report",
+    "print_team",
+]
 
 #: How verdicts look: never by colour alone.
 MARKS = {"holds": "✔", "fails": "✘", "not found": "?", "measured": "·", "not applicable": "–"}
@@ -54,7 +61,9 @@ def print_answer(
     )
     weighted = len({team.weight for team in answer.teams}) > 1
     numbers = ("weight", "has now", "fair", "difference")
-    grid = table("team", *numbers[not weighted :], "limited by", right=numbers)
+    several = len({team.resource for team in answer.teams}) > 1
+    names = ["largest in", "limited by"][not several :]
+    grid = table("team", *numbers[not weighted :], *names, right=numbers)
     shown = answer.furthest(_MOST_TEAMS)
     for team in shown:
         grid.add_row(
@@ -63,6 +72,7 @@ def print_answer(
             format_percent(team.now),
             format_percent(team.fair),
             team.points,
+            *([team.resource] if several else []),
             team.limited_by,
             style="red" if team.below and not team.within_a_task else None,
         )
@@ -77,6 +87,19 @@ def print_answer(
         if sentence.topic is Topic.FAIR and before is not None:
             print_line(f"Before the edits: {before.sentences[0]}")
     out.print()
+
+
+def print_team(team: TeamShare) -> None:
+    """Print why a team has what it has now: in words, and kind by kind."""
+    for sentence in team.sentences:
+        print_line(sentence)
+    numbers = ("now", "wait", "would fit", "in the fair allocation")
+    grid = table("tasks", *numbers, "limited by", right=numbers)
+    for kind in team.kinds:
+        counts = (kind.tasks, kind.waiting, kind.fits, kind.fair_tasks)
+        name = kind.name.removeprefix(f"{team.name}/") or team.name
+        grid.add_row(name, *map(format_number, counts), kind.limited_by)
+    console().print(grid)
 
 
 def print_report(report: Report) -> None:

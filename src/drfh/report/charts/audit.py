@@ -89,6 +89,27 @@ def failures_chart(report: Report, title: str = "") -> altair.LayerChart:
     )
 
 
+def _held_and_fair(report: Report) -> dict[str, tuple[float, float, str]]:
+    """Return what users have, what is fair, and both in words: shares if they are known."""
+    if report.answer is not None:
+        return {
+            team.name: (
+                team.now,
+                team.fair,
+                f"{format_percent(team.now)} of {format_percent(team.fair)}",
+            )
+            for team in report.answer.teams
+        }
+    example = next((f.counterexample for f in report if f.name == "fair"), None)
+    if example is None:
+        return {}
+    return {
+        user: (has, fair, f"{format_number(has)} of {format_number(fair)}")
+        for user, fair in example.after.items()
+        for has in [example.before.get(user, 0.0)]
+    }
+
+
 def fair_chart(report: Report) -> altair.LayerChart | None:
     """Return users' parts of their fair level; None if nobody is below it.
 
@@ -102,14 +123,10 @@ def fair_chart(report: Report) -> altair.LayerChart | None:
     >>> fair_chart(report).data["tasks"][0]
     '65.37 of 72'
     """
-    example = next((f.counterexample for f in report if f.name == "fair"), None)
-    if example is None:
+    held = _held_and_fair(report)
+    parts = {user: has / fair for user, (has, fair, _) in held.items() if fair > 0}
+    if not any(part < 1 - 1e-6 for part in parts.values()):
         return None
-    parts = {
-        user: example.before.get(user, 0.0) / fair
-        for user, fair in example.after.items()
-        if fair > 0
-    }
     users = sorted(parts, key=lambda user: round(parts[user], 9))[:_MOST_USERS]
     frame = polars.DataFrame(
         {
@@ -117,10 +134,7 @@ def fair_chart(report: Report) -> altair.LayerChart | None:
             "part": [parts[user] for user in users],
             "shown": [min(parts[user], _FULL) for user in users],
             "side": ["below" if parts[user] < 1 - 1e-6 else "at or above" for user in users],
-            "tasks": [
-                f"{format_number(example.before.get(user, 0.0))} of {format_number(fair)}"
-                for user, fair in ((user, example.after[user]) for user in users)
-            ],
+            "tasks": [held[user][2] for user in users],
         }
     )
     widest = max(1.0, *frame["shown"])
@@ -128,11 +142,11 @@ def fair_chart(report: Report) -> altair.LayerChart | None:
         y=altair.Y("user:N", sort=users, title=None, axis=SHORT_NAMES),
         tooltip=[
             altair.Tooltip("user:N"),
-            altair.Tooltip("part:Q", title="of its fair level", format=".1%"),
+            altair.Tooltip("part:Q", title="of its fair share", format=".1%"),
             altair.Tooltip("tasks:N"),
         ],
     )
-    title = "has, of its fair level"
+    title = "has, of its fair share"
     if len(parts) > len(users):
         title += f" ({len(users)} of {len(parts):,} users, lowest first)"
     x = altair.X(

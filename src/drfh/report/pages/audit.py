@@ -154,7 +154,9 @@ _FEW_USERS = 12
 _LONGEST_CASE = 200_000  # characters of a scenario that still stand on the page
 
 
-def save_audit(report: Report, path: str | os.PathLike[str], title: str = "") -> None:
+def save_audit(
+    report: Report, path: str | os.PathLike[str], title: str = "", notes: Sequence[str] = ()
+) -> None:
     """Write a report card (.html), or its main chart (.svg, .png, .pdf).
 
     The page needs no network, and is written whole or not at all.
@@ -167,6 +169,8 @@ def save_audit(report: Report, path: str | os.PathLike[str], title: str = "") ->
         The file; what it ends in says what is written.
     title
         Head of the page.
+    notes
+        Lines below the headline, such as what was edited.
 
     Examples
     --------
@@ -180,12 +184,13 @@ def save_audit(report: Report, path: str | os.PathLike[str], title: str = "") ->
     ...     "✔ holds" in Path(f"{folder}/card.html").read_text()
     True
     """
-    save_page(path, lambda: failures_chart(report, title), lambda: _page(report, title))
+    save_page(path, lambda: failures_chart(report, title), lambda: _page(report, title, notes))
 
 
-def _page(report: Report, title: str) -> str:
+def _page(report: Report, title: str, notes: Sequence[str]) -> str:
     parts: list[str | Figure] = [
         tag("p", audit_headline(report), "headline"),
+        *(tag("p", note) for note in notes),
         tag("p", _summary(report, named=not title), "summary"),
         *(tag("p", f"Warning: {warning}", "headline") for warning in report.warnings),
     ]
@@ -196,11 +201,12 @@ def _page(report: Report, title: str) -> str:
     chart = fair_chart(report)
     if chart is not None:
         parts += [
-            tag("h2", "What everybody has of its fair level"),
+            tag("h2", "What everybody has of its fair share"),
             tag(
                 "p",
                 "The line at 100 % is the DRFH optimum: the most that everybody can have of its "
-                "dominant resource, the worst-off first. The numbers are tasks.",
+                "dominant resource, the worst-off first. The numbers are "
+                f"{'tasks' if report.answer is None else 'shares'}.",
                 "note",
             ),
             Figure(chart, True),
@@ -258,13 +264,16 @@ def _answer(answer: FairnessAnswer) -> list[Markup]:
 def _teams(answer: FairnessAnswer, teams: Sequence[TeamShare]) -> Markup:
     weighted = len({team.weight for team in answer.teams}) > 1
     numbers = [*(["weight"] if weighted else []), "has now", "fair", "difference"]
+    several = len({team.resource for team in answer.teams}) > 1
     rows: list[list[Content]] = []
     for team in teams:
         weight: list[Content] = [team.weight] if weighted else []
         shares = (format_percent(team.now), format_percent(team.fair), team.points)
         cells = [Cell(text, "number") for text in shares]
-        rows.append([team.name, *weight, *cells, team.limited_by])
-    return table(["team", *numbers, "limited by"], rows, "answer")
+        largest: list[Content] = [team.resource] if several else []
+        rows.append([team.name, *weight, *cells, *largest, team.limited_by])
+    names = ["largest in", "limited by"][not several :]
+    return table(["team", *numbers, *names], rows, "answer")
 
 
 def _card(report: Report) -> list[Markup]:
