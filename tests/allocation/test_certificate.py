@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from drfh import Cluster, InputError, Server, User, allocate
+from drfh import Cluster, Server, User, allocate
 from drfh.allocation.allocation import Allocation
 from drfh.allocation.placement import Placement, Pools
 from drfh.allocation.problem import Promise, Rule, by_weight
@@ -117,12 +117,16 @@ def test_more_tasks_than_a_user_has_are_noticed() -> None:
     assert failing(certificate) == {"more tasks than a user has"}
 
 
-def test_mechanisms_without_a_proof_say_so() -> None:
+def test_without_a_proof_the_placement_is_checked() -> None:
     # With finite tasks, what a server is asked for is a choice.
     users = [User("a", {"cpu": 1}, tasks=3)]
     answer = allocate(Cluster([Server({"cpu": 8})]), users, mechanism="per-server-drf")
-    with pytest.raises(InputError, match="verify needs a mechanism with a certificate"):
-        answer.verify()
+    assert answer.certificate is None
+    assert answer.verify()
+    assert "relative gap" not in [check.name for check in answer.verify().checks]
+    doubled = replace(answer.assignment, tasks=answer.assignment.tasks * 2)
+    found = replace(answer, assignment=doubled).verify()
+    assert [check.name for check in found.checks if not check.ok] == ["more tasks than a user has"]
 
 
 def test_table_prices_tell_servers_apart_that_a_wrong_class_joins() -> None:

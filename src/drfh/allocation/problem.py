@@ -279,6 +279,13 @@ class Problem:
         limit = np.where(self.reachable, self.limit, 0.0)
         return MixPath(self.mixes, self.part_of_pool, rising, share / self.task_share, limit)
 
+    def block_name(self, block: int) -> str:
+        """Return the name of a block: of its server, or of the group if it has several."""
+        group, first = int(self.blocks.group[block]), int(self.blocks.first[block])
+        if self.blocks.count[block] > 1:
+            return self.cluster.names[group]
+        return self.cluster.server_name(group, first)
+
     def names(self) -> list[str]:
         """Names of the users, in order."""
         return list(map(_name, self.users))

@@ -36,6 +36,7 @@ class Topic(StrEnum):
     """What a sentence of an answer is about."""
 
     FAIR = "fair"
+    TASKS = "tasks"
     SHORT = "short"
     WASTE = "waste"
     TRUTHFUL = "truthful"
@@ -87,6 +88,8 @@ class TeamShare:
         first.
     given_back : float
         Tasks that it has now beyond those of the fair allocation, of all kinds.
+    beyond : float
+        Tasks that it has now beyond those of the scenario, of all kinds.
     """
 
     name: str
@@ -104,6 +107,7 @@ class TeamShare:
     scarce: tuple[Scarcity, ...] = ()
     held_by: tuple[str, ...] = ()
     given_back: float = 0.0
+    beyond: float = 0.0
 
     @property
     def difference(self) -> float:
@@ -142,6 +146,7 @@ class TeamShare:
             "fair_tasks": self.fair_tasks,
             "waiting": None if math.isinf(self.waiting) else self.waiting,
             "fits": self.fits,
+            "beyond": self.beyond,
             "limit": self.code.value,
             "scarce": [part.to_dict() for part in self.scarce],
             "limited_by": self.limited_by,
@@ -264,6 +269,7 @@ class FairnessAnswer:
         """The answer in words: is it fair, who is short, what is wasted, what would change it."""
         parts = [
             _fairness(self),
+            *([Sentence(Topic.TASKS, "Warning", text)] if (text := _beyond_text(self)) else []),
             Sentence(Topic.SHORT, "Short", _short_text(self)),
             Sentence(Topic.WASTE, "Wasted", _waste_text(self)),
             Sentence(Topic.TRUTHFUL, "Misreporting", _truthful_text(self.truthful)),
@@ -326,13 +332,14 @@ def answer_of(case: Case) -> FairnessAnswer:
     Not fair: 25.0 % of all fair shares is missing; ann is worst off, with 50.0 % of its own.
     """
     problem, best = case.problem, case.fair
-    fair_tasks = best.placement.user_tasks
-    now, fair = case.shares(case.tasks), case.shares(fair_tasks)
+    fair_tasks, tasks = best.placement.user_tasks, case.bundles.unlimited_tasks
+    beyond = np.where(lost(problem.limit, tasks) > case.tolerance, tasks - problem.limit, 0.0)
+    now, fair = case.shares(tasks), case.shares(fair_tasks)
     level = np.where(fair > 0, fair / case.weight, np.nan)
     below, above = lost(now, fair) > case.tolerance, lost(fair, now) > case.tolerance
     lacks, who = worst_off(now, case.weight, level)
-    waiting = np.where(problem.reachable, np.maximum(problem.limit - case.tasks, 0.0), 0.0)
-    waiting[waiting <= case.tolerance * np.maximum(case.tasks, 1.0)] = 0.0
+    waiting = np.where(problem.reachable, np.maximum(problem.limit - tasks, 0.0), 0.0)
+    waiting[waiting <= case.tolerance * np.maximum(tasks, 1.0)] = 0.0
     order = np.argsort(now - fair, kind="stable")
     fits = _fitting(case, waiting, order)
     allocation = Allocation(problem, best.placement, "drfh", best.method, best.certificate)
@@ -351,7 +358,7 @@ def answer_of(case: Case) -> FairnessAnswer:
                 weight=float(case.weight[i]),
                 now=float(now[i]),
                 fair=float(fair[i]),
-                tasks=float(case.tasks[rows].sum()),
+                tasks=float(tasks[rows].sum()),
                 fair_tasks=float(fair_tasks[rows].sum()),
                 waiting=float(waiting[rows].sum()),
                 fits=float(fits[rows].sum()),
@@ -361,7 +368,8 @@ def answer_of(case: Case) -> FairnessAnswer:
                 code=code,
                 scarce=scarce,
                 held_by=tuple(case.name(j) for j in furthest if j in held) if below[i] else (),
-                given_back=float(np.maximum(case.tasks[rows] - fair_tasks[rows], 0.0).sum()),
+                given_back=float(np.maximum(tasks[rows] - fair_tasks[rows], 0.0).sum()),
+                beyond=float(beyond[rows].sum()),
             )
         )
     used, capacity = case.bundles.used, case.bundles.capacity
@@ -370,7 +378,7 @@ def answer_of(case: Case) -> FairnessAnswer:
     return FairnessAnswer(
         teams=tuple(teams),
         missing=float(missing_share(now, case.weight, level)),
-        missing_later=float(missing_share(case.shares(case.tasks + fits), case.weight, level)),
+        missing_later=float(missing_share(case.shares(tasks + fits), case.weight, level)),
         worst_off=case.name(int(who)) if below.any() else "",
         worst_missing=float(lacks) if below.any() else 0.0,
         free={
@@ -454,6 +462,22 @@ def _fairness(answer: FairnessAnswer) -> Sentence:
     return Sentence(Topic.FAIR, "Not fair", text)
 
 
+def _beyond_text(answer: FairnessAnswer) -> str:
+    """Return who runs more tasks than the scenario says that it has, or nothing."""
+    beyond = sorted((t for t in answer.teams if t.beyond > 0), key=lambda team: -team.beyond)
+    if not beyond:
+        return ""
+    said = [
+        f"{team.name} runs {format_count(team.tasks, 'task')}, and the scenario says "
+        f"{format_number(team.tasks - team.beyond)}"
+        for team in beyond[:_MOST_NAMED]
+    ]
+    if len(beyond) > _MOST_NAMED:
+        rest = format_count(len(beyond) - _MOST_NAMED, "more team")
+        said.append(f"{rest} {plural(len(beyond) - _MOST_NAMED, 'runs', 'run')} too many")
+    return f"{'; '.join(said)}: is `tasks` only what waits? It must be what runs and what waits"
+
+
 def _short_text(answer: FairnessAnswer) -> str:
     if answer.fair:
         return "nobody"
@@ -523,7 +547,7 @@ def _truthful_text(truthful: Truthfulness) -> str:
     rule = "which rule placed what runs now is not known"
     if truthful.proven:
         return (
-            f"nobody gains by it in the fair allocation, proven for divisible tasks "
+            f"no, proven: nobody gains by it in the fair allocation of divisible tasks "
             f"({truthful.source}); {rule}"
         )
     return (

@@ -241,6 +241,7 @@ RECORDS: dict[str, Fields] = {
         "fair_tasks": (NUMBER, "tasks in the fair allocation"),
         "waiting": (_maybe(NUMBER), "tasks that wait; null: no end"),
         "fits": (NUMBER, "of these, tasks that fit now beside those of shorter teams"),
+        "beyond": (NUMBER, "tasks now beyond those of the scenario"),
         "limit": (TEXT, "what limits it in the fair allocation: `used-up`, `all-tasks`, …"),
         "scarce": (_many(_of("scarcity")), "resources that are used up there"),
         "limited_by": (TEXT, "the same in words"),
@@ -254,7 +255,7 @@ RECORDS: dict[str, Fields] = {
         "outside": (_TEXTS, "assumptions of the proof that do not hold here"),
     },
     "sentence": {
-        "about": (TEXT, "`fair`, `short`, `waste`, `truthful`, `change` or `exact`"),
+        "about": (TEXT, "`fair`, `tasks`, `short`, `waste`, `truthful`, `change` or `exact`"),
         "text": (TEXT, "the sentence"),
     },
     "finding": _FINDING,
