@@ -215,3 +215,15 @@ def test_rising_past_prices_that_are_paid_is_noticed() -> None:
     ]
     assert failing(Certificate.of(placed, rounds)) == {"relative gap"}
     assert list(allocate(cluster, users).tasks.values()) == pytest.approx([5, 5, 5])
+
+
+@pytest.mark.parametrize("mechanism", ["drfh", "nash", "ps-dsf"])
+def test_certificates_and_what_they_are_about_are_shown_in_one_line(mechanism: str) -> None:
+    cluster = Cluster([Server({"cpu": 8, "memory": 4 + i}, name=f"s{i}") for i in range(40)])
+    users = [User(f"u{i}", {"cpu": 1, "memory": 1 + i}) for i in range(30)]
+    answer = allocate(cluster, users, mechanism=mechanism)
+    assert answer.certificate is not None
+    for shown in map(repr, (answer.certificate, answer.assignment, answer.problem)):
+        assert "\n" not in shown
+        assert len(shown) < 160
+    assert f"gap {answer.certificate.gap:.1e}, proven" in repr(answer.certificate)

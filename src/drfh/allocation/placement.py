@@ -11,7 +11,7 @@ import numpy as np
 
 from drfh.allocation.problem import Floats, Ints, Problem
 from drfh.errors import InputError
-from drfh.formatting import format_amount, format_number
+from drfh.formatting import format_amount, format_count, format_number, plural
 from drfh.model.resources import TOLERANCE
 
 if TYPE_CHECKING:
@@ -84,6 +84,10 @@ class Placement:
         user, pool, tasks = _entries(self.user, self.pool, self.tasks)
         for name, column in (("user", user), ("pool", pool), ("tasks", tasks)):
             object.__setattr__(self, name, column)
+
+    def __repr__(self) -> str:
+        entries = f"{len(self.tasks):,} {plural(len(self.tasks), 'entry', 'entries')}"
+        return f"Placement({entries}: {format_count(float(self.tasks.sum()), 'task', 4)})"
 
     @classmethod
     def fitted(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from drfh.allocation.mixes import Mixes, MixPath
 from drfh.errors import InputError, nearest
-from drfh.formatting import format_quantity
+from drfh.formatting import format_count, format_quantity
 from drfh.model.cluster import Cluster
 from drfh.model.users import User, eligible_servers
 
@@ -278,6 +278,9 @@ class Problem:
         assert self.mixes is not None
         limit = np.where(self.reachable, self.limit, 0.0)
         return MixPath(self.mixes, self.part_of_pool, rising, share / self.task_share, limit)
+
+    def __repr__(self) -> str:
+        return f"Problem({format_count(len(self.users), 'user')}, {self.cluster!r})"
 
     def block_name(self, block: int) -> str:
         """Return the name of a block: of its server, or of the group if it has several."""
