@@ -158,7 +158,10 @@ ONE = Cluster([Server({"cpu": 4, "memory": 8}, name="a", count=3, labels={"zone"
         ([User("a", {"cpu": 1}, servers="aa")], r"servers of a must name .*did you mean a\?"),
         (["ann"], "users must all be drfh.User, got 'ann'"),
         ([User("a", {"cpu": 1})] * 2, r"users\[1\].name must be unique, got 'a'"),
-        ([User("a", {"gpu": 1})], r"demand.gpu of a must be a resource that some server has"),
+        (
+            [User("a", {"gpu": 1})],
+            r"demand.gpu of a must be a resource that some server has \([^)]*\), got 'gpu'",
+        ),
         ([User("a", {"cpu": 1}, servers="b")], "servers of a must name a server or a group"),
         ([User("a", {"cpu": 1}, servers="a/3")], "servers of a must name a server or a group"),
         ([User("a", {"cpu": 1}, servers={"zone": "y"})], "servers of a must match at least one"),
@@ -360,3 +363,15 @@ def test_many_users_at_once_say_which_one_is_wrong() -> None:
         InputError, match=r"resources must be a list of names: demand has no named columns"
     ):
         User.from_arrays(["a"], [[1]])
+
+
+def test_an_allocation_warns_of_a_demand_without_its_unit() -> None:
+    cluster = Cluster([Server({"cpu": 4, "memory": "64Gi"})])
+    allocation = allocate(cluster, [User("a", {"cpu": 1, "memory": 4})])
+    assert allocation.warnings == (
+        "users[0] (a): memory 4 is 4 bytes where servers have 64Gi; did you mean 4Gi?",
+    )
+    assert "1 warning: users[0] (a)" in repr(allocation)
+    kinds = [Kind({"cpu": 1, "memory": 4}), Kind({"cpu": 2})]
+    assert "kinds[0]" in allocate(cluster, [User("a", kinds=kinds)]).warnings[0]
+    assert allocate(cluster, [User("a", {"cpu": 1, "memory": "4Gi"})]).warnings == ()

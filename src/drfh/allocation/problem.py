@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from drfh.allocation.mixes import Mixes, MixPath
 from drfh.errors import InputError, nearest
-from drfh.formatting import format_count, format_quantity
+from drfh.formatting import format_count
 from drfh.model.cluster import Cluster
 from drfh.model.users import User, eligible_servers
 
@@ -322,7 +322,7 @@ def _gather(
                 raise InputError(
                     f"demand.{resource} of {user.name}",
                     f"must be a resource that some server has ({known}{hint})",
-                    format_quantity(user.demand[resource]),
+                    resource,
                     item=resource,
                 )
     return weight, limit, demand
