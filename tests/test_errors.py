@@ -30,3 +30,7 @@ def test_options_are_named_as_on_the_command_line() -> None:
 def test_a_field_of_a_file_keeps_its_name() -> None:
     error = InputError("users", "must be a list", place="team.yaml, line 4")
     assert str(error.renamed({"users": "--users"})) == "team.yaml, line 4: users must be a list"
+
+
+def test_a_name_in_another_case_is_the_nearest() -> None:
+    assert UnknownNameError("mechanism", "DRFH", ["drf", "drfh", "hdrf"]).nearest == "drfh"

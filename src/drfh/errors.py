@@ -185,7 +185,8 @@ class UnknownNameError(InputError):
 
     def __init__(self, field: str, name: str, known: Iterable[str], *, place: str = "") -> None:
         known = sorted(known)
-        turned = [k for k in known if sorted(k) == sorted(name)]  # two letters swapped
+        # Another case, or two letters swapped.
+        turned = [k for k in known if k.casefold() == name.casefold() or sorted(k) == sorted(name)]
         self.nearest = turned[0] if turned else nearest(name, known, cutoff=0.5)
         named = (k if len(k) <= _LONGEST_NAME else f"{k[:_LONGEST_NAME]}…" for k in known[:12])
         listed = ", ".join(named) + (", …" if len(known) > 12 else "")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from drfh import Cluster, InputError, Server, User, allocate
+from drfh import Cluster, Server, User, allocate
 from drfh.allocation.allocation import Allocation
 from drfh.allocation.placement import Placement, Pools
 from drfh.allocation.problem import Promise, Rule, by_weight
@@ -117,12 +117,16 @@ def test_more_tasks_than_a_user_has_are_noticed() -> None:
     assert failing(certificate) == {"more tasks than a user has"}
 
 
-def test_mechanisms_without_a_proof_say_so() -> None:
+def test_without_a_proof_the_placement_is_checked() -> None:
     # With finite tasks, what a server is asked for is a choice.
     users = [User("a", {"cpu": 1}, tasks=3)]
     answer = allocate(Cluster([Server({"cpu": 8})]), users, mechanism="per-server-drf")
-    with pytest.raises(InputError, match="verify needs a mechanism with a certificate"):
-        answer.verify()
+    assert answer.certificate is None
+    assert answer.verify()
+    assert "relative gap" not in [check.name for check in answer.verify().checks]
+    doubled = replace(answer.assignment, tasks=answer.assignment.tasks * 2)
+    found = replace(answer, assignment=doubled).verify()
+    assert [check.name for check in found.checks if not check.ok] == ["more tasks than a user has"]
 
 
 def test_table_prices_tell_servers_apart_that_a_wrong_class_joins() -> None:
@@ -211,3 +215,15 @@ def test_rising_past_prices_that_are_paid_is_noticed() -> None:
     ]
     assert failing(Certificate.of(placed, rounds)) == {"relative gap"}
     assert list(allocate(cluster, users).tasks.values()) == pytest.approx([5, 5, 5])
+
+
+@pytest.mark.parametrize("mechanism", ["drfh", "nash", "ps-dsf"])
+def test_certificates_and_what_they_are_about_are_shown_in_one_line(mechanism: str) -> None:
+    cluster = Cluster([Server({"cpu": 8, "memory": 4 + i}, name=f"s{i}") for i in range(40)])
+    users = [User(f"u{i}", {"cpu": 1, "memory": 1 + i}) for i in range(30)]
+    answer = allocate(cluster, users, mechanism=mechanism)
+    assert answer.certificate is not None
+    for shown in map(repr, (answer.certificate, answer.assignment, answer.problem)):
+        assert "\n" not in shown
+        assert len(shown) < 160
+    assert f"gap {answer.certificate.gap:.1e}, proven" in repr(answer.certificate)

@@ -377,3 +377,12 @@ def test_prices_that_rising_kinds_do_not_pay_bound_nothing() -> None:
         assert allocation.kinds["a"] == pytest.approx([1 / 3, 1 / 2, 1 / 2])
         assert allocation.certificate is not None
         assert allocation.certificate.closed
+
+
+def test_one_kind_is_explained_by_its_name() -> None:
+    kinds = [Kind({"cpu": 1}, name="train"), Kind({"cpu": 2}, tasks=1)]
+    allocation = allocate(Cluster([Server({"cpu": 8})]), [User("ml", kinds=kinds)])
+    both = f"{allocation.explain('ml/train')} {allocation.explain('ml/2')}"
+    assert allocation.explain("ml") == both
+    with pytest.raises(InputError, match=r"did you mean ml/train\?"):
+        allocation.explain("ml/trian")

@@ -226,7 +226,7 @@ def test_misreporting_is_proven_only_where_it_is() -> None:
     found = answer([task("x"), task("y")], rows(x={"node_0": 1}))
     assert found.truthful.proven
     text = said(found, Topic.TRUTHFUL)
-    assert text.startswith("Misreporting: nobody gains by it in the fair allocation, proven for ")
+    assert text.startswith("Misreporting: no, proven: nobody gains by it in the fair allocation ")
     assert text.endswith("; which rule placed what runs now is not known.")
 
 
@@ -255,3 +255,34 @@ def test_the_answer_comes_before_the_properties() -> None:
 
 def test_a_gloss_has_at_most_eight_words() -> None:
     assert all(len(item.title.split()) <= 8 for item in PROPERTIES.values())
+
+
+@pytest.mark.parametrize("amount", [{"tasks": 8}, {"cpu": 8}], ids=["tasks", "amounts"])
+def test_what_is_held_beyond_the_scenarios_tasks_counts_and_is_warned_of(
+    amount: dict[str, float],
+) -> None:
+    cluster = Cluster([Server({"cpu": 8}, name="n", count=2)])
+    users = (User("a", {"cpu": 1}, tasks=5), User("b", {"cpu": 1}))
+    table = [{"user": "a", "server": "n/0", **amount}, {"user": "b", "server": "n/1", **amount}]
+    report = drfh.audit(Scenario(cluster, users), observed=table)
+    found = report.answer
+    assert found is not None
+    teams = {team.name: team for team in found.teams}
+    assert (teams["a"].now, teams["a"].tasks, teams["a"].beyond) == (0.5, 8, 3)
+    assert (teams["b"].now, teams["b"].beyond, teams["b"].held_by) == (0.5, 0, ("a",))
+    assert said(found, Topic.TASKS).startswith(
+        "Warning: a runs 8 tasks, and the scenario says 5: is `tasks` only what waits?"
+    )
+    assert "giving back what is above the fair shares: a 3 cpu" in said(found, Topic.CHANGE)
+    assert report["non-wasteful"].text == "a cannot use 37.5 % of the cpu that it holds"
+    assert report["feasible"].verdict == "fails"
+
+
+def test_no_warning_where_the_scenario_has_all_tasks_that_run() -> None:
+    cluster = Cluster([Server({"cpu": 8}, name="n")])
+    users = (User("a", {"cpu": 1}, tasks=8), User("b", {"cpu": 1}))
+    rows = [{"user": "a", "server": "n", "tasks": 8}]
+    found = drfh.audit(Scenario(cluster, users), observed=rows, properties=["feasible"]).answer
+    assert found is not None
+    assert Topic.TASKS not in {sentence.topic for sentence in found.sentences}
+    assert [team.beyond for team in found.teams] == [0, 0]

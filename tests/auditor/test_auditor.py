@@ -155,6 +155,58 @@ def test_pareto_finds_room_for_who_has_nothing() -> None:
     assert finding.counterexample.after["u0"] >= 2 - 1e-9
 
 
+def one_after_another(problem: Problem) -> Solution:
+    """Give each user all that it can use of what is left: round-off remains for the next."""
+    free = problem.cluster.capacity[problem.blocks.group].copy()
+    entries = []
+    for user, need in enumerate(problem.demand):
+        for block in range(len(free)):
+            tasks = float((free[block] / need).min())
+            if tasks > 0:
+                entries.append((user, block, tasks))
+                free[block] -= tasks * need
+    users, blocks, tasks_there = map(np.array, zip(*entries, strict=True))
+    pools = Pools.single(len(free))
+    return Solution(Placement.fitted(problem, users, blocks, tasks_there, pools))
+
+
+def large(servers: int, users: int, seed: int) -> Scenario:
+    rng, names = np.random.default_rng(seed), ("cpu", "memory", "gpu")
+    cluster = Cluster.from_arrays(rng.lognormal(3, 0.6, (servers, 3)), names)
+    demands = rng.lognormal(0, 0.8, (users, 3)).tolist()
+    return Scenario(
+        cluster,
+        tuple(User(f"u{i}", dict(zip(names, d, strict=True))) for i, d in enumerate(demands)),
+    )
+
+
+@pytest.mark.parametrize(("servers", "users", "seed"), [(30, 10, 2), (200, 50, 3)])
+def test_pareto_knows_round_off_from_a_gain(servers: int, users: int, seed: int) -> None:
+    scenario = large(servers, users, seed)
+    report = audit(scenario, mechanism=one_after_another, properties=["feasible", "pareto"])
+    holds(report["feasible"])
+    holds(report["pareto"])
+
+
+@pytest.mark.parametrize("part", [1e-3, 1e-4, 1.0])
+def test_pareto_does_not_take_a_small_gain_for_round_off(part: float) -> None:
+    def less(problem: Problem) -> Solution:
+        placement = one_after_another(problem).placement
+        tasks = placement.tasks * np.where(placement.user == 0, 1 - part, 1.0)
+        return Solution(replace(placement, tasks=tasks))
+
+    finding = one(large(30, 10, 2), "pareto", mechanism=less)
+    assert finding.verdict == "fails"
+    assert finding.amount >= part / 2
+
+
+def test_pareto_sees_a_gain_on_a_small_server_of_a_large_cluster() -> None:
+    servers = [Server({"cpu": 1e6}, name="large"), Server({"cpu": 1}, name="small")]
+    users = (User("a", {"cpu": 1}, servers=["large"]), User("b", {"cpu": 1}, servers=["small"]))
+    table = rows(("a", "large", {"tasks": 1e6}), ("b", "small", {"tasks": 0.999}))
+    fails(one(Scenario(Cluster(servers), users), "pareto", observed=table), 1e-3, "b")
+
+
 def test_pareto_of_whole_tasks() -> None:
     scenario = case([(6, 6)], [(1, 1), (4, 3)])
     assert one(scenario, "pareto", whole_tasks=True).verdict == "not found"

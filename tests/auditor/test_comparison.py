@@ -115,6 +115,14 @@ def test_functions_are_compared_too() -> None:
     assert compare(own, mechanisms=[MECHANISMS["drfh"]])["drfh"].allocation.parameters == {}  # type: ignore[union-attr]
 
 
+def test_a_text_is_names_separated_by_commas() -> None:
+    scenario = load_scenario("paper-two-servers")
+    comparison = compare(scenario, mechanisms="drfh, tsf", properties=[])
+    assert [row.name for row in comparison.rows] == ["drfh", "tsf"]
+    with pytest.raises(InputError, match="mechanisms must be a list of names and functions"):
+        compare(scenario, mechanisms=half_of_drfh)  # type: ignore[arg-type]
+
+
 def test_a_name_counts_once() -> None:
     result = compare(load_scenario("paper-two-servers"), mechanisms=["drfh", "drf", "drfh"])
     assert [row.name for row in result.rows] == ["drfh", "drf"]

@@ -166,7 +166,6 @@ def test_servers_that_go_leave_the_restrictions_that_name_them(
             ["--mechanism", "per-server-drf", "--method", "simplex"],
             "parameter of per-server-drf must be left out",
         ),
-        (["--mechanism", "per-server-drf", "--verify"], "verify needs a mechanism with a"),
         (["--explain", "eve"], "user must be one of ann, bob, c:d"),
         (["--nonsense"], "No such option: --nonsense"),
     ],
@@ -178,6 +177,16 @@ def test_mistakes_are_one_line(
     assert (code, out) == (2, "")
     assert err.startswith(f"drfh: {message}")
     assert err.count("\n") == 1
+
+
+def test_without_a_certificate_the_placement_is_verified(
+    team: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, "allocate", team, "--mechanism", "per-server-drf", "--verify")
+    assert code == 0
+    assert "ok   server over capacity" in out
+    assert "gap" not in out
+    assert "proven" not in out
 
 
 def test_files(team: str, capsys: pytest.CaptureFixture[str]) -> None:

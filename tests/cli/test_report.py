@@ -186,7 +186,7 @@ def test_who_never_starts_comes_first(runs: list[NamedRun]) -> None:
 
 def test_the_best_run_is_bold(runs: list[NamedRun]) -> None:
     page = runs_page(runs)
-    row = re.search(r"<tr><td>mean waiting of a task</td>(.*?)</tr>", page)
+    row = re.search(r"<tr><td>mean waiting of a task that started</td>(.*?)</tr>", page)
     assert row is not None
     waits = [run.result.numbers["mean_waiting"] for run in runs]
     cells = re.findall(r'class="number( best)?"', row[1])

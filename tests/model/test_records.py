@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drfh import Cluster, InputError, Server, UnknownNameError, User, allocate
+from drfh import Cluster, InputError, Kind, Server, UnknownNameError, User, allocate
 from drfh.formatting import format_quantity
 from drfh.model.resources import integer_unit, parse_quantity
 from drfh.model.users import eligible_servers
@@ -92,7 +92,7 @@ def test_totals_stay_below_the_bound(a: float, b: float) -> None:
         (lambda: Cluster(None), "servers must be a list of drfh.Server, got None"),  # type: ignore[arg-type]
         (lambda: Cluster(Server({"cpu": 1})), "servers must be a list of drfh.Server"),  # type: ignore[arg-type]
         (lambda: Cluster.from_arrays([[1]], "a"), "resources must be a list of names, got 'a'"),
-        (lambda: Cluster.from_arrays([[1]], None), "resources must be a list of names"),  # type: ignore[arg-type]
+        (lambda: Cluster.from_arrays([[1]], None), "resources must be a list of names"),
         (lambda: Cluster.from_arrays([[1]], [["a"]]), "resources must have resource names"),  # type: ignore[list-item]
         (lambda: Cluster.from_arrays(np.zeros((1, 0)), []), "resources must have at least one"),
         (lambda: Cluster.from_arrays([[1]], ["a"], names="x"), "names must be a list of names"),
@@ -158,7 +158,10 @@ ONE = Cluster([Server({"cpu": 4, "memory": 8}, name="a", count=3, labels={"zone"
         ([User("a", {"cpu": 1}, servers="aa")], r"servers of a must name .*did you mean a\?"),
         (["ann"], "users must all be drfh.User, got 'ann'"),
         ([User("a", {"cpu": 1})] * 2, r"users\[1\].name must be unique, got 'a'"),
-        ([User("a", {"gpu": 1})], r"demand.gpu of a must be a resource that some server has"),
+        (
+            [User("a", {"gpu": 1})],
+            r"demand.gpu of a must be a resource that some server has \([^)]*\), got 'gpu'",
+        ),
         ([User("a", {"cpu": 1}, servers="b")], "servers of a must name a server or a group"),
         ([User("a", {"cpu": 1}, servers="a/3")], "servers of a must name a server or a group"),
         ([User("a", {"cpu": 1}, servers={"zone": "y"})], "servers of a must match at least one"),
@@ -321,3 +324,54 @@ def test_pickled_users_are_users() -> None:
     mixed = [users[0], users[1], pickle.loads(pickle.dumps(users[2]))]
     assert allocate(cluster, mixed).tasks == pytest.approx({"x": 4, "y": 4, "z": 2})
     assert mixed[2].needs is users[0].needs
+
+
+MIXED_UP = {"memory": [64.0, 8.0], "cpu": [4.0, 2.0]}
+
+
+def _polars(columns: dict[str, list[float]]) -> Any:
+    return pytest.importorskip("polars").DataFrame(columns)
+
+
+def _pandas(columns: dict[str, list[float]]) -> Any:
+    return pytest.importorskip("pandas").DataFrame(columns)
+
+
+@pytest.mark.parametrize("table", [_polars, _pandas])
+def test_columns_of_a_table_are_taken_by_name(table: Callable[[dict[str, Any]], Any]) -> None:
+    cluster = Cluster.from_arrays(table(MIXED_UP), ["cpu", "memory"])
+    assert cluster.resources == ("cpu", "memory")
+    assert cluster.capacity.tolist() == [[4.0, 64.0], [2.0, 8.0]]
+    assert Cluster.from_arrays(table(MIXED_UP)).resources == ("memory", "cpu")
+    kinds = Kind.from_arrays(table(MIXED_UP), ["cpu", "memory"])
+    assert kinds[1].demand == {"cpu": 2.0, "memory": 8.0}
+    users = User.from_arrays(["a", "b"], table(MIXED_UP), ["cpu", "memory"], tasks=[3, math.inf])
+    assert users[0] == User("a", {"cpu": 4, "memory": 64}, tasks=3)
+    assert users[1].tasks is None
+    with pytest.raises(UnknownNameError, match=r"did you mean memory\?\), got 'memroy'"):
+        Cluster.from_arrays(table(MIXED_UP), ["cpu", "memroy"])
+    with pytest.raises(InputError, match=r"only columns that are resources \(cpu\), got 'memory'"):
+        User.from_arrays(["a", "b"], table(MIXED_UP), ["cpu"])
+
+
+def test_many_users_at_once_say_which_one_is_wrong() -> None:
+    with pytest.raises(InputError, match=r"\[1\]\.weight must be"):
+        User.from_arrays(["a", "b"], [[1], [1]], ["cpu"], weights=[1, -1])
+    with pytest.raises(InputError, match=r"name must have 2 entries, got 1"):
+        User.from_arrays(["a"], [[1], [1]], ["cpu"], weights=[1, 1])
+    with pytest.raises(
+        InputError, match=r"resources must be a list of names: demand has no named columns"
+    ):
+        User.from_arrays(["a"], [[1]])
+
+
+def test_an_allocation_warns_of_a_demand_without_its_unit() -> None:
+    cluster = Cluster([Server({"cpu": 4, "memory": "64Gi"})])
+    allocation = allocate(cluster, [User("a", {"cpu": 1, "memory": 4})])
+    assert allocation.warnings == (
+        "users[0] (a): memory 4 is 4 bytes where servers have 64Gi; did you mean 4Gi?",
+    )
+    assert "1 warning: users[0] (a)" in repr(allocation)
+    kinds = [Kind({"cpu": 1, "memory": 4}), Kind({"cpu": 2})]
+    assert "kinds[0]" in allocate(cluster, [User("a", kinds=kinds)]).warnings[0]
+    assert allocate(cluster, [User("a", {"cpu": 1, "memory": "4Gi"})]).warnings == ()

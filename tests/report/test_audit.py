@@ -270,6 +270,10 @@ def test_many_users(browser: object, tmp_path: Path) -> None:
     assert drawn(chart)["user"].n_unique() == 12
     assert drawn(chart)["part"].sum() == pytest.approx(12)
     spread = drawn(users_chart(comparison))
+    plain = users_chart(comparison).to_dict()
+    domain = plain["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert domain[0] <= min(spread["min"]) <= max(spread["max"]) <= domain[1]
+    assert all(mark in str(plain["title"]["subtitle"]) for mark in ("line", "tick", "diamond"))
     assert spread["mechanism"].to_list() == [row.name for row in comparison.rows]
     for row, line in zip(comparison.answered, spread.to_dicts(), strict=True):
         assert row.allocation is not None

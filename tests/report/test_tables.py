@@ -113,6 +113,26 @@ def test_latex_is_a_booktabs_table(name: str) -> None:
     assert not re.search(r"(?<!\\)[%#]", "\n".join(lines))
 
 
+def test_several_runs_in_one_latex_table_are_of_common_jobs() -> None:
+    cluster = drfh.Cluster([drfh.Server({"cpu": 2})])
+    jobs = [
+        drfh.Job("a", demand={"cpu": 2}, duration=60, tasks=3),
+        drfh.Job("b", demand={"cpu": 1}, duration=10, tasks=2),
+        drfh.Job("b", demand={"cpu": 1}, duration=500, tasks=9),
+    ]
+    workload = drfh.Workload(["a", "b"], jobs)
+    fair, fifo = (
+        drfh.simulate(cluster, workload, policy=policy, until=300)
+        for policy in ("best-fit-drfh", "fifo")
+    )
+    lines = fair.to_latex(beside=[fifo]).splitlines()
+    assert lines[0] == "% Times of jobs are of those that finished in all runs: 2 of 3 jobs."
+    assert r"metric & best-fit-drfh & fifo \\" in lines
+    started = next(line for line in lines if line.startswith("tasks started"))
+    assert started == r"tasks started & 50\,\% & 50\,\% \\"
+    assert any(line.startswith("mean waiting of a task that started & ") for line in lines)
+
+
 def test_latex_numbers_are_right_aligned_and_the_best_bold() -> None:
     from drfh.report.html import Cell
 

@@ -848,3 +848,23 @@ def test_bad_workloads() -> None:
         run(ONE, [cpu("ann", 1, amount=1e-14, name="tiny")])
     assert WORK.until(5).task_count == 0
     assert drfh.simulate(ONE, WORK.until(5), until=5).summary()["tasks"]["submitted"] == 0
+
+
+def test_a_trace_runs_until_the_end_of_its_window() -> None:
+    cluster = Cluster([Server({"cpu": 1})])
+    workload = Workload(["a"], [Job("a", demand={"cpu": 1}, duration=60, tasks=3)])
+    trace = drfh.traces.Trace(
+        "swf", "log.swf", cluster, workload, details=pl.DataFrame(), window=100.0
+    )
+    result = drfh.simulate(trace)
+    assert (result.horizon, result.summary()["tasks"]["completed"]) == (100.0, 1)
+    assert result.config["source"] == "log.swf"
+    assert drfh.simulate(trace, until=130.0).summary()["tasks"]["completed"] == 2
+    assert drfh.simulate(*trace).summary()["tasks"]["completed"] == 3
+    with pytest.raises(InputError, match="workload must be left out: the trace has one"):
+        drfh.simulate(trace, workload)
+
+
+def test_a_function_is_no_policy_but_a_part_of_one() -> None:
+    with pytest.raises(InputError, match=r"Policy\(choice=my_function\)"):
+        drfh.simulate(drfh.load_scenario("gpu-day"), policy=len)  # type: ignore[arg-type]

@@ -438,3 +438,8 @@ def test_damaged_machines(data: bytes) -> None:
     with folder_with({**FILES, "nodes.csv": data}) as folder:
         log = folder / "log.swf"
         look_at(survives(lambda: traces.read("swf", log, machine=machine(log))))
+
+
+def test_a_path_without_a_format_says_how_to_write_it() -> None:
+    with pytest.raises(drfh.InputError, match=r"path must be given.*read\(None, 'my.swf'\)"):
+        drfh.traces.read("my.swf")

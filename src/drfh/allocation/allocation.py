@@ -14,10 +14,17 @@ import polars
 from drfh.allocation.explain import Cache, explain
 from drfh.allocation.placement import Placement
 from drfh.allocation.problem import Floats, Ints, Problem, by_mix
-from drfh.allocation.proofs.certificate import Certificate, Prices, Proof, Verification
+from drfh.allocation.proofs.certificate import (
+    Certificate,
+    Prices,
+    Proof,
+    Verification,
+    placement_checks,
+)
 from drfh.allocation.proofs.welfare import WelfareProof
 from drfh.errors import InputError, UnknownNameError
 from drfh.formatting import format_count
+from drfh.model.scenario import titled_shapes, unit_slips
 from drfh.model.users import User
 
 if TYPE_CHECKING:
@@ -201,23 +208,40 @@ memory is used up on high-cpu.
         user = int(np.argmin(ratio))
         return self.users[user].name, max(0.0, float(1 - ratio[user]))
 
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What looks wrong in the problem: demands without their unit."""
+        named = [(title, shape.demand) for title, shape in titled_shapes(self.users)]
+        return tuple(f"{title}: {text}" for title, text in unit_slips(self.problem.cluster, named))
+
     def verify(self) -> Verification:
-        """Check placement and prices from scratch, without a solver."""
-        if self.certificate is None:
-            if self.whole:
-                raise InputError("verify", "needs divisible tasks: whole ones have no certificate")
-            raise InputError("verify", "needs a mechanism with a certificate", self.mechanism)
-        return self.certificate.verify()
+        """Check placement and prices from scratch, without a solver.
+
+        Of a mechanism without a certificate only the placement is checked.
+        """
+        if self.certificate is not None:
+            return self.certificate.verify()
+        if self.whole:
+            raise InputError("verify", "needs divisible tasks: whole ones have no certificate")
+        return Verification(placement_checks(self.assignment))
 
     def explain(self, user: str) -> str:
-        """Return what limits a user: a sentence, for each of its kinds of tasks."""
-        names = [known.name for known in self.users]
-        if user not in names:
-            raise UnknownNameError("user", str(user), names)
+        """Return what limits a user: a sentence, for each of its kinds of tasks.
+
+        Parameters
+        ----------
+        user
+            Its name; or ``user/kind`` for one of its kinds.
+        """
+        names, kinds = [known.name for known in self.users], self.problem.names()
+        if user in names:
+            rows = self.rows_of(names.index(user)).tolist()
+        elif user in kinds:
+            rows = [kinds.index(user)]
+        else:
+            raise UnknownNameError("user", str(user), dict.fromkeys([*names, *kinds]))
         cache: Cache = {}
-        return " ".join(
-            str(explain(self, row, cache)) for row in self.rows_of(names.index(user)).tolist()
-        )
+        return " ".join(str(explain(self, row, cache)) for row in rows)
 
     def placement(self, *, expand: bool = False) -> polars.DataFrame:
         """Return who runs where.
@@ -274,6 +298,8 @@ memory is used up on high-cpu.
     def __repr__(self) -> str:
         problem = self.problem
         proof = "" if self.certificate is None else f", gap {self.certificate.gap:.1e}"
+        if self.warnings:
+            proof += f", {format_count(len(self.warnings), 'warning')}: {self.warnings[0]}"
         return (
             f"Allocation({self.mechanism}: {format_count(len(self.users), 'user')} on "
             f"{format_count(problem.cluster.size, 'server')}, {self.method}{proof})"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from drfh.allocation.problem import Floats, Ints, Problem
+from drfh.errors import InputError
+from drfh.formatting import format_amount, format_count, format_number, plural
+from drfh.model.resources import TOLERANCE
 
 if TYPE_CHECKING:
     from drfh.allocation.proofs.certificate import Proof
@@ -77,6 +80,15 @@ class Placement:
     tasks: Floats
     pools: Pools
 
+    def __post_init__(self) -> None:
+        user, pool, tasks = _entries(self.user, self.pool, self.tasks)
+        for name, column in (("user", user), ("pool", pool), ("tasks", tasks)):
+            object.__setattr__(self, name, column)
+
+    def __repr__(self) -> str:
+        entries = f"{len(self.tasks):,} {plural(len(self.tasks), 'entry', 'entries')}"
+        return f"Placement({entries}: {format_count(float(self.tasks.sum()), 'task', 4)})"
+
     @classmethod
     def fitted(
         cls, problem: Problem, user: Ints, pool: Ints, tasks: Floats, pools: Pools
@@ -87,6 +99,11 @@ class Placement:
         column is scaled down until the sum of its tasks in float64, in user order, is within its
         capacity. Nothing is ever scaled up, but for the last digit of a small table.
         """
+        user, pool, tasks = _entries(user, pool, tasks)
+        if not np.isfinite(tasks).all():
+            raise InputError(
+                "placement.tasks", "must be finite", float(tasks[~np.isfinite(tasks)][0])
+            )
         # A solver's round-off is no task of anybody.
         total = np.bincount(user, tasks, minlength=len(problem.users))
         keep = tasks > _ROUND_OFF * total[user]
@@ -255,6 +272,92 @@ class Placement:
         """Return how many entries are on blocks that their user cannot use."""
         block, user, _ = self.entries_of(blocks)
         return int((~self.problem.can_use(user, block)).sum())
+
+    def check(self, field: str) -> None:
+        """Raise an error about `field` unless this can be carried out, but for round-off.
+
+        Parameters
+        ----------
+        field
+            Who placed it, such as ``mechanism my-rule``.
+
+        Examples
+        --------
+        >>> from drfh import Cluster, Server, User
+        >>> problem = Problem.build(Cluster([Server({"cpu": 4})]), [User("a", {"cpu": 1})])
+        >>> Placement(problem, [0], [0], [9.0], Pools.single(1)).check("mechanism mine")
+        Traceback (most recent call last):
+        drfh.errors.InputError: mechanism mine must place at most 4 cpu on server-1, got 9.0
+        """
+        problem, blocks = self.problem, np.arange(len(self.problem.blocks))
+        self.check_entries(field)
+        block, user, tasks = self.entries_of(blocks)
+        outside = np.flatnonzero(~problem.can_use(user, block) & (tasks > 0))
+        if len(outside):
+            name, server = (
+                problem.users[user[outside[0]]].name,
+                problem.block_name(block[outside[0]]),
+            )
+            rule = f"must not place {name} on {server}, where it may not or cannot run"
+            raise InputError(field, rule, float(tasks[outside[0]]))
+        if self.lost() > TOLERANCE:
+            raise InputError(field, "must have pools whose parts are ≥ 0 and add up to 1")
+        pools, factor = self._over_capacity()
+        if len(pools) and factor.min() < 1 - TOLERANCE:
+            fullest = np.flatnonzero(self.pools.of_block == pools[int(np.argmin(factor))])
+            used, capacity = self._used_per_server(fullest), self._server_capacity[fullest]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                over = np.where(used > capacity, used / capacity, 0.0)
+            row, resource = np.unravel_index(int(np.argmax(over)), over.shape)
+            most, name = float(capacity[row, resource]), problem.cluster.resources[int(resource)]
+            each = "each server of " if problem.blocks.count[fullest[row]] > 1 else ""
+            rule = f"must place at most {format_amount(most)} {name} on {each}"
+            rule += problem.block_name(int(fullest[row]))
+            raise InputError(field, rule, float(used[row, resource]))
+        beyond = np.flatnonzero(self.user_tasks > problem.limit * (1 + TOLERANCE))
+        if len(beyond):
+            i = int(beyond[0])
+            limit = format_number(problem.limit[i])
+            rule = f"must give {problem.users[i].name} at most its {limit} tasks"
+            raise InputError(field, rule, float(self.user_tasks[i]))
+
+    def check_entries(self, field: str) -> None:
+        """Raise unless entries are of users and pools that exist, in order, and finite."""
+        problem, n = self.problem, len(self.problem.users)
+        pools = self.pools
+        if len(pools.of_block) != len(problem.blocks) or len(pools.part) != len(problem.blocks):
+            rule = "must have a pool and a part for each of the problem's blocks"
+            raise InputError(field, rule, len(pools.of_block))
+        for what, column, size in (("user", self.user, n), ("pool", self.pool, pools.size)):
+            wrong = column[(column < 0) | (column >= size)]
+            if len(wrong):
+                raise InputError(field, f"must place each {what} in 0 … {size - 1}", int(wrong[0]))
+        wrong = np.flatnonzero(~(np.isfinite(self.tasks) & (self.tasks >= 0)))
+        if len(wrong):
+            i = int(wrong[0])
+            server = problem.block_name(int(np.argmax(pools.of_block == self.pool[i])))
+            name = problem.users[self.user[i]].name
+            rule = f"must give {name} a finite number ≥ 0 of tasks on {server}"
+            raise InputError(field, rule, float(self.tasks[i]))
+        if (np.diff(self.pool * n + self.user) <= 0).any():
+            rule = "must have entries sorted by pool, then user, each once (Placement.fitted sorts)"
+            raise InputError(field, rule)
+
+
+def _entries(user: Any, pool: Any, tasks: Any) -> tuple[Ints, Ints, Floats]:
+    """Return the entries of a placement as arrays of equal length."""
+    columns = np.asarray(user), np.asarray(pool), np.asarray(tasks, dtype=float)
+    if len({column.shape for column in columns}) != 1 or columns[0].ndim != 1:
+        shapes = ", ".join(str(column.shape) for column in columns)
+        raise InputError("placement", f"must have user, pool and tasks of equal length: {shapes}")
+    for name, column in zip(("user", "pool"), columns, strict=False):
+        if len(column) and column.dtype.kind not in "iu":
+            raise InputError(f"placement.{name}", "must be positions, whole numbers", column[0])
+    return (
+        columns[0].astype(np.int64, copy=False),
+        columns[1].astype(np.int64, copy=False),
+        columns[2],
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from drfh.allocation.mixes import Mixes, MixPath
 from drfh.errors import InputError, nearest
-from drfh.formatting import format_quantity
+from drfh.formatting import format_count
 from drfh.model.cluster import Cluster
 from drfh.model.users import User, eligible_servers
 
@@ -279,6 +279,16 @@ class Problem:
         limit = np.where(self.reachable, self.limit, 0.0)
         return MixPath(self.mixes, self.part_of_pool, rising, share / self.task_share, limit)
 
+    def __repr__(self) -> str:
+        return f"Problem({format_count(len(self.users), 'user')}, {self.cluster!r})"
+
+    def block_name(self, block: int) -> str:
+        """Return the name of a block: of its server, or of the group if it has several."""
+        group, first = int(self.blocks.group[block]), int(self.blocks.first[block])
+        if self.blocks.count[block] > 1:
+            return self.cluster.names[group]
+        return self.cluster.server_name(group, first)
+
     def names(self) -> list[str]:
         """Names of the users, in order."""
         return list(map(_name, self.users))
@@ -312,7 +322,7 @@ def _gather(
                 raise InputError(
                     f"demand.{resource} of {user.name}",
                     f"must be a resource that some server has ({known}{hint})",
-                    format_quantity(user.demand[resource]),
+                    resource,
                     item=resource,
                 )
     return weight, limit, demand

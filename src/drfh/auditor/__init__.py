@@ -31,7 +31,7 @@ from drfh.auditor.properties.reductions import (
 from drfh.auditor.properties.sharing import dedicated_cloud, sharing_incentive
 from drfh.auditor.properties.truthfulness import group_truthful, split_proof, truthful
 from drfh.errors import InputError, UnknownNameError
-from drfh.mechanisms import Mechanism, check_kinds, check_parameters, find_mechanism
+from drfh.mechanisms import Mechanism, check_kinds, check_parameters, find_mechanism, solve
 from drfh.mechanisms.drfh import drfh
 from drfh.mechanisms.shared.card import beyond_kinds, card_of
 from drfh.mechanisms.shared.progressive_filling import progressive_filling
@@ -328,7 +328,7 @@ def _of_mechanism(
         bound: Mechanism = partial(progressive_filling, **chosen)
     else:
         bound = partial(function, **parameters) if parameters else function
-    solution = bound(problem)
+    solution = solve(name, bound, problem)
     kept = {**parameters, **({"whole_tasks": True, "filling": "paper"} if whole_tasks else {})}
     return Case(
         replace(scenario, mechanism=name, parameters=kept),

@@ -49,6 +49,7 @@ class Topic(StrEnum):
     """What a sentence of an answer is about."""
 
     FAIR = "fair"
+    TASKS = "tasks"
     SHORT = "short"
     WASTE = "waste"
     TRUTHFUL = "truthful"
@@ -149,6 +150,8 @@ class TeamShare:
     held_by : tuple of str
         If it would still be below once what fits has started: teams above their fair share that
         hold what it lacks on servers that it may use, the furthest first.
+    beyond : float
+        Tasks that it has now beyond those of the scenario, of all kinds.
     """
 
     name: str
@@ -169,6 +172,7 @@ class TeamShare:
     scarce: tuple[Scarcity, ...] = ()
     kinds: tuple[KindShare, ...] = ()
     held_by: tuple[str, ...] = ()
+    beyond: float = 0.0
 
     @property
     def difference(self) -> float:
@@ -227,6 +231,7 @@ class TeamShare:
             "resource": self.resource,
             "amount": self.amount,
             "fair_amount": self.fair_amount,
+            "beyond": self.beyond,
             "limit": self.code.value,
             "scarce": [part.to_dict() for part in self.scarce],
             "limited_by": self.limited_by,
@@ -357,6 +362,7 @@ class FairnessAnswer:
         """The answer in words: is it fair, who is short, what is wasted, what would change it."""
         parts = [
             _fairness(self),
+            *([Sentence(Topic.TASKS, "Warning", text)] if (text := _beyond_text(self)) else []),
             Sentence(Topic.SHORT, "Short", _short_text(self)),
             Sentence(Topic.WASTE, "Wasted", _waste_text(self)),
             Sentence(Topic.TRUTHFUL, "Misreporting", _truthful_text(self.truthful)),
@@ -419,20 +425,21 @@ def answer_of(case: Case) -> FairnessAnswer:
     Not fair: 25.0 % of all fair shares is missing; ann is worst off, with 50.0 % of its own.
     """
     problem, best = case.problem, case.fair
-    fair_tasks = best.placement.user_tasks
-    now, fair = case.shares(case.tasks), case.shares(fair_tasks)
+    fair_tasks, tasks = best.placement.user_tasks, case.bundles.unlimited_tasks
+    beyond = np.where(lost(problem.limit, tasks) > case.tolerance, tasks - problem.limit, 0.0)
+    now, fair = case.shares(tasks), case.shares(fair_tasks)
     level = np.where(fair > 0, fair / case.weight, np.nan)
     below, above = lost(now, fair) > case.tolerance, lost(fair, now) > case.tolerance
     lacks, who = worst_off(now, case.weight, level)
-    waiting = np.where(problem.reachable, np.maximum(problem.limit - case.tasks, 0.0), 0.0)
-    waiting[waiting <= case.tolerance * np.maximum(case.tasks, 1.0)] = 0.0
+    waiting = np.where(problem.reachable, np.maximum(problem.limit - tasks, 0.0), 0.0)
+    waiting[waiting <= case.tolerance * np.maximum(tasks, 1.0)] = 0.0
     order = np.argsort(now - fair, kind="stable")
-    fits, free = _fitting(case, waiting)
+    fits, free = _fitting(case, tasks, waiting)
     allocation = Allocation(problem, best.placement, "drfh", best.method, best.certificate)
     cache: Cache = {}
-    lacking = (waiting - fits > 0) & (case.tasks + fits < fair_tasks * (1 - case.tolerance))
+    lacking = (waiting - fits > 0) & (tasks + fits < fair_tasks * (1 - case.tolerance))
     holders, furthest = _holders(case, lacking, above, free), order[::-1].tolist()
-    parts, fair_parts = _parts(problem, case.tasks), _parts(problem, fair_tasks)
+    parts, fair_parts = _parts(problem, tasks), _parts(problem, fair_tasks)
     totals = problem.cluster.totals
     teams = []
     for i in order.tolist():
@@ -442,7 +449,7 @@ def answer_of(case: Case) -> FairnessAnswer:
         kinds = [
             KindShare(
                 case.kind_name(row) if len(rows) > 1 else "",
-                float(case.tasks[row]),
+                float(tasks[row]),
                 float(fair_tasks[row]),
                 float(waiting[row]),
                 float(fits[row]),
@@ -460,7 +467,7 @@ def answer_of(case: Case) -> FairnessAnswer:
                 weight=float(case.weight[i]),
                 now=float(now[i]),
                 fair=float(fair[i]),
-                tasks=float(case.tasks[rows].sum()),
+                tasks=float(tasks[rows].sum()),
                 fair_tasks=float(fair_tasks[rows].sum()),
                 waiting=float(waiting[rows].sum()),
                 fits=float(fits[rows].sum()),
@@ -474,6 +481,7 @@ def answer_of(case: Case) -> FairnessAnswer:
                 scarce=scarce,
                 kinds=tuple(kinds),
                 held_by=tuple(case.name(j) for j in furthest if j in held) if below[i] else (),
+                beyond=float(beyond[rows].sum()),
             )
         )
     used, capacity = case.bundles.used, case.bundles.capacity
@@ -482,7 +490,7 @@ def answer_of(case: Case) -> FairnessAnswer:
     return FairnessAnswer(
         teams=tuple(teams),
         missing=float(missing_share(now, case.weight, level)),
-        missing_later=float(missing_share(case.shares(case.tasks + fits), case.weight, level)),
+        missing_later=float(missing_share(case.shares(tasks + fits), case.weight, level)),
         worst_off=case.name(int(who)) if below.any() else "",
         worst_missing=float(lacks) if below.any() else 0.0,
         free={
@@ -514,7 +522,7 @@ def _parts(problem: Problem, tasks: Floats) -> Floats:
     return parts if problem.mixes is None else problem.mixes.sums(parts)
 
 
-def _fitting(case: Case, waiting: Floats) -> tuple[Floats, Floats]:
+def _fitting(case: Case, tasks: Floats, waiting: Floats) -> tuple[Floats, Floats]:
     """Return how many waiting tasks of each row fit now, nothing moved, and what is free then.
 
     The team with the lowest level starts a task next, of the kind of which it has least beside
@@ -534,7 +542,7 @@ def _fitting(case: Case, waiting: Floats) -> tuple[Floats, Floats]:
             room[row] = here[::-1].tolist()
             most += min(left[row], float(len(free)) * _MOST_STEPS)
     step = max(1.0, math.ceil(most / _MOST_STEPS))  # tasks that start together
-    tasks, started = case.tasks.copy(), np.zeros(len(waiting))
+    tasks, started = tasks.copy(), np.zeros(len(waiting))
     parts = _parts(problem, tasks)
     ratio = np.ones(len(waiting)) if problem.mixes is None else problem.mixes.ratio
     owner = {row: i for i in range(len(parts)) for row in problem.rows_of(i).tolist()}
@@ -614,6 +622,22 @@ def _fairness(answer: FairnessAnswer) -> Sentence:
     return Sentence(Topic.FAIR, "Not fair", text)
 
 
+def _beyond_text(answer: FairnessAnswer) -> str:
+    """Return who runs more tasks than the scenario says that it has, or nothing."""
+    beyond = sorted((t for t in answer.teams if t.beyond > 0), key=lambda team: -team.beyond)
+    if not beyond:
+        return ""
+    said = [
+        f"{team.name} runs {format_count(team.tasks, 'task')}, and the scenario says "
+        f"{format_number(team.tasks - team.beyond)}"
+        for team in beyond[:_MOST_NAMED]
+    ]
+    if len(beyond) > _MOST_NAMED:
+        rest = format_count(len(beyond) - _MOST_NAMED, "more team")
+        said.append(f"{rest} {plural(len(beyond) - _MOST_NAMED, 'runs', 'run')} too many")
+    return f"{'; '.join(said)}: is `tasks` only what waits? It must be what runs and what waits"
+
+
 def _short_text(answer: FairnessAnswer) -> str:
     if answer.fair:
         return "nobody"
@@ -683,7 +707,7 @@ def _truthful_text(truthful: Truthfulness) -> str:
     rule = "which rule placed what runs now is not known"
     if truthful.proven:
         return (
-            f"nobody gains by it in the fair allocation, proven for divisible tasks "
+            f"no, proven: nobody gains by it in the fair allocation of divisible tasks "
             f"({truthful.source}); {rule}"
         )
     return (

@@ -298,7 +298,7 @@ def compare(
     subject: Scenario | Cluster,
     users: Iterable[User] | None = None,
     *,
-    mechanisms: Sequence[str | Mechanism] | None = None,
+    mechanisms: Sequence[str | Mechanism] | str | None = None,
     properties: Sequence[str] = MARKS,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Comparison:
@@ -312,7 +312,7 @@ def compare(
         Who shares the cluster, if `subject` is one.
     mechanisms
         Names, or functions from a problem to a solution; ``whole-tasks`` fills in whole tasks.
-        By default all that apply.
+        A text is names separated by commas. By default all that apply.
     properties
         Which properties to mark, see :data:`drfh.auditor.PROPERTIES`.
     progress
@@ -341,6 +341,10 @@ def compare(
     for name in properties:
         if name not in PROPERTIES:
             raise UnknownNameError("property", str(name), PROPERTIES)
+    if isinstance(mechanisms, str):
+        mechanisms = [name.strip() for name in mechanisms.split(",")]
+    elif callable(mechanisms):
+        raise InputError("mechanisms", "must be a list of names and functions", mechanisms)
     asked_for = bool(mechanisms)
     chosen = _named(mechanisms or default_mechanisms(subject.cluster, subject.users))
     fair = allocate(subject.cluster, subject.users)

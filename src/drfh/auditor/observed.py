@@ -17,7 +17,7 @@ from drfh.auditor.bundles import Bundles
 from drfh.errors import InputError, UnknownNameError
 from drfh.files.atomic import read_text, write_whole
 from drfh.mechanisms.shared.progressive_filling import single_servers
-from drfh.model.resources import parse_quantity
+from drfh.model.resources import column_names, parse_quantity
 from drfh.model.scenario import Scenario
 
 __all__ = ["Table", "follow_edits", "observed_bundles", "read_observed", "save_observed"]
@@ -232,10 +232,10 @@ def _position(kinds: Mapping[str, int], row: Mapping[str, Any], at: str, place: 
 
 
 def _rows(table: Table) -> list[Mapping[str, Any]]:
-    names = getattr(table, "column_names", None) or getattr(table, "columns", None)
-    if names is not None and hasattr(table, "__getitem__"):  # of pyarrow; of polars and pandas
+    names = column_names(table)
+    if names is not None:
         cells = zip(*(_cells(table[name]) for name in names), strict=True)
-        table = [dict(zip(map(str, names), row, strict=True)) for row in cells]
+        table = [dict(zip(names, row, strict=True)) for row in cells]
     rows = list(table) if isinstance(table, Iterable) else []
     if not rows or not all(isinstance(row, Mapping) for row in rows):
         raise InputError("observed", "must be a table with at least one row")

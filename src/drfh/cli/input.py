@@ -272,7 +272,7 @@ class Input:
 
     def _odd_amounts(self, new: Mapping[str, int]) -> Iterator[str]:
         """Yield new resources that nobody demands, and amounts that look like other units."""
-        from drfh.files.validation import small_amounts
+        from drfh.model.scenario import unit_slips
 
         before = self.before.cluster
         demands = [one.demand for user in self.scenario.users for one in user.kinds or (user,)]
@@ -286,7 +286,8 @@ class Input:
                 near = known[0] if known else nearest(resource, before.resources, cutoff=0.5)
                 hint = f" (did you mean {near}?)" if near else ""
                 yield f"{name}: nobody demands {resource}{hint}"
-            yield from (issue.message for issue in small_amounts(before, [(name, resources)]))
+            for title, text in unit_slips(before, [(name, resources)]):
+                yield f"{title}: {text}"
 
     def _unused(self, new: Mapping[str, int]) -> list[str]:
         """Return new groups that the rules of no task admit."""

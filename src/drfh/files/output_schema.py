@@ -244,6 +244,7 @@ RECORDS: dict[str, Fields] = {
         "resource": (TEXT, "the resource of which it has the largest part"),
         "amount": (NUMBER, "what it has of it now"),
         "fair_amount": (NUMBER, "what it has of it in the fair allocation"),
+        "beyond": (NUMBER, "tasks now beyond those of the scenario"),
         "limit": (TEXT, "what limits it in the fair allocation: `used-up`, `all-tasks`, …"),
         "scarce": (_many(_of("scarcity")), "resources that are used up there"),
         "limited_by": (TEXT, "the same in words"),
@@ -266,7 +267,7 @@ RECORDS: dict[str, Fields] = {
         "outside": (_TEXTS, "assumptions of the proof that do not hold here"),
     },
     "sentence": {
-        "about": (TEXT, "`fair`, `short`, `waste`, `truthful`, `change` or `exact`"),
+        "about": (TEXT, "`fair`, `tasks`, `short`, `waste`, `truthful`, `change` or `exact`"),
         "text": (TEXT, "the sentence"),
     },
     "finding": _FINDING,

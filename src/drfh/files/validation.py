@@ -17,12 +17,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from drfh.errors import InputError, nearest
 from drfh.files.yaml import Document, plain, written
-from drfh.formatting import format_quantity
 from drfh.model.cluster import Cluster
 from drfh.model.jobs import Job, ServerEvent, check_events, everything_up
 from drfh.model.resources import TOLERANCE
 from drfh.model.rules import RULE_SCHEMA
-from drfh.model.scenario import Scenario
+from drfh.model.scenario import Scenario, titled_shapes, unit_slips
 from drfh.model.users import Kind, Restriction, User, resolve_restriction
 
 __all__ = [
@@ -31,7 +30,6 @@ __all__ = [
     "check",
     "json_schema",
     "problems",
-    "small_amounts",
     "validated",
 ]
 
@@ -322,12 +320,6 @@ def _keys(location: Sequence[str | int]) -> list[str]:
     return list(model.model_fields)
 
 
-# A demand below this part of the smallest server, where others count in millions, has the wrong
-# unit rather than a small task.
-_TINY = 1e-6
-_LARGE = 2**20
-
-
 def problems(
     cluster: Cluster,
     users: Sequence[User],
@@ -433,21 +425,14 @@ def _warnings(
             pool = everything_up(cluster, events)
         except InputError:
             return  # the events are wrong, which is a problem and not a warning
-    named = [(f"users[{p}] ({user.name})", user.demand) for p, user in enumerate(users)]
     titles = [f"jobs[{p}] ({job.name or f'job-{p + 1}'})" for p, job in enumerate(jobs)]
+    shapes = titled_shapes(users)
+    named = [(title, shape.demand) for title, shape in shapes]
     named += [(title, job.demand or {}) for title, job in zip(titles, jobs, strict=True)]
-    kinds = [
-        (f"users[{p}].kinds[{q}] ({user.name})", kind)
-        for p, user in enumerate(users)
-        for q, kind in enumerate(user.kinds)
-    ]
-    everything = [*named, *((title, kind.demand) for title, kind in kinds)]
-    yield from small_amounts(pool, everything)
+    for title, text in unit_slips(pool, named):
+        yield _warning("unit", title, text)
     fits = _Fits(pool)
-    shapes: list[tuple[str, User | Kind]] = [
-        (title, user) for (title, _), user in zip(named, users, strict=False)
-    ]
-    for title, one in [*shapes, *kinds]:
+    for title, one in shapes:
         if one.demand and fits.any(one.demand, one.servers) is False:
             where = "server" if one.servers is None else "server it may use"
             text = f"one whole task fits no {where}; only a divisible allocation gives it anything"
@@ -465,37 +450,10 @@ def _warnings(
         for (title, _), user in zip(named, users, strict=False):
             if user.name not in busy:
                 yield _warning("no-jobs", title, "has no jobs")
-    demanded = {resource for _, demand in everything for resource, a in demand.items() if a > 0}
+    demanded = {resource for _, demand in named for resource, a in demand.items() if a > 0}
     for resource in pool.resources:
         if resource not in demanded:
             yield _warning("unused-resource", f"resource {resource}", "no user demands it")
-
-
-def small_amounts(
-    pool: Cluster, named: Sequence[tuple[str, Mapping[str, float]]]
-) -> Iterator[Issue]:
-    """Yield amounts that are bytes where servers have gibibytes, by what they are called.
-
-    Examples
-    --------
-    >>> from drfh.model.cluster import Server
-    >>> pool = Cluster([Server({"memory": "64Gi"})])
-    >>> [issue.message for issue in small_amounts(pool, [("new", {"memory": 128})])]
-    ['new: memory 128 is 128 bytes where servers have 64Gi; did you mean 128Gi?']
-    """
-    for position, resource in enumerate(pool.resources):
-        amounts = pool.capacity[:, position]
-        smallest = float(amounts[amounts > 0].min(initial=np.inf))
-        if not _LARGE < smallest < np.inf:
-            continue
-        for title, demand in named:
-            amount = demand.get(resource, 0.0)
-            if 0 < amount < _TINY * smallest:
-                has = format_quantity(smallest)
-                short = format_quantity(amount)
-                suffix = next((s for s in ("Gi", "Mi") if has.endswith(s)), "Gi")
-                text = f"{resource} {short} is {short} bytes where servers have {has}; "
-                yield _warning("unit", title, f"{text}did you mean {short}{suffix}?")
 
 
 class _Restrictions:

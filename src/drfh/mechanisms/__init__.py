@@ -59,6 +59,7 @@ __all__ = [
     "check_parameters",
     "find_mechanism",
     "prepare",
+    "solve",
 ]
 
 #: A mechanism: the problem (and parameters of its own) in, a solution out.
@@ -217,9 +218,9 @@ def allocate_problem(
     if progress is not None and "progress" in inspect.signature(function).parameters:
         parameters["progress"] = lambda gap: progress(f"relative gap {gap:.1e}")
     check_kinds(problem, name, function)
-    solution = function(problem, **parameters)
-    if not isinstance(solution, Solution):
-        raise InputError(f"mechanism {name}", "must return a drfh.Solution", solution)
+    solution = solve(name, partial(function, **parameters), problem)
+    if not _shipped(function):
+        solution.placement.check(f"mechanism {name}")
     allocation = Allocation(
         solution.placement.problem,  # whole tasks see every server by itself
         solution.placement,
@@ -268,6 +269,35 @@ def allocate_problem(
         parameters={**kept, "filling": filling},
         source=rule,
     )
+
+
+def solve(name: str, mechanism: Mechanism, problem: Problem) -> Solution:
+    """Return the answer of a mechanism; raise unless it is a placement in finite numbers.
+
+    Whether it fits is for :meth:`Placement.check <drfh.allocation.placement.Placement.check>` to
+    say, or for the auditor.
+
+    Examples
+    --------
+    >>> from drfh import Cluster, Server
+    >>> problem = Problem.build(Cluster([Server({"cpu": 6})]), [User("a", {"cpu": 2})])
+    >>> solve("mine", lambda problem: 3, problem)
+    Traceback (most recent call last):
+    drfh.errors.InputError: mechanism mine must return a drfh.Solution, got 3
+    """
+    solution = mechanism(problem)
+    if not isinstance(solution, Solution):
+        raise InputError(f"mechanism {name}", "must return a drfh.Solution", solution)
+    if not _shipped(mechanism):
+        solution.placement.check_entries(f"mechanism {name}")
+    return solution
+
+
+def _shipped(mechanism: Mechanism) -> bool:
+    """Return whether a mechanism is one of this package, whose answers are tested."""
+    while isinstance(mechanism, partial):
+        mechanism = mechanism.func
+    return str(getattr(mechanism, "__module__", "")).partition(".")[0] == "drfh"
 
 
 def _check_whole(parameters: Mapping[str, Any]) -> None:

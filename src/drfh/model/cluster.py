@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drfh.errors import InputError, UnknownNameError
 from drfh.formatting import format_count, format_quantity
-from drfh.model.resources import FrozenMap, parse_amounts
+from drfh.model.resources import FrozenMap, parse_amounts, resource_columns
 
 __all__ = ["Cluster", "Server"]
 
@@ -161,7 +161,7 @@ class Cluster:
     def from_arrays(
         cls,
         capacity: ArrayLike,
-        resources: Sequence[str],
+        resources: Sequence[str] | None = None,
         *,
         counts: ArrayLike | None = None,
         names: Sequence[str] | None = None,
@@ -172,9 +172,10 @@ class Cluster:
         Parameters
         ----------
         capacity
-            Capacity of one server of each group, groups × resources.
+            Capacity of one server of each group, groups × resources: an array, or a polars, pandas
+            or Arrow table, whose columns are taken by name.
         resources
-            Names of the columns.
+            Names of the columns; by default those of a table.
         counts
             Number of servers in each group, by default 1.
         names
@@ -188,6 +189,7 @@ class Cluster:
         Cluster(4 servers in 2 groups: cpu 18, memory 38)
         """
         cluster = cls.__new__(cls)
+        capacity, resources = resource_columns(capacity, resources, "capacity")
         if isinstance(resources, str) or not isinstance(resources, Iterable):
             raise InputError("resources", "must be a list of names", resources)
         columns = tuple(resources)

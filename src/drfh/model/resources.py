@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -21,9 +21,11 @@ __all__ = [
     "TOLERANCE",
     "FrozenMap",
     "Units",
+    "column_names",
     "integer_unit",
     "parse_amounts",
     "parse_quantity",
+    "resource_columns",
 ]
 
 
@@ -280,3 +282,63 @@ def _unit(total: float) -> float:
 def _times(amount: int, size: float) -> float:
     # Dividing by 10^d rounds once: 3 units of 0.1 are 0.3, not 0.30000000000000004.
     return amount / round(1 / size) if size < 1 else amount * size
+
+
+def column_names(table: Any) -> list[str] | None:
+    """Return the names of a polars, pandas or Arrow table's columns; None if it has none.
+
+    Examples
+    --------
+    >>> import polars
+    >>> column_names(polars.DataFrame({"memory": [1], "cpu": [2]})), column_names([[1, 2]])
+    (['memory', 'cpu'], None)
+    """
+    names = getattr(table, "column_names", None)  # of pyarrow, whose columns are arrays
+    names = getattr(table, "columns", None) if names is None else names
+    if names is None or not hasattr(table, "__getitem__"):
+        return None
+    found = list(names)
+    return found if found and all(isinstance(name, str) for name in found) else None
+
+
+def resource_columns(
+    table: Any, resources: Sequence[str] | None, field: str
+) -> tuple[Any, Sequence[str]]:
+    """Return amounts and names of their columns, taken by name where the table has names.
+
+    Parameters
+    ----------
+    table
+        Rows × resources: an array, or a polars, pandas or Arrow table.
+    resources
+        Names of the columns, in the order that is wanted; by default those of the table.
+    field
+        What the table is called in messages.
+
+    Examples
+    --------
+    >>> import polars
+    >>> table = polars.DataFrame({"memory": [8], "cpu": [2]})
+    >>> resource_columns(table, ["cpu", "memory"], "capacity")[0].tolist()
+    [[2, 8]]
+    """
+    names = column_names(table)
+    if names is None:
+        if resources is None:
+            rule = f"must be a list of names: {field} has no named columns"
+            raise InputError("resources", rule)
+        return table, resources
+    if resources is None:
+        resources = names
+    if isinstance(resources, str):
+        raise InputError("resources", "must be a list of names", resources)
+    wanted = list(resources)
+    for name in wanted:
+        if name not in names:
+            raise UnknownNameError(f"column of {field}", str(name), names)
+    for name in names:
+        if name not in wanted:
+            known = ", ".join(map(str, wanted))
+            rule = f"must have only columns that are resources ({known})"
+            raise InputError(field, rule, name)
+    return np.column_stack([np.asarray(table[name]) for name in wanted]), wanted

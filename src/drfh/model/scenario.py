@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from drfh.errors import InputError
+from drfh.formatting import format_quantity
 from drfh.model.cluster import Cluster, check_name
 from drfh.model.jobs import Job, ServerEvent, Workload
 from drfh.model.resources import FrozenMap
-from drfh.model.users import User
+from drfh.model.users import Kind, User
 
-__all__ = ["Scenario"]
+__all__ = ["Scenario", "titled_shapes", "unit_slips"]
+
+# A demand below this part of the smallest server, where others count in millions, has the wrong
+# unit rather than a small task.
+_TINY = 1e-6
+_LARGE = 2**20
 
 
 @dataclass(frozen=True)
@@ -116,3 +123,55 @@ def _frozen(value: Any, field: str) -> Any:
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     raise InputError(field, "must be a plain value: text, number, list or mapping", value)
+
+
+def titled_shapes(users: Sequence[User]) -> list[tuple[str, User | Kind]]:
+    """Return users, then kinds of tasks, each with its place and the user's name.
+
+    Examples
+    --------
+    >>> [title for title, _ in titled_shapes([User("ann", {"cpu": 1})])]
+    ['users[0] (ann)']
+    """
+    return [
+        *((f"users[{p}] ({user.name})", user) for p, user in enumerate(users)),
+        *(
+            (f"users[{p}].kinds[{q}] ({user.name})", kind)
+            for p, user in enumerate(users)
+            for q, kind in enumerate(user.kinds)
+        ),
+    ]
+
+
+def unit_slips(
+    cluster: Cluster, demands: Iterable[tuple[str, Mapping[str, float]]]
+) -> Iterator[tuple[str, str]]:
+    """Yield demands that look like a number without its unit, and what is odd about them.
+
+    Parameters
+    ----------
+    cluster
+        Where they would run.
+    demands
+        Titles and amounts by resource.
+
+    Examples
+    --------
+    >>> from drfh.model.cluster import Server
+    >>> list(unit_slips(Cluster([Server({"memory": "8Gi"})]), [("ann", {"memory": 4.0})]))
+    [('ann', 'memory 4 is 4 bytes where servers have 8Gi; did you mean 4Gi?')]
+    """
+    named = list(demands)
+    for position, resource in enumerate(cluster.resources):
+        amounts = cluster.capacity[:, position]
+        smallest = float(amounts[amounts > 0].min(initial=math.inf))
+        if not _LARGE < smallest < math.inf:
+            continue
+        for title, demand in named:
+            amount = demand.get(resource, 0.0)
+            if 0 < amount < _TINY * smallest:
+                has = format_quantity(smallest)
+                short = format_quantity(amount)
+                suffix = next((s for s in ("Gi", "Mi") if has.endswith(s)), "Gi")
+                text = f"{resource} {short} is {short} bytes where servers have {has}; "
+                yield title, f"{text}did you mean {short}{suffix}?"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drfh.errors import InputError, nearest
 from drfh.model.cluster import Cluster, Server, check_name
-from drfh.model.resources import FrozenMap, parse_amounts, parse_quantity
+from drfh.model.resources import FrozenMap, parse_amounts, parse_quantity, resource_columns
 from drfh.model.rules import Rule, RuleRecord, parse_rule
 
 __all__ = [
@@ -40,6 +40,45 @@ _NO_DEMAND: FrozenMap[float] = FrozenMap()
 
 # One tuple object for each set of resource names, so that many users share and compare it fast.
 _NAMES: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+
+Record = TypeVar("Record")
+
+
+def _numbers(field: str, values: Any) -> list[Any]:
+    try:
+        found: list[Any] = np.asarray(values, float).tolist()
+    except (TypeError, ValueError):
+        raise InputError(field, "must be numbers", values) from None
+    return found if isinstance(found, list) else [found]
+
+
+def _records(
+    cls: Callable[..., Record], demand: Any, resources: Sequence[str] | None, **columns: Any
+) -> Iterator[Record]:
+    """Yield a record for each row of a table of demands, with its entry of each column."""
+    demand, resources = resource_columns(demand, resources, "demand")
+    try:
+        table = np.asarray(demand, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("demand", "must be an array of numbers", demand) from None
+    if table.ndim != 2 or table.shape[1] != len(resources):
+        rule = f"must have the shape (rows, {len(resources)})"
+        raise InputError("demand", rule, table.shape)
+    lists: dict[str, list[Any]] = {}
+    for name, values in columns.items():
+        if values is None:
+            continue
+        numbers = name in ("tasks", "ratio", "weight") and None not in list(values)
+        lists[name] = _numbers(name, values) if numbers else list(values)
+        if len(lists[name]) != len(table):
+            raise InputError(name, f"must have {len(table)} entries", len(lists[name]))
+    for number, row in enumerate(table.tolist()):
+        given = {name: values[number] for name, values in lists.items()}
+        try:
+            yield cls(demand=dict(zip(resources, row, strict=True)), **given)
+        except InputError as error:
+            raise error.within(f"[{number}]") from None
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -93,7 +132,7 @@ class Kind:
     def from_arrays(
         cls,
         demand: Any,
-        resources: Sequence[str],
+        resources: Sequence[str] | None = None,
         *,
         tasks: Any = None,
         ratios: Any = None,
@@ -104,9 +143,10 @@ class Kind:
         Parameters
         ----------
         demand
-            Kinds × resources.
+            Kinds × resources: an array, or a polars, pandas or Arrow table, whose columns are taken
+            by name.
         resources
-            Names of the columns.
+            Names of the columns; by default those of a table.
         tasks, ratios
             One number a kind; None for no end and for the default.
         servers
@@ -117,26 +157,7 @@ class Kind:
         >>> Kind.from_arrays([[4, 1], [1, 0]], ["cpu", "gpu"], tasks=[10, 50])
         (Kind({'cpu': 4.0, 'gpu': 1.0}, tasks=10.0), Kind({'cpu': 1.0, 'gpu': 0.0}, tasks=50.0))
         """
-        table = np.asarray(demand, dtype=np.float64)
-        if table.ndim != 2 or table.shape[1] != len(resources):
-            rule = f"must have the shape (kinds, {len(resources)})"
-            raise InputError("demand", rule, table.shape)
-        columns = {
-            name: [None] * len(table) if values is None else np.asarray(values, float).tolist()
-            for name, values in (("tasks", tasks), ("ratio", ratios))
-        }
-        columns["servers"] = [None] * len(table) if servers is None else list(servers)
-        for name, values in columns.items():
-            if len(values) != len(table):
-                raise InputError(name, f"must have {len(table)} entries", len(values))
-        kinds = []
-        for number, row in enumerate(table.tolist()):
-            given = {name: values[number] for name, values in columns.items()}
-            try:
-                kinds.append(cls(dict(zip(resources, row, strict=True)), **given))
-            except InputError as error:
-                raise error.within(f"[{number}]") from None
-        return tuple(kinds)
+        return tuple(_records(cls, demand, resources, tasks=tasks, ratio=ratios, servers=servers))
 
     def __reduce__(self) -> tuple[Any, ...]:
         names = ("demand", "tasks", "servers", "ratio", "name")
@@ -238,6 +259,48 @@ class User:
         set_(self, "needs", _NAMES.setdefault(names, names))
         numbers = (entitled, math.inf if limit is None else limit, *amounts.values())
         set_(self, "row", struct.pack(f"{len(numbers)}d", *numbers))
+
+    @classmethod
+    def from_arrays(
+        cls,
+        names: Sequence[str],
+        demand: Any,
+        resources: Sequence[str] | None = None,
+        *,
+        weights: Any = None,
+        tasks: Any = None,
+        servers: Sequence[Restriction | None] | None = None,
+    ) -> tuple[User, ...]:
+        """Return many users at once.
+
+        Parameters
+        ----------
+        names
+            One a user.
+        demand
+            Users × resources: an array, or a polars, pandas or Arrow table, whose columns are taken
+            by name.
+        resources
+            Names of the columns; by default those of a table.
+        weights, tasks
+            One number a user; by default 1, and no end. An infinite number of tasks is no end too.
+        servers
+            One restriction a user.
+
+        Examples
+        --------
+        >>> User.from_arrays(["ann", "bob"], [[1], [2]], ["cpu"], weights=[1, 2])
+        (User('ann', {'cpu': 1.0}), User('bob', {'cpu': 2.0}, weight=2.0))
+        """
+        limits = None if tasks is None else _numbers("tasks", tasks)
+        if limits is not None:
+            limits = [None if number == math.inf else number for number in limits]
+        weights = [1.0] * len(names) if weights is None else weights
+        return tuple(
+            _records(
+                cls, demand, resources, name=names, weight=weights, tasks=limits, servers=servers
+            )
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         rest = {"weight": self.weight, "tasks": self.tasks, "servers": self.servers}

@@ -362,6 +362,9 @@ def find_policy(policy: str | Policy | Mapping[str, Any]) -> Policy:
             if part not in known:
                 raise UnknownNameError("policy", str(part), known)
         return Policy(**policy)
+    if callable(policy):
+        rule = "must be a name or a drfh.Policy; a function of your own is a part of one, such as "
+        raise InputError("policy", f"{rule}Policy(choice=my_function)", policy)
     return Policy.parse(policy)
 
 

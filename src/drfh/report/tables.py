@@ -20,7 +20,7 @@ from drfh.formatting import (
     format_rest,
 )
 from drfh.report.html import Cell, Content, as_cell, bar, join, mark, stylesheet, table, tag
-from drfh.report.pages.runs import name_runs, run_metrics
+from drfh.report.pages.runs import job_scope, name_runs, run_metrics
 
 if TYPE_CHECKING:
     from drfh.allocation.allocation import Allocation
@@ -95,12 +95,15 @@ class RecordTable:
         Cells, texts and numbers.
     note : str
         What the rows do not say.
+    scope : str
+        What the rows are of, if not of all; in LaTeX a comment above the table.
     """
 
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[Content]]
     note: str = ""
+    scope: str = ""
 
     def to_html(self, most: int = _MOST_ROWS) -> str:
         """Return it as HTML without scripts; rows beyond `most` are counted.
@@ -112,7 +115,7 @@ class RecordTable:
         (2, True, True)
         """
         more = len(self.rows) - most
-        notes = [*([format_rest(more)] if more > 0 else []), *([self.note] if self.note else [])]
+        notes = [*([format_rest(more)] if more > 0 else []), *filter(None, (self.note, self.scope))]
         parts = [
             tag("style", stylesheet("drfh.report", "notebook.css")),
             tag("p", self.title),
@@ -139,6 +142,7 @@ class RecordTable:
         cells = [[as_cell(value) for value in row] for row in self.rows]
         columns = "".join(_alignment([row[i] for row in cells]) for i in range(len(self.head)))
         lines = [
+            *([f"% {self.scope}"] if self.scope else []),
             f"\\begin{{tabular}}{{{columns}}}",
             "\\toprule",
             _latex_row([escape_latex(name) for name in self.head]),
@@ -206,8 +210,10 @@ def _parts(used: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {format_percent(part)}" for name, part in used.items())
 
 
-def result_table(result: Result) -> RecordTable:
-    """Return the metrics of a run.
+def result_table(result: Result, beside: Sequence[Result] = ()) -> RecordTable:
+    """Return the metrics of a run, and of others beside it.
+
+    Times of jobs are of those that finished in all of them.
 
     Examples
     --------
@@ -215,7 +221,14 @@ def result_table(result: Result) -> RecordTable:
     >>> result_table(simulate(load_scenario("gpu-day"))).rows[1][0]
     'tasks done'
     """
-    heads, cells = run_metrics(name_runs([result]))
+    runs = name_runs([result, *beside])
+    heads, cells = run_metrics(runs)
+    rows: list[list[Content]] = [[head, *line] for head, line in zip(heads, cells, strict=True)]
+    scope = job_scope(runs).strip()
+    if beside:
+        title = f"{len(runs)} runs of {format_count(result.numbers['tasks']['submitted'], 'task')}"
+        names = [run.name for run in runs]
+        return RecordTable(title, ["metric", *names], rows, scope=scope)
     numbers = result.numbers
     tasks, jobs = numbers["tasks"], numbers["jobs"]
     return RecordTable(
@@ -223,9 +236,10 @@ def result_table(result: Result) -> RecordTable:
         f"of {format_count(jobs['submitted'], 'job')} completed in "
         f"{format_duration(result.horizon)}",
         ["metric", result.policy],
-        [[head, *line] for head, line in zip(heads, cells, strict=True)],
+        rows,
         f"Tables: jobs ({len(result.jobs):,} rows), users ({len(result.users):,}), "
         f"samples ({len(result.samples):,}); figures: plot().",
+        scope,
     )
 
 

@@ -155,11 +155,17 @@ class Result:
 
         return file_chart(run_plot(name_runs([self, *beside]), figure), caption=False)
 
-    def to_latex(self) -> str:
-        """Return the numbers of the run as a LaTeX table (booktabs)."""
+    def to_latex(self, *, beside: Sequence[Result] = ()) -> str:
+        """Return the numbers of the run as a LaTeX table (booktabs).
+
+        Parameters
+        ----------
+        beside
+            Other runs, a column each. Times of jobs are then of those that finished in all.
+        """
         from drfh.report.tables import result_table
 
-        return result_table(self).to_latex()
+        return result_table(self, beside).to_latex()
 
     def _repr_html_(self) -> str:
         from drfh.report.tables import result_table

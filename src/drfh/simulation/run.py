@@ -28,6 +28,7 @@ from drfh.simulation.metrics import (
 )
 from drfh.simulation.plan import Engine, Plan, apply_change, build
 from drfh.simulation.result import Result
+from drfh.traces.base import Trace
 
 __all__ = ["Progress", "check_length", "check_simulation", "simulate"]
 
@@ -50,7 +51,7 @@ class Progress(NamedTuple):
 
 
 def simulate(
-    cluster: Cluster | Scenario,
+    cluster: Cluster | Scenario | Trace,
     workload: Workload | None = None,
     policy: str | Policy | Mapping[str, Any] = "best-fit-drfh",
     until: float | None = None,
@@ -71,9 +72,10 @@ def simulate(
     Parameters
     ----------
     cluster
-        The servers at the start; or a scenario, with its workload.
+        The servers at the start; or a scenario, with its workload; or a trace, which ends with its
+        window if `until` is not given.
     workload
-        Users, their jobs, and what happens to the servers, if `cluster` is no scenario.
+        Users, their jobs, and what happens to the servers, if `cluster` is nothing but servers.
     policy
         A name such as ``"best-fit-drfh"``, or a :class:`~drfh.policies.Policy`.
     until
@@ -122,6 +124,12 @@ def simulate(
     if isinstance(cluster, Scenario):
         if workload is not None:
             raise InputError("workload", "must be left out: the scenario has one", workload)
+        workload, cluster = cluster.workload, cluster.cluster
+    elif isinstance(cluster, Trace):
+        if workload is not None:
+            raise InputError("workload", "must be left out: the trace has one", workload)
+        until = cluster.window if until is None else until
+        source = source or cluster.source
         workload, cluster = cluster.workload, cluster.cluster
     elif workload is None:
         raise InputError("workload", "must be given with a cluster")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from drfh.errors import InputError, UnknownNameError
+from drfh.errors import InputError, UnknownNameError, shown
 from drfh.files.reader import Ledger, Oddity, Progress, as_paths
 from drfh.model.resources import FrozenMap
 from drfh.traces import kubernetes, openb, slurm, swf
@@ -32,7 +32,7 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 def read(
     format: str | None,  # noqa: A002 - the word that everybody uses
-    path: Paths,
+    path: Paths | None = None,
     *,
     strict: bool = False,
     progress: Progress | None = None,
@@ -66,6 +66,9 @@ def read(
     drfh.errors.UnknownNameError: format must be one of google-2011, kubernetes, openb, slurm, \
 swf, tables (did you mean google-2011?), got 'google-2012'
     """
+    if path is None:
+        rule = f"must be given, after the format or None: read(None, {shown(format)})"
+        raise InputError("path", rule)
     if format is not None and format not in FORMATS:
         raise UnknownNameError("format", str(format), FORMATS)
     paths = as_paths(path)

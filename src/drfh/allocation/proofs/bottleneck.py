@@ -15,7 +15,7 @@ import numpy as np
 
 from drfh.allocation.placement import Placement
 from drfh.allocation.problem import Floats, Ints
-from drfh.allocation.proofs.certificate import Check, Verification, placement_checks
+from drfh.allocation.proofs.certificate import Check, Verification, placement_checks, proof_text
 from drfh.model.resources import TOLERANCE
 
 __all__ = ["BottleneckProof"]
@@ -66,6 +66,9 @@ class BottleneckProof:
     def what(self) -> str:
         """What is proven."""
         return "bottleneck for every user on every server"
+
+    def __repr__(self) -> str:
+        return f"BottleneckProof(gap {self.gap:.1e}, {proof_text(self)})"
 
     @property
     def closed(self) -> bool:

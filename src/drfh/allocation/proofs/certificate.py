@@ -29,6 +29,7 @@ from drfh.allocation.problem import (
     by_weight,
     water_level,
 )
+from drfh.formatting import format_count
 from drfh.model.resources import TOLERANCE
 
 if TYPE_CHECKING:
@@ -374,6 +375,10 @@ class Certificate:
     def what(self) -> str:
         """What is proven."""
         return "optimal placement of the promise" if isinstance(self.rule, Promise) else "optimal"
+
+    def __repr__(self) -> str:
+        rounds = format_count(len(self.rounds), "round")
+        return f"Certificate({rounds}, gap {self.gap:.1e}, {proof_text(self)})"
 
     @property
     def closed(self) -> bool:

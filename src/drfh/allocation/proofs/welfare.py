@@ -23,6 +23,7 @@ from drfh.allocation.proofs.certificate import (
     TablePrices,
     Verification,
     placement_checks,
+    proof_text,
 )
 from drfh.model.resources import TOLERANCE
 
@@ -184,6 +185,9 @@ class WelfareProof:
     def what(self) -> str:
         """What is proven."""
         return "optimal"
+
+    def __repr__(self) -> str:
+        return f"WelfareProof(gap {self.gap:.1e}, {proof_text(self)})"
 
     @property
     def closed(self) -> bool:

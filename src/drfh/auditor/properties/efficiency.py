@@ -11,11 +11,14 @@ from drfh.auditor.case import Case, lost, worst_of
 from drfh.auditor.finding import Counterexample, Finding
 from drfh.formatting import format_amount, format_count, format_number, format_percent, join_names
 from drfh.mechanisms.shared.leximin import lexicographic
+from drfh.mechanisms.solvers.presolve import tasks_alone
+from drfh.model.resources import TOLERANCE
 
 __all__ = ["feasible", "non_wasteful", "pareto"]
 
 
 _RELATIVE = 1e-12  # sums of many tasks round in the last digits
+_ALONE = 10 * TOLERANCE  # of the tasks that a user could run alone: what a solver leaves open
 
 
 def feasible(case: Case) -> Finding:
@@ -27,7 +30,7 @@ def feasible(case: Case) -> Finding:
     text = "every server holds what is placed on it"
     hurt: tuple[str, ...] = ()
     if amount > 0:
-        server = _server(case, int(worst[0]))
+        server = problem.block_name(int(worst[0]))
         resource = problem.cluster.resources[int(worst[1])]
         used, capacity = float(bundles.used[worst]), float(bundles.capacity[worst])
         text = (
@@ -42,7 +45,7 @@ def feasible(case: Case) -> Finding:
         names = [case.kind_name(i) for i in np.unique(bundles.user[outside]).tolist()]
         first = int(np.flatnonzero(outside)[0])
         where = case.kind_name(int(bundles.user[first]))
-        where += f" on {_server(case, int(bundles.block[first]))}"
+        where += f" on {problem.block_name(int(bundles.block[first]))}"
         return case.found(
             "feasible", 1.0, f"tasks run where they may not or cannot: {where}",
             hurt=tuple(names[:10]), counterexample=_same(case, "runs where it may not"),
@@ -67,6 +70,8 @@ def non_wasteful(case: Case) -> Finding:
         ratio = np.where(need > 0, bundles.amounts / need, np.inf)
     tasks = ratio.min(axis=1)
     tasks[~problem.can_use(bundles.user, bundles.block)] = 0.0
+    # Nor can a user use what it holds beyond its number of tasks.
+    tasks *= (1 - lost(problem.limit, bundles.unlimited_tasks))[bundles.user]
     totals = np.where(problem.cluster.totals > 0, problem.cluster.totals, 1.0)
     spare = np.maximum(bundles.amounts - tasks[:, None] * need, 0.0) / totals
     held = bundles.amounts / totals
@@ -95,14 +100,6 @@ def non_wasteful(case: Case) -> Finding:
     )
 
 
-def _server(case: Case, block: int) -> str:
-    blocks, cluster = case.problem.blocks, case.problem.cluster
-    group, first = int(blocks.group[block]), int(blocks.first[block])
-    if blocks.count[block] > 1:
-        return cluster.names[group]
-    return cluster.server_name(group, first)
-
-
 def _same(case: Case, story: str) -> Counterexample:
     return case.changed(f"{case.scenario.title or 'case'}: {story}", story)
 
@@ -112,14 +109,16 @@ class _Improved:
     """Level = tasks against what a user has now: leximin of it is the fairest improvement.
 
     What is there now puts everybody at level 1, so the leximin point is above 1 for somebody,
-    and below 1 for nobody, exactly if there is a better allocation. Who has nothing rises last.
+    and below 1 for nobody, exactly if there is a better allocation. Who has nothing, but for the
+    round-off of what it could run alone, rises last.
     """
 
     tasks: Floats
+    round_off: Floats
 
     def __call__(self, problem: Problem) -> Entitlement:
         share = self.tasks * problem.task_share
-        some = share > 0
+        some = self.tasks > self.round_off
         phase = None if some.all() else np.where(some, 0, 1).astype(np.int64)
         return Entitlement(np.where(some, share, problem.weight), problem.share_limit, phase)
 
@@ -127,24 +126,29 @@ class _Improved:
 def pareto(case: Case) -> Finding:
     """No other allocation gives somebody more and nobody less; else show the better one.
 
-    One leximin of tasks / tasks now decides it, with its own certificate.
+    One leximin of tasks / tasks now decides it, with its own certificate. A difference counts if
+    it is no round-off of what the user could run alone.
     """
     if case.whole:
         return _one_more_task(case)
-    now = case.tasks
-    answer = lexicographic(case.problem, _Improved(now))
+    now, round_off = case.tasks, _ALONE * tasks_alone(case.problem)
+    answer = lexicographic(case.problem, _Improved(now, round_off))
     better = answer.placement.user_tasks
-    gain = lost(now, better)
-    worse = float(lost(better, now).max(initial=0.0))
+    counts = np.abs(better - now) > round_off
+    gain = np.where(counts, lost(now, better), 0.0)
+    worse = float(np.where(counts, lost(better, now), 0.0).max(initial=0.0))
     i = worst_of(gain)
     amount = float(gain[i])
     text = "nobody can have more without somebody having less"
     if case.problem.mixes is not None:
         text = "no kind of tasks can have more without another having less"
     example = None
+    proof = answer.certificate
     if worse > case.tolerance:
-        # More is held than there is: then there is no allocation to compare with.
-        return case.skipped("pareto", "what is held does not fit on the servers")
+        if feasible(case).verdict == "fails":  # then there is no allocation to compare with
+            return case.skipped("pareto", "what is held does not fit on the servers")
+        gap = 1.0 if proof is None else max(proof.gap, worse)
+        return Finding("pareto", "not found", 0.0, f"{text}, but for a gap of {gap:.0e}")
     if amount > case.tolerance:
         names = [case.kind_name(j) for j in np.flatnonzero(gain > case.tolerance).tolist()]
         text = (
@@ -158,7 +162,6 @@ def pareto(case: Case) -> Finding:
             before=case.by_name(now),
             after=case.by_name(better),
         )
-    proof = answer.certificate
     if proof is not None and not proof.closed and amount <= case.tolerance:
         return Finding("pareto", "not found", 0.0, f"{text}, but for a gap of {proof.gap:.0e}")
     hurt = case.hurt(gain, case.problem.names())

@@ -16,6 +16,7 @@ from drfh.model.cluster import Cluster
 from drfh.model.jobs import validation as arrays
 from drfh.model.jobs.records import AddServers, Job, RemoveServers, ResizeServer, ServerEvent
 from drfh.model.jobs.validation import check_events, check_names
+from drfh.model.resources import resource_columns
 from drfh.model.users import Restriction, User
 
 __all__ = ["Workload", "counted", "gather", "read_events", "read_users"]
@@ -313,7 +314,8 @@ class Workload:
         resources
             Names of the columns of `demand`.
         demand
-            What one task of each shape needs, shapes × resources. Equal shapes become one.
+            What one task of each shape needs, shapes × resources: an array, or a polars, pandas or
+            Arrow table, whose columns are taken by name. Equal shapes become one.
         user, arrival, shape
             For each batch of equal tasks: position of its user, when it arrives in seconds, row of
             `demand`.
@@ -346,6 +348,7 @@ class Workload:
         Workload(2 users, 3 jobs, 3 tasks, arrivals 0 to 9 s)
         """
         everyone = read_users(users)
+        demand, resources = resource_columns(demand, resources, "demand")
         columns = arrays.names(resources, "resources", loose=True)
         terms, table, kind, renumber = arrays.shapes(columns, demand, restrictions, restriction)
         owner = arrays.positions(user, "user", None, len(everyone), "a user")

@@ -22,6 +22,10 @@ FEW_USERS = 12
 _FIGURES = ("users", "promises")
 _PLACED, _MISSING = "placed", "promised, no place"
 _ROUND_OFF = 1e-6
+_MARKS = [
+    "line: all users; thicker: the middle 80 %; thickest: the middle 50 %",
+    "yellow tick: the median; red diamond: the user furthest below DRFH",
+]
 
 
 def promise_chart(promises: polars.DataFrame, title: str = "") -> altair.LayerChart:
@@ -140,8 +144,9 @@ def users_chart(comparison: Comparison, title: str = "") -> altair.LayerChart:
     """
     few = len(comparison.scenario.users) <= FEW_USERS
     chart = _heat_map(comparison) if few else _spread(comparison)
-    if title:
-        chart.title = title
+    if title or not few:
+        marks = altair.Undefined if few else _MARKS
+        chart.title = altair.Title(title, subtitle=marks, anchor="start")
     return chart
 
 
@@ -217,10 +222,7 @@ def _spread(comparison: Comparison) -> altair.LayerChart:
     frame = polars.DataFrame(rows, schema=columns, schema_overrides=types, orient="row")
     tips = [altair.Tooltip("mechanism:N")]
     tips += [altair.Tooltip(f"{name}:Q", format=".3%") for name in columns[1:8]]
-    # A single user far ahead must not squeeze the others: its line goes on beyond the edge.
-    widest, most = max(row[7] for row in rows), max(row[6] for row in rows)
-    end = min(widest, 1.4 * most) or widest or 1.0
-    scale = altair.Scale(domain=[0, end], nice=False)
+    scale = altair.Scale(domain=[0, max(row[7] for row in rows) or 1.0], nice=False)
     axis = altair.Axis(format="~%", tickCount=5, grid=False)
     base = altair.Chart(frame).encode(
         y=altair.Y("mechanism:N", sort=frame["mechanism"].to_list(), title=None), tooltip=tips
@@ -228,9 +230,8 @@ def _spread(comparison: Comparison) -> altair.LayerChart:
 
     def between(low: str, high: str, size: int, opacity: float) -> altair.Chart:
         x = altair.X(f"{low}:Q", title="share per weight", axis=axis, scale=scale)
-        chart: altair.Chart = base.mark_rule(
-            color=GOOD, strokeWidth=size, opacity=opacity, clip=True
-        ).encode(x=x, x2=f"{high}:Q")
+        rule = base.mark_rule(color=GOOD, strokeWidth=size, opacity=opacity)
+        chart: altair.Chart = rule.encode(x=x, x2=f"{high}:Q")
         return chart
 
     worst_tips = [

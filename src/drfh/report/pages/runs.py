@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ __all__ = [
     "FIGURE_FORMATS",
     "check_formats",
     "check_report",
+    "job_scope",
     "load_runs",
     "name_runs",
     "run_metrics",
@@ -227,7 +228,9 @@ def runs_parts(
             Markup('<h2 id="runs">The runs</h2>'),
             _comparison(runs),
             tag(
-                "p", f"Bold: the best run. Utilisation is over the whole run.{_scope(runs)}", "note"
+                "p",
+                f"Bold: the best run. Utilisation is over the whole run.{job_scope(runs)}",
+                "note",
             ),
             *parts,
             _footer(runs),
@@ -298,12 +301,16 @@ def run_metrics(runs: Sequence[NamedRun]) -> tuple[list[str], list[list[Cell]]]:
     resources = list(dict.fromkeys(name for n in numbers for name in n["utilisation"]))
     jobs = common_jobs([run.result for run in runs])
     turnaround = [spread(table["turnaround"]) for table in jobs]
+    started = [_part(n["tasks"], "started") for n in numbers]
+    all_started = all(part in (None, 1.0) for part in started)
+    waiting = "mean waiting of a task" if all_started else "mean waiting of a task that started"
     # Heading, value of a run, how it is written, and whether more is better (None: neither).
     columns: list[tuple[str, list[Any], Any, bool | None]] = [
         ("time simulated", [n["horizon"] for n in numbers], format_duration, None),
         ("tasks done", [n["completion_ratio"] for n in numbers], None, True),
-        ("jobs done", [_ratio(n["jobs"]) for n in numbers], None, True),
-        ("mean waiting of a task", [n["mean_waiting"] for n in numbers], format_duration, False),
+        ("jobs done", [_part(n["jobs"], "completed") for n in numbers], None, True),
+        ("tasks started", [None if all_started else part for part in started], None, True),
+        (waiting, [n["mean_waiting"] for n in numbers], format_duration, False),
         ("median time of a job", [_of(t, "median") for t in turnaround], format_duration, False),
         ("95 % quantile", [_of(t, "p95") for t in turnaround], format_duration, False),
         *((f"{r} used", [n["utilisation"].get(r) for n in numbers], None, True) for r in resources),
@@ -333,7 +340,7 @@ def _comparison(runs: Sequence[NamedRun]) -> str:
     return table(["run", *heads], rows)
 
 
-def _scope(runs: Sequence[NamedRun]) -> str:
+def job_scope(runs: Sequence[NamedRun]) -> str:
     """Return a sentence: of which jobs the times are, if not of all."""
     jobs = common_jobs([run.result for run in runs])
     if all(len(table) == len(run.result.jobs) for run, table in zip(runs, jobs, strict=True)):
@@ -345,8 +352,8 @@ def _scope(runs: Sequence[NamedRun]) -> str:
     return f" Times of jobs are of those that finished{where}: {done}."
 
 
-def _ratio(jobs: dict[str, int]) -> float | None:
-    return jobs["completed"] / jobs["submitted"] if jobs["submitted"] else None
+def _part(counts: Mapping[str, int], what: str) -> float | None:
+    return counts[what] / counts["submitted"] if counts["submitted"] else None
 
 
 def _of(numbers: dict[str, float] | None, name: str) -> float | None:
