@@ -22,6 +22,7 @@ from drfh.scheduler.rules import Rules
 
 __all__ = [
     "KEEP",
+    "LARGEST_TOTAL",
     "Amounts",
     "Engine",
     "Groups",
@@ -41,7 +42,6 @@ _MOST_KNOWN_DEMANDS = 2**16
 _MOST_NAMES_COMPARED = 1000  # finding the nearest of a million takes minutes
 _MOST_TASKS = 2**31
 _SMALL_CLUSTER = 64  # so many servers are searched faster than an index is kept
-_LARGEST_TOTAL = 2**52  # so far sums of units are exact in float64
 _LARGEST_SERVER = 2**50
 
 
@@ -49,6 +49,9 @@ class _Keep:
     def __repr__(self) -> str:
         return "as it is"
 
+
+#: Units of a resource on all servers: so far sums of them are exact in float64.
+LARGEST_TOTAL = 2**52
 
 #: Default of an argument: what it was before.
 KEEP: Final = _Keep()
@@ -418,8 +421,8 @@ class SchedulerState:
         old = [0] * len(size) if position is None else self.core.capacity(position)
         totals = [t - o + n for t, o, n in zip(self.totals, old, size, strict=True)]
         for name, unit, total in zip(self.units.resources, self.units.sizes, totals, strict=True):
-            if total > _LARGEST_TOTAL:
-                rule = f"must be at most {_LARGEST_TOTAL * unit:g} on this cluster"
+            if total > LARGEST_TOTAL:
+                rule = f"must be at most {LARGEST_TOTAL * unit:g} on this cluster"
                 raise InputError(f"total of {name}", rule, total * unit)
         return totals
 
