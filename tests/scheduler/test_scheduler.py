@@ -277,6 +277,12 @@ WRONG: dict[str, tuple[Callable[[Scheduler], Any], str]] = {
     "count true": (lambda s: s.submit("x", "ann", {"cpu": 1}, count=True), "count must be"),
     "task without a name": (lambda s: s.submit("", "ann", {"cpu": 1}), "task must be a non-empty"),
     "bad task limit": (lambda s: s.submit("x", "ann", {"cpu": 1}, servers=[]), "servers must name"),
+    "resource of another kind": (
+        lambda s: s.submit("x", "ann", {"gpu": 1}),
+        r"resource of demand must be one of cpu, memory, got 'gpu'",
+    ),
+    "a demand of nothing": (lambda s: s.submit("x", "ann", {}), "any number of such tasks"),
+    "a list of tasks": (lambda s: s.finish(*[["run"]]), r"must be a name \(unpack .*: \*tasks\)"),  # type: ignore[arg-type]
     "unknown task": (lambda s: s.finish("rum"), r"did you mean run\?"),
     "task not a name": (lambda s: s.state(None), "task must be one of"),  # type: ignore[arg-type]
     "finish twice": (lambda s: s.finish("done"), r"running \(it is done\), got 'done'"),

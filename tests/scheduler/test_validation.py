@@ -13,7 +13,23 @@ import pytest
 from drfh import Cluster, Scheduler, Server
 from drfh.errors import InputError
 
-WILD = [-1, 0, 3, 10**8, 2**62, 2**100, 10**400, 0.5, math.nan, math.inf, True, None, "x", [], {}]
+WILD: list[Any] = [
+    -1,
+    0,
+    3,
+    10**8,
+    2**62,
+    2**100,
+    10**400,
+    0.5,
+    math.nan,
+    math.inf,
+    True,
+    None,
+    "x",
+    [],
+    {},
+]
 TEXTS = ["", "ghost", 7, None, []]
 
 
@@ -58,6 +74,7 @@ def damages(snapshot: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Yield paths, and what to put there (or KeyError, to drop it)."""
     for path in parts(snapshot):
         value: Any = snapshot
+        changes: list[Any]
         for key in path:
             value = value[key]
         if isinstance(value, list):

@@ -146,7 +146,7 @@ def test_a_core_that_passes_over_a_user_is_caught(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(PlainCore, "_stops", lambda core, user: False)
     with pytest.raises(ConformanceError, match=r"serves .* before .*, whose turn it is"):
         check_policy({"blocked": "strict", "turn": hungriest})
-    monkeypatch.setattr(PlainCore, "next_user", lambda core, waiting: waiting[-1])
+    monkeypatch.setattr(PlainCore, "next_user", lambda core, waiting, levels: waiting[-1])
     with pytest.raises(ConformanceError, match="who comes first and has a task that fits"):
         check_policy({"turn": hungriest})
 

@@ -10,7 +10,6 @@ from drfh.formatting import format_count, plural
 from drfh.model.cluster import Cluster, Server, check_name  # noqa: F401 (Server: in examples)
 from drfh.model.users import Restriction, parse_weight
 from drfh.policies import Policy, find_policy
-from drfh.scheduler.core import RUNNING
 from drfh.scheduler.diagnostics import Why, explain_task
 from drfh.scheduler.log import first_record, replay
 from drfh.scheduler.nodes import Terms, to_json
@@ -50,10 +49,10 @@ class Scheduler:
         The tree of users for ``hdrf``: ``{"vision": {"parent": "research", "weight": 2}}``.
         A group that is named as a parent and not listed has weight 1.
     log
-        Whether to keep every call in :attr:`log`.
+        Whether to keep every call in :attr:`log`; by default if `remember`.
     remember
         Whether tasks that ended are remembered, so that their names are not used again. False
-        is for a scheduler that runs for months; it keeps no log.
+        is for a scheduler that runs for months: memory does not grow, and there is no log.
 
     Examples
     --------
@@ -81,13 +80,14 @@ class Scheduler:
         seed: int = 0,
         engine: Engine = "auto",
         groups: Groups | None = None,
-        log: bool = True,
+        log: bool | None = None,
         remember: bool = True,
     ) -> None:
         if not isinstance(cluster, Cluster):
             raise InputError("cluster", "must be a drfh.Cluster", cluster)
         if log and not remember:
             raise InputError("log", "must be False with remember=False", log)
+        log = remember if log is None else log
         tree = read_groups(groups)
         chosen = find_policy(policy)
         self._state = SchedulerState.of_cluster(cluster, chosen, seed, engine)
@@ -238,8 +238,9 @@ class Scheduler:
     def resize_server(self, name: str, resources: Amounts) -> list[str]:
         """Change the size of a server. Return the tasks that lost their place, newest first.
 
-        Where an amount shrinks, the tasks that were placed last go back to their queues until
-        the others fit. Who may use the server stays as it is.
+        `resources` is all it has from then on; what is not named is 0. Where an amount shrinks,
+        the tasks that were placed last go back to their queues until the others fit. Who may use
+        the server stays as it is.
 
         Examples
         --------
@@ -336,20 +337,8 @@ or '16Gi', got -1
         >>> scheduler.place()
         [Placed(task='t1', user='ann', server='a')]
         """
-        state, core = self._state, self._state.core
-        number = state.task(task, "queued")
-        if core.state(number) == RUNNING:
-            raise InputError("task", "must be queued (it is running)", task)
-        need, restriction = state.needs[core.shape_of(number)]
-        known = len(state.restrictions.answers)
-        if demand is not None:
-            need = tuple(state.units.demand(demand))
-        own = state.restrictions.pair(restriction)[1]
-        with state.undone_on_error(task_check=True):
-            if servers is not KEEP:
-                own = state.restrictions.read(servers, f"servers of {task}")
-            shape = state.shape_number(need, (state.user_terms[core.user_of(number)], own))
-            core.update(number, shape)
+        state, known = self._state, len(self._state.restrictions.answers)
+        shape, own = state.update_task(task, demand, servers)
         record = {"call": "update", "task": task, "demand": state.demands[shape], "servers": None}
         self._log(record, own, known)
 
@@ -370,11 +359,7 @@ or '16Gi', got -1
         most = -1 if limit is None else whole_number(limit, "limit", 0)
         with state.undone_on_error():
             tasks, servers = state.core.place(most)
-        numbers = tasks.tolist()
-        names = map(state.task_names.__getitem__, numbers)
-        owners = map(state.owners.__getitem__, numbers)
-        where = map(state.server_names.__getitem__, servers.tolist())
-        placed = list(map(Placed, names, owners, where))
+        placed = state.placed(tasks.tolist(), servers.tolist())
         record = {"call": "place", "placed": len(placed)}
         if limit is not None:
             record["limit"] = most
@@ -526,7 +511,7 @@ or '16Gi', got -1
     def log(self) -> Sequence[dict[str, Any]]:
         """Every call that changed something, in order, as plain data. The first entry starts it.
 
-        :meth:`replay` runs it again. Empty with ``log=False``.
+        :meth:`replay` runs it again. A copy, as long as the log; empty with ``log=False``.
 
         Examples
         --------
@@ -535,7 +520,7 @@ or '16Gi', got -1
         >>> scheduler.log[-1]
         {'call': 'add_user', 'name': 'ann', 'weight': 2.0}
         """
-        return self._records
+        return tuple(self._records)
 
     def state(self, task: str) -> str:
         """Return ``queued``, ``never``, ``running``, ``done`` or ``cancelled``.
@@ -563,11 +548,7 @@ or '16Gi', got -1
         >>> scheduler.where("t1")
         'a'
         """
-        state = self._state
-        if isinstance(task, str) and task in state.ended:
-            return None
-        server = state.core.server_of(state.task(task, "known"))
-        return None if server < 0 else state.server_names[server]
+        return self._state.where(task)
 
     def tasks(self, user: str | None = None) -> dict[str, str]:
         """Return the tasks that have not ended, of one user or of all, with their states.
@@ -693,6 +674,20 @@ or '16Gi', got -1
         """
         return explain_task(self._state, task)
 
+    def observed(self) -> list[dict[str, Any]]:
+        """Return what each user holds on each server: rows for ``drfh.audit(observed=...)``.
+
+        Examples
+        --------
+        >>> scheduler = Scheduler(Cluster([Server({"cpu": 4, "memory": 8}, name="a")]))
+        >>> scheduler.add_user("ann")
+        >>> names = scheduler.submit("job", "ann", {"cpu": 1, "memory": 2}, count=2)
+        >>> placed = scheduler.place()
+        >>> scheduler.observed()
+        [{'user': 'ann', 'server': 'a', 'cpu': 2.0, 'memory': 4.0}]
+        """
+        return self._state.observed()
+
     def status(self) -> dict[str, Any]:
         """Return all users and servers with their numbers, as plain data.
 
@@ -752,7 +747,9 @@ or '16Gi', got -1
         scheduler = cls.__new__(cls)
         scheduler._state = read_snapshot(snapshot, policy, engine)
         scheduler._keeps_log = bool(log)
-        scheduler._records = [{"call": "restore", "snapshot": dict(snapshot)}] if log else []
+        # Not the caller's own lists, which may change.
+        records = [{"call": "restore", "snapshot": scheduler.snapshot()}] if log else []
+        scheduler._records = records
         return scheduler
 
     @classmethod
@@ -788,6 +785,8 @@ or '16Gi', got -1
         """Log a call that has succeeded; `known` predicates were there before it."""
         if not self._keeps_log:
             return
+        if "demand" in record:
+            record["demand"] = dict(record["demand"])  # the state keeps its own
         if terms is not None:
             record["servers"] = to_json(terms)
             new = self._state.restrictions.answers[known:]

@@ -338,8 +338,8 @@ def _is_unit(size: Any) -> bool:
     if not _is_number(size) or size <= 0:
         return False
     if size >= 1:
-        return size <= LARGEST_TOTAL and float(size).is_integer()
-    return 1 / size < 2**63 and 1 / round(1 / size) == size
+        return bool(size <= LARGEST_TOTAL and size == math.floor(size))
+    return bool(1 / size < 2**63 and 1 / round(1 / size) == size)
 
 
 def _check_weights(weights: Sequence[Any], at: str) -> None:
