@@ -140,6 +140,20 @@ def test_answers_that_are_none_are_caught() -> None:
         check_policy({"inside": fussy})
 
 
+def test_functions_that_change_what_they_are_given_are_caught() -> None:
+    def spend(task: TaskView, server: ServerView) -> float:
+        server.free["cpu"] = 0.0  # type: ignore[index]
+        return 0.0
+
+    def forget(user: UserView) -> float:
+        user.usage["cpu"] = -1.0  # type: ignore[index]
+        return 0.0
+
+    for part, function in {"choice": spend, "turn": forget}.items():
+        with pytest.raises(ConformanceError, match=f"{part} must not change the mappings"):
+            check_policy({part: function})
+
+
 def test_a_core_that_passes_over_a_user_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     from drfh.scheduler.plain import PlainCore
 
