@@ -792,6 +792,11 @@ def test_a_scheduler_that_does_not_remember_keeps_no_log() -> None:
         scheduler.state("t")
     with pytest.raises(InputError, match="log must be False with remember=False"):
         Scheduler(Cluster([Server({"cpu": 4})]), log=True, remember=False)
+    scheduler = Scheduler.restore(scheduler.snapshot(), remember=False)
+    for _ in range(2):
+        scheduler.adopt("t", "ann", {"cpu": 1}, scheduler.servers[0])
+        scheduler.finish("t")
+    assert len(scheduler.log) == 0
 
 
 def test_a_resized_server_has_what_is_named_and_no_more() -> None:

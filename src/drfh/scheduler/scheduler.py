@@ -11,7 +11,7 @@ from drfh.model.cluster import Cluster, Server, check_name  # noqa: F401 (Server
 from drfh.model.users import Restriction, parse_weight
 from drfh.policies import Policy, find_policy
 from drfh.scheduler.diagnostics import Why, explain_task
-from drfh.scheduler.log import first_record, replay
+from drfh.scheduler.log import first_record, keeps_log, replay
 from drfh.scheduler.nodes import Terms, to_json
 from drfh.scheduler.snapshot import read_snapshot, write_snapshot
 from drfh.scheduler.state import (
@@ -52,7 +52,7 @@ class Scheduler:
         Whether to keep every call in :attr:`log`; by default if `remember`.
     remember
         Whether tasks that ended are remembered, so that their names are not used again. False
-        is for a scheduler that runs for months: memory does not grow, and there is no log.
+        is for a scheduler that runs for months: there is no log then.
 
     Examples
     --------
@@ -85,17 +85,16 @@ class Scheduler:
     ) -> None:
         if not isinstance(cluster, Cluster):
             raise InputError("cluster", "must be a drfh.Cluster", cluster)
-        if log and not remember:
-            raise InputError("log", "must be False with remember=False", log)
-        log = remember if log is None else log
+        self._keeps_log = keeps_log(log, remember)
         tree = read_groups(groups)
         chosen = find_policy(policy)
         self._state = SchedulerState.of_cluster(cluster, chosen, seed, engine)
         self._state.remembers = bool(remember)
         for name, (parent, weight) in tree.items():
             self._state.add_group(name, parent, weight)
-        self._keeps_log = bool(log)
-        self._records = [first_record(cluster, chosen, seed, tree)] if log else []
+        self._records: list[dict[str, Any]] = []
+        if self._keeps_log:
+            self._records.append(first_record(cluster, chosen, seed, tree))
 
     def __repr__(self) -> str:
         servers = format_count(len(self.servers), "server")
@@ -725,7 +724,8 @@ or '16Gi', got -1
         *,
         policy: str | Policy | None = None,
         engine: Engine = "auto",
-        log: bool = True,
+        log: bool | None = None,
+        remember: bool = True,
     ) -> Scheduler:
         """Return a scheduler with the state of a snapshot, and the same future.
 
@@ -735,7 +735,7 @@ or '16Gi', got -1
             What :meth:`snapshot` returned. Predicates are kept as the servers that they accept.
         policy
             Needed if the policy has functions of your own: the same again. Otherwise left out.
-        engine, log
+        engine, log, remember
             As for :class:`Scheduler`. The log starts with the snapshot.
 
         Examples
@@ -745,11 +745,12 @@ or '16Gi', got -1
         'mesos'
         """
         scheduler = cls.__new__(cls)
+        scheduler._keeps_log = keeps_log(log, remember)
         scheduler._state = read_snapshot(snapshot, policy, engine)
-        scheduler._keeps_log = bool(log)
-        # Not the caller's own lists, which may change.
-        records = [{"call": "restore", "snapshot": scheduler.snapshot()}] if log else []
-        scheduler._records = records
+        scheduler._state.remembers = bool(remember)
+        scheduler._records = []
+        if scheduler._keeps_log:  # not the caller's own lists, which may change
+            scheduler._records.append({"call": "restore", "snapshot": scheduler.snapshot()})
         return scheduler
 
     @classmethod
