@@ -197,6 +197,9 @@ def put(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (put("servers.1.name", "n/0"), "snapshot.servers[1].name must be unique, got 'n/0'"),
         (put("core.stamp.0", -1), "snapshot.core.stamp[0] must be ≥ 0 where a task runs, and -1 "
          "elsewhere, got -1"),
+        (put("core.stamp.0", 1), "snapshot.core.stamp[100] must be unique, got 1"),
+        (put("core.order.1", 0), "snapshot.core.order[1] must be unique, got 0"),
+        (put("core.order.1", 900), "snapshot.core.order[1] must be of a task before 900, got 900"),
         (put("policy", "fofi"), "snapshot.policy must be one of best-fit-drfh, fifo, "
          "first-fit-drfh, mesos, slots:N (did you mean fifo?), got 'fofi'"),
         (put("users.0.left", True), "snapshot.core.user[0] must be a user who is there, got 0"),
@@ -215,3 +218,11 @@ def test_damage_is_named_by_field_rule_and_value(
     with pytest.raises(InputError) as found:
         Scheduler.restore(snapshot, engine=engine)
     assert str(found.value) == message
+
+
+def test_a_task_obeys_the_restriction_of_its_user() -> None:
+    snapshot = busy()
+    bobs = snapshot["tasks"].index("b/0")
+    snapshot["core"]["shape"][bobs] = snapshot["core"]["shape"][0]
+    with pytest.raises(InputError, match=r"shape\[\d\] must have the restriction of .* bob, got 0"):
+        Scheduler.restore(snapshot)
