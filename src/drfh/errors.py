@@ -26,6 +26,7 @@ _LONGEST_VALUE = 60
 # Limits of the search for the nearest name: a name of a hundred letters can take a second.
 _LONGEST_NAME = 60
 _MOST_LETTERS = 100_000
+_SHORT_NAME = 4
 _FIRST_NAME = re.compile(r"[^.\[]*")
 
 
@@ -44,10 +45,14 @@ def shown(value: Any) -> str:
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """Return the known name that is most like `name`, or None.
 
+    Names of up to four letters begin alike: gpu is not a misspelt cpu.
+
     Examples
     --------
     >>> nearest("memroy", ["cpu", "memory"])
     'memory'
+    >>> nearest("cpus", ["cpu", "memory"]), nearest("gpu", ["cpu", "memory"])
+    ('cpu', None)
     """
     if len(name) > _LONGEST_NAME:
         return None
@@ -57,7 +62,8 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
         letters += len(other)
         if letters > _MOST_LETTERS:
             break
-        if len(other) <= _LONGEST_NAME:
+        is_short = max(len(name), len(other)) <= _SHORT_NAME
+        if len(other) <= _LONGEST_NAME and not (is_short and name[:1] != other[:1]):
             short.append(other)
     found = difflib.get_close_matches(name, short, n=1, cutoff=cutoff)
     return found[0] if found else None
@@ -191,7 +197,8 @@ class UnknownNameError(InputError):
         named = (k if len(k) <= _LONGEST_NAME else f"{k[:_LONGEST_NAME]}…" for k in known[:12])
         listed = ", ".join(named) + (", …" if len(known) > 12 else "")
         hint = f" (did you mean {self.nearest}?)" if self.nearest else ""
-        super().__init__(field, f"must be one of {listed}{hint}", name, place=place)
+        rule = f"must be one of {listed}{hint}" if known else "must be one that is there: none is"
+        super().__init__(field, rule, name, place=place)
 
 
 class SolverError(DrfhError):

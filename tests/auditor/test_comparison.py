@@ -207,6 +207,10 @@ def test_claims_assume_what_they_say() -> None:
         assert all(min(u.demand.values()) > 0 and u.tasks is None for u in scenario.users)
     with pytest.raises(UnknownNameError, match="assumption must be one of"):
         random_scenario(rng, ["good luck"])
+    assert random_scenario(3) == random_scenario(np.random.default_rng(3))
+    for wrong in (-1, True, "3", None):
+        with pytest.raises(InputError, match="rng must be a numpy Generator or a seed"):
+            random_scenario(wrong)  # type: ignore[arg-type]
 
 
 def overfull(problem: Problem) -> Solution:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from benchmarks import report, schedule, simulate
+from benchmarks import calls, report, schedule, simulate
 
 
 @pytest.mark.slow
@@ -17,6 +17,12 @@ def test_schedule_runs_and_all_choose_alike(capsys: pytest.CaptureFixture[str]) 
     for row in rows:
         assert row["same"]
         assert set(row["rate"]) == {schedule.KERNELS, schedule.CALLS, *schedule.RIVALS}
+
+
+def test_every_call_is_timed_on_both_cores(capsys: pytest.CaptureFixture[str]) -> None:
+    calls.main(["--quick"])
+    printed = capsys.readouterr().out
+    assert all(word in printed for word in (*calls.CALLS, "plain", "indexed"))
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def test_figures_for_a_paper(
     [
         (["--figure-format", "pdf"], "--figure-format must be used together with --figures"),
         (["--figures", "f", "--figure-format", "jpg"], "--figure-format must be one of pdf, png, "
-                                                       "svg (did you mean png?), got 'jpg'"),
+                                                       "svg, got 'jpg'"),
         (["--figures", "f", "--figure-format", ","], "--figure-format must be some of svg, pdf, "
                                                      "png"),
         (["--figures", __file__], "--figures must be a folder that can be written to, or a new "

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drfh import Cluster, InputError, Scheduler, Server, UnknownNameError
+from drfh import Cluster, InputError, Scheduler, Server, UnknownNameError, User, audit
+from drfh.auditor.observed import read_observed, save_observed
 from drfh.policies import Policy
 from tests.support.examples import examples
 
@@ -277,6 +279,12 @@ WRONG: dict[str, tuple[Callable[[Scheduler], Any], str]] = {
     "count true": (lambda s: s.submit("x", "ann", {"cpu": 1}, count=True), "count must be"),
     "task without a name": (lambda s: s.submit("", "ann", {"cpu": 1}), "task must be a non-empty"),
     "bad task limit": (lambda s: s.submit("x", "ann", {"cpu": 1}, servers=[]), "servers must name"),
+    "resource of another kind": (
+        lambda s: s.submit("x", "ann", {"gpu": 1}),
+        r"resource of demand must be one of cpu, memory, got 'gpu'",
+    ),
+    "a demand of nothing": (lambda s: s.submit("x", "ann", {}), "any number of such tasks"),
+    "a list of tasks": (lambda s: s.finish(*[["run"]]), r"must be a name \(unpack .*: \*tasks\)"),  # type: ignore[arg-type]
     "unknown task": (lambda s: s.finish("rum"), r"did you mean run\?"),
     "task not a name": (lambda s: s.state(None), "task must be one of"),  # type: ignore[arg-type]
     "finish twice": (lambda s: s.finish("done"), r"running \(it is done\), got 'done'"),
@@ -724,3 +732,77 @@ def test_many_users_are_counted_not_listed() -> None:
     text = scheduler.why("t8").text
     assert text.endswith("added first) and 5 other users go before u8.")
     assert len(scheduler.why("t8").ahead) == 8
+
+
+@pytest.mark.parametrize("engine", ["plain", "indexed"])
+def test_what_runs_can_be_audited(engine: Any, tmp_path: Path) -> None:
+    cluster = Cluster([Server({"cpu": 4, "memory": 8}, name="a", count=2)])
+    scheduler = Scheduler(cluster, engine=engine)
+    users = [User("ann", {"cpu": 1, "memory": 1}), User("bob", {"cpu": 0.1, "memory": 2})]
+    for user in users:
+        scheduler.add_user(user.name)
+        scheduler.submit(user.name, user.name, user.demand, count=20)
+    assert scheduler.observed() == []
+    scheduler.place()
+    scheduler.finish("ann/0")
+    rows = scheduler.observed()
+    assert {(row["user"], row["server"]) for row in rows} == {
+        (scheduler._state.owners[number], scheduler.where(task))
+        for task, number in scheduler._state.tasks.items()
+        if scheduler.where(task)
+    }
+    for server in scheduler.servers:
+        held = sum(row["memory"] for row in rows if row["server"] == server)
+        assert held == 8 - scheduler.free(server)["memory"]
+    answer = audit(cluster, users, observed=rows, properties=["feasible"]).answer
+    assert answer is not None
+    has = {team.name: team.now for team in answer.teams}
+    assert has == {user.name: pytest.approx(scheduler.share(user.name)) for user in users}
+    save_observed(rows, tmp_path / "running.csv")
+    again = audit(
+        cluster, users, observed=read_observed(tmp_path / "running.csv"), properties=["feasible"]
+    )
+    assert again.answer == answer
+
+
+def test_a_log_is_a_copy() -> None:
+    scheduler = started()
+    scheduler.submit("t", "ann", {"cpu": 1}, count=2)
+    before, snapshot = scheduler.log, scheduler.snapshot()
+    assert not hasattr(before, "append")
+    scheduler.log[-1]["demand"]["cpu"] = 2.0
+    scheduler.submit("u", "ann", {"cpu": 1})
+    assert scheduler.log[-1]["demand"] == {"cpu": 1.0}
+    assert len(before) == len(scheduler.log) - 1
+    # Neither is the record of a snapshot the caller's own.
+    twin = Scheduler.restore(snapshot)
+    snapshot["tasks"].append("x")
+    assert Scheduler.replay(twin.log).status() == twin.status()
+
+
+def test_a_scheduler_that_does_not_remember_keeps_no_log() -> None:
+    scheduler = Scheduler(Cluster([Server({"cpu": 4})]), remember=False)
+    scheduler.add_user("ann")
+    for _ in range(2):  # a name may be used again
+        scheduler.submit("t", "ann", {"cpu": 1})
+        scheduler.place()
+        scheduler.finish("t")
+    assert (len(scheduler.log), scheduler.status()["tasks"]["done"]) == (0, 0)
+    with pytest.raises(UnknownNameError, match="task must be one that is there: none is"):
+        scheduler.state("t")
+    with pytest.raises(InputError, match="log must be False with remember=False"):
+        Scheduler(Cluster([Server({"cpu": 4})]), log=True, remember=False)
+    scheduler = Scheduler.restore(scheduler.snapshot(), remember=False)
+    for _ in range(2):
+        scheduler.adopt("t", "ann", {"cpu": 1}, scheduler.servers[0])
+        scheduler.finish("t")
+    assert len(scheduler.log) == 0
+
+
+def test_a_resized_server_has_what_is_named_and_no_more() -> None:
+    scheduler = Scheduler(Cluster([Server({"cpu": 4, "memory": 8}, name="a")]))
+    scheduler.add_user("ann")
+    scheduler.submit("t", "ann", {"cpu": 1, "memory": 1})
+    scheduler.place()
+    assert scheduler.resize_server("a", {"cpu": 2}) == ["t"]
+    assert scheduler.free("a") == {"cpu": 2.0, "memory": 0.0}

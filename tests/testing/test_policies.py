@@ -140,13 +140,27 @@ def test_answers_that_are_none_are_caught() -> None:
         check_policy({"inside": fussy})
 
 
+def test_functions_that_change_what_they_are_given_are_caught() -> None:
+    def spend(task: TaskView, server: ServerView) -> float:
+        server.free["cpu"] = 0.0  # type: ignore[index]
+        return 0.0
+
+    def forget(user: UserView) -> float:
+        user.usage["cpu"] = -1.0  # type: ignore[index]
+        return 0.0
+
+    for part, function in {"choice": spend, "turn": forget}.items():
+        with pytest.raises(ConformanceError, match=f"{part} must not change the mappings"):
+            check_policy({part: function})
+
+
 def test_a_core_that_passes_over_a_user_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     from drfh.scheduler.plain import PlainCore
 
     monkeypatch.setattr(PlainCore, "_stops", lambda core, user: False)
     with pytest.raises(ConformanceError, match=r"serves .* before .*, whose turn it is"):
         check_policy({"blocked": "strict", "turn": hungriest})
-    monkeypatch.setattr(PlainCore, "next_user", lambda core, waiting: waiting[-1])
+    monkeypatch.setattr(PlainCore, "next_user", lambda core, waiting, levels: waiting[-1])
     with pytest.raises(ConformanceError, match="who comes first and has a task that fits"):
         check_policy({"turn": hungriest})
 

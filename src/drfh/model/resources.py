@@ -245,7 +245,7 @@ class Units:
                 size = self.sizes[self.resources.index(name)]
                 raise InputError(f"{field}.{name}", f"must be 0 or at least {size / 2:g}", amount)
         if not any(row):
-            rule = "must have at least one amount > 0 (else its tasks never end)"
+            rule = "must have at least one amount > 0 (any number of such tasks would fit)"
             raise InputError(field, rule, dict(demand))
         return row
 

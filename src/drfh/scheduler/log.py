@@ -14,12 +14,25 @@ if TYPE_CHECKING:
     from drfh.scheduler.scheduler import Scheduler
     from drfh.scheduler.state import Engine, SchedulerState
 
-__all__ = ["first_record", "replay", "same_policy"]
+__all__ = ["first_record", "keeps_log", "replay", "same_policy"]
 
 _CALLS = (
     "add_user", "set_weight", "remove_user", "submit", "cancel", "update", "place", "finish",
     "adopt", "unplace", "add_server", "remove_server", "resize_server",
 )  # fmt: skip
+
+
+def keeps_log(log: bool | None, remember: bool) -> bool:
+    """Return whether there is a log: by default if ended tasks are remembered.
+
+    Examples
+    --------
+    >>> keeps_log(None, remember=True), keeps_log(None, remember=False)
+    (True, False)
+    """
+    if log and not remember:
+        raise InputError("log", "must be False with remember=False", log)
+    return bool(remember if log is None else log)
 
 
 def first_record(

@@ -213,34 +213,39 @@ class PlainCore:
     def place(self, limit: int = -1) -> tuple[Ints, Ints]:
         tasks: list[int] = []
         servers: list[int] = []
-        blocked: set[int] = set()
-        while len(tasks) != limit:
-            waiting = [
-                user
-                for user in range(len(self._weight))
-                if user not in blocked and any(True for _ in self._ready(user))
-            ]
-            if not waiting:
-                break
-            user = self.next_user(waiting)
-            found = self._next_of(user)
+        waiting = [user for user in range(len(self._weight)) if self._waits(user)]
+        # While tasks only start, the level of a user changes with its own, and what fits nowhere
+        # goes on to fit nowhere.
+        levels: dict[int, float] = {}
+        full: set[int] = set()
+        while waiting and len(tasks) != limit:
+            user = self.next_user(waiting, levels)
+            found = self._next_of(user, full)
             if found is None:
                 if self._stops(user):
                     break
-                blocked.add(user)
+                waiting.remove(user)
                 continue
             task, server = found
             self._queue[user].remove((self._task_order[task], task))
             self._put_on(task, server)
             tasks.append(task)
             servers.append(server)
+            levels.pop(user, None)
+            if not self._waits(user):
+                waiting.remove(user)
         return np.array(tasks, dtype=np.int64), np.array(servers, dtype=np.int64)
 
-    def next_user(self, waiting: list[int]) -> int:
-        """Return the user whose turn it is among those who wait."""
+    def next_user(self, waiting: list[int], levels: dict[int, float] | None = None) -> int:
+        """Return the user whose turn it is among those who wait.
+
+        `levels` has those that are known, and is filled with the others.
+        """
         if self.rules.mode == "tree":
             return self._next_in_tree(waiting)
-        return min(waiting, key=lambda user: (self.level(user), user))
+        known = {} if levels is None else levels
+        known.update({user: self.level(user) for user in waiting if user not in known})
+        return min(waiting, key=lambda user: (known[user], user))
 
     def level(self, user: int) -> float:
         mode = self.rules.mode
@@ -303,20 +308,25 @@ class PlainCore:
         """Yield the queued tasks that some server could hold, in order."""
         return (t for _, t in self._queue[user] if not self._never_runs(t))
 
-    def _next_of(self, user: int) -> tuple[int, int] | None:
+    def _waits(self, user: int) -> bool:
+        return any(True for _ in self._ready(user))
+
+    def _next_of(self, user: int, full: set[int]) -> tuple[int, int] | None:
+        """Return the next task of a user, and its server; `full` are shapes that fit nowhere."""
         inside = self.rules.policy.inside
         candidates: Iterable[int] = self._ready(user)
         if callable(inside):
             ranks = {t: self._ask_for_number("inside", self._task_view(t)) for t in candidates}
             candidates = sorted(ranks, key=lambda task: (ranks[task], self._task_order[task]))
-        tried: set[int] = set()
+        # A policy's own check may take the same shape from one user and not from another.
+        tried: set[int] = set() if self._own_fits else full
         for task in candidates:
             shape = self._task_shape[task]
             if shape not in tried:
-                tried.add(shape)
                 server = self._server_for(task)
                 if server is not None:
                     return task, server
+                tried.add(shape)
             if inside == "fifo":
                 break
         return None

@@ -10,9 +10,8 @@ from drfh.formatting import format_count, plural
 from drfh.model.cluster import Cluster, Server, check_name  # noqa: F401 (Server: in examples)
 from drfh.model.users import Restriction, parse_weight
 from drfh.policies import Policy, find_policy
-from drfh.scheduler.core import RUNNING
 from drfh.scheduler.diagnostics import Why, explain_task
-from drfh.scheduler.log import first_record, replay
+from drfh.scheduler.log import first_record, keeps_log, replay
 from drfh.scheduler.nodes import Terms, to_json
 from drfh.scheduler.snapshot import read_snapshot, write_snapshot
 from drfh.scheduler.state import (
@@ -50,10 +49,10 @@ class Scheduler:
         The tree of users for ``hdrf``: ``{"vision": {"parent": "research", "weight": 2}}``.
         A group that is named as a parent and not listed has weight 1.
     log
-        Whether to keep every call in :attr:`log`.
+        Whether to keep every call in :attr:`log`; by default if `remember`.
     remember
         Whether tasks that ended are remembered, so that their names are not used again. False
-        is for a scheduler that runs for months; it keeps no log.
+        is for a scheduler that runs for months: there is no log then.
 
     Examples
     --------
@@ -81,21 +80,21 @@ class Scheduler:
         seed: int = 0,
         engine: Engine = "auto",
         groups: Groups | None = None,
-        log: bool = True,
+        log: bool | None = None,
         remember: bool = True,
     ) -> None:
         if not isinstance(cluster, Cluster):
             raise InputError("cluster", "must be a drfh.Cluster", cluster)
-        if log and not remember:
-            raise InputError("log", "must be False with remember=False", log)
+        self._keeps_log = keeps_log(log, remember)
         tree = read_groups(groups)
         chosen = find_policy(policy)
         self._state = SchedulerState.of_cluster(cluster, chosen, seed, engine)
         self._state.remembers = bool(remember)
         for name, (parent, weight) in tree.items():
             self._state.add_group(name, parent, weight)
-        self._keeps_log = bool(log)
-        self._records = [first_record(cluster, chosen, seed, tree)] if log else []
+        self._records: list[dict[str, Any]] = []
+        if self._keeps_log:
+            self._records.append(first_record(cluster, chosen, seed, tree))
 
     def __repr__(self) -> str:
         servers = format_count(len(self.servers), "server")
@@ -238,8 +237,9 @@ class Scheduler:
     def resize_server(self, name: str, resources: Amounts) -> list[str]:
         """Change the size of a server. Return the tasks that lost their place, newest first.
 
-        Where an amount shrinks, the tasks that were placed last go back to their queues until
-        the others fit. Who may use the server stays as it is.
+        `resources` is all it has from then on; what is not named is 0. Where an amount shrinks,
+        the tasks that were placed last go back to their queues until the others fit. Who may use
+        the server stays as it is.
 
         Examples
         --------
@@ -336,20 +336,8 @@ or '16Gi', got -1
         >>> scheduler.place()
         [Placed(task='t1', user='ann', server='a')]
         """
-        state, core = self._state, self._state.core
-        number = state.task(task, "queued")
-        if core.state(number) == RUNNING:
-            raise InputError("task", "must be queued (it is running)", task)
-        need, restriction = state.needs[core.shape_of(number)]
-        known = len(state.restrictions.answers)
-        if demand is not None:
-            need = tuple(state.units.demand(demand))
-        own = state.restrictions.pair(restriction)[1]
-        with state.undone_on_error(task_check=True):
-            if servers is not KEEP:
-                own = state.restrictions.read(servers, f"servers of {task}")
-            shape = state.shape_number(need, (state.user_terms[core.user_of(number)], own))
-            core.update(number, shape)
+        state, known = self._state, len(self._state.restrictions.answers)
+        shape, own = state.update_task(task, demand, servers)
         record = {"call": "update", "task": task, "demand": state.demands[shape], "servers": None}
         self._log(record, own, known)
 
@@ -370,11 +358,7 @@ or '16Gi', got -1
         most = -1 if limit is None else whole_number(limit, "limit", 0)
         with state.undone_on_error():
             tasks, servers = state.core.place(most)
-        numbers = tasks.tolist()
-        names = map(state.task_names.__getitem__, numbers)
-        owners = map(state.owners.__getitem__, numbers)
-        where = map(state.server_names.__getitem__, servers.tolist())
-        placed = list(map(Placed, names, owners, where))
+        placed = state.placed(tasks.tolist(), servers.tolist())
         record = {"call": "place", "placed": len(placed)}
         if limit is not None:
             record["limit"] = most
@@ -526,7 +510,7 @@ or '16Gi', got -1
     def log(self) -> Sequence[dict[str, Any]]:
         """Every call that changed something, in order, as plain data. The first entry starts it.
 
-        :meth:`replay` runs it again. Empty with ``log=False``.
+        :meth:`replay` runs it again. A copy, as long as the log; empty with ``log=False``.
 
         Examples
         --------
@@ -535,7 +519,7 @@ or '16Gi', got -1
         >>> scheduler.log[-1]
         {'call': 'add_user', 'name': 'ann', 'weight': 2.0}
         """
-        return self._records
+        return tuple(self._records)
 
     def state(self, task: str) -> str:
         """Return ``queued``, ``never``, ``running``, ``done`` or ``cancelled``.
@@ -563,11 +547,7 @@ or '16Gi', got -1
         >>> scheduler.where("t1")
         'a'
         """
-        state = self._state
-        if isinstance(task, str) and task in state.ended:
-            return None
-        server = state.core.server_of(state.task(task, "known"))
-        return None if server < 0 else state.server_names[server]
+        return self._state.where(task)
 
     def tasks(self, user: str | None = None) -> dict[str, str]:
         """Return the tasks that have not ended, of one user or of all, with their states.
@@ -693,6 +673,20 @@ or '16Gi', got -1
         """
         return explain_task(self._state, task)
 
+    def observed(self) -> list[dict[str, Any]]:
+        """Return what each user holds on each server: rows for ``drfh.audit(observed=...)``.
+
+        Examples
+        --------
+        >>> scheduler = Scheduler(Cluster([Server({"cpu": 4, "memory": 8}, name="a")]))
+        >>> scheduler.add_user("ann")
+        >>> names = scheduler.submit("job", "ann", {"cpu": 1, "memory": 2}, count=2)
+        >>> placed = scheduler.place()
+        >>> scheduler.observed()
+        [{'user': 'ann', 'server': 'a', 'cpu': 2.0, 'memory': 4.0}]
+        """
+        return self._state.observed()
+
     def status(self) -> dict[str, Any]:
         """Return all users and servers with their numbers, as plain data.
 
@@ -730,7 +724,8 @@ or '16Gi', got -1
         *,
         policy: str | Policy | None = None,
         engine: Engine = "auto",
-        log: bool = True,
+        log: bool | None = None,
+        remember: bool = True,
     ) -> Scheduler:
         """Return a scheduler with the state of a snapshot, and the same future.
 
@@ -740,7 +735,7 @@ or '16Gi', got -1
             What :meth:`snapshot` returned. Predicates are kept as the servers that they accept.
         policy
             Needed if the policy has functions of your own: the same again. Otherwise left out.
-        engine, log
+        engine, log, remember
             As for :class:`Scheduler`. The log starts with the snapshot.
 
         Examples
@@ -750,9 +745,12 @@ or '16Gi', got -1
         'mesos'
         """
         scheduler = cls.__new__(cls)
+        scheduler._keeps_log = keeps_log(log, remember)
         scheduler._state = read_snapshot(snapshot, policy, engine)
-        scheduler._keeps_log = bool(log)
-        scheduler._records = [{"call": "restore", "snapshot": dict(snapshot)}] if log else []
+        scheduler._state.remembers = bool(remember)
+        scheduler._records = []
+        if scheduler._keeps_log:  # not the caller's own lists, which may change
+            scheduler._records.append({"call": "restore", "snapshot": scheduler.snapshot()})
         return scheduler
 
     @classmethod
@@ -788,6 +786,8 @@ or '16Gi', got -1
         """Log a call that has succeeded; `known` predicates were there before it."""
         if not self._keeps_log:
             return
+        if "demand" in record:
+            record["demand"] = dict(record["demand"])  # the state keeps its own
         if terms is not None:
             record["servers"] = to_json(terms)
             new = self._state.restrictions.answers[known:]

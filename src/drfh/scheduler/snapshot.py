@@ -14,6 +14,7 @@ from drfh.scheduler.core import CoreState
 from drfh.scheduler.log import same_policy
 from drfh.scheduler.nodes import NodeTable, from_json, to_json
 from drfh.scheduler.state import SchedulerState
+from drfh.scheduler.validation import check_snapshot
 
 __all__ = ["read_snapshot", "write_snapshot"]
 
@@ -79,26 +80,8 @@ def read_snapshot(
     """Return the state of a snapshot."""
     if not isinstance(snapshot, Mapping) or snapshot.get("format") != _FORMAT:
         raise InputError("snapshot", f"must be what snapshot() returned ({_FORMAT!r})")
-    _check_types(snapshot)
-    try:
-        return _state(snapshot, policy, engine)
-    except InputError:
-        raise
-    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        rule = f"must be what snapshot() returned ({type(error).__name__}: {error})"
-        raise InputError("snapshot", rule) from error
-
-
-def _check_types(snapshot: Mapping[str, Any]) -> None:
-    """Raise unless what should be a list, or a mapping, is one."""
-    lists = ("resources", "units", "servers", "groups", "users", "predicates", "restrictions",
-             "tasks", "done", "cancelled")  # fmt: skip
-    for name in lists:
-        if not isinstance(snapshot.get(name), (list, tuple)):
-            raise InputError(f"snapshot.{name}", "must be a list", snapshot.get(name))
-    for name in ("evictions", "core"):
-        if not isinstance(snapshot.get(name), Mapping):
-            raise InputError(f"snapshot.{name}", "must be a mapping", snapshot.get(name))
+    check_snapshot(snapshot)
+    return _state(snapshot, policy, engine)
 
 
 def _state(saved: Mapping[str, Any], policy: str | Policy | None, engine: str) -> SchedulerState:
@@ -109,16 +92,12 @@ def _state(saved: Mapping[str, Any], policy: str | Policy | None, engine: str) -
         nodes.add(server["name"], record, server["group"])
     units = Units(tuple(saved["resources"]), tuple(saved["units"]))
     state = SchedulerState(nodes, units, chosen, saved["seed"], engine)
-    state.up = [bool(server["up"]) for server in saved["servers"]]
+    state.up = [server["up"] for server in saved["servers"]]
     known = state.restrictions
     for accepted in saved["predicates"]:
         known.remember(accepted)
     core = dict(saved["core"])
-    core["groups"] = [(int(parent), float(weight)) for parent, weight in core["groups"]]
-    expected = {field.name for field in fields(CoreState)} - {"tasks"}
-    if set(core) != expected:
-        odd = ", ".join(sorted(expected ^ set(core)))
-        raise InputError("snapshot.core", f"must have the fields of this version ({odd})")
+    core["groups"] = [(parent, float(weight)) for parent, weight in core["groups"]]
     for pair, row in zip(saved["restrictions"], core["allowed"], strict=True):
         first, second = (known.read(from_json(terms)) for terms in pair)
         known.add((first, second), list(row))
@@ -130,7 +109,7 @@ def _state(saved: Mapping[str, Any], policy: str | Policy | None, engine: str) -
         state.user_names.append(user["name"])
         state.parents.append(user["parent"])
         state.user_terms.append(known.read(from_json(user["servers"])))
-    state.weights = [float(weight) for weight in core["weight"]]
+    state.weights = core["weight"] = [float(weight) for weight in core["weight"]]
     for need, restriction in zip(core["need"], core["restriction"], strict=True):
         state.enter_shape(tuple(need), restriction)
     state.totals = [sum(column) for column in zip(*core["capacity"], strict=True)]
@@ -140,7 +119,7 @@ def _state(saved: Mapping[str, Any], policy: str | Policy | None, engine: str) -
     state.ended = {name: ended for ended in ("done", "cancelled") for name in saved[ended]}
     state.load_core(CoreState(**core, tasks=list(range(len(names)))))
     evictions = saved["evictions"]
-    state.evictions = int(evictions["total"])
+    state.evictions = evictions["total"]
     state.user_evictions = dict(evictions["users"])
     state.task_evictions = dict(evictions["tasks"])
     return state

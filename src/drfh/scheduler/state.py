@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from operator import add
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from drfh.scheduler.rules import Rules
 
 __all__ = [
     "KEEP",
+    "LARGEST_TOTAL",
     "Amounts",
     "Engine",
     "Groups",
@@ -41,7 +43,6 @@ _MOST_KNOWN_DEMANDS = 2**16
 _MOST_NAMES_COMPARED = 1000  # finding the nearest of a million takes minutes
 _MOST_TASKS = 2**31
 _SMALL_CLUSTER = 64  # so many servers are searched faster than an index is kept
-_LARGEST_TOTAL = 2**52  # so far sums of units are exact in float64
 _LARGEST_SERVER = 2**50
 
 
@@ -49,6 +50,9 @@ class _Keep:
     def __repr__(self) -> str:
         return "as it is"
 
+
+#: Units of a resource on all servers: so far sums of them are exact in float64.
+LARGEST_TOTAL = 2**52
 
 #: Default of an argument: what it was before.
 KEEP: Final = _Keep()
@@ -199,6 +203,8 @@ class SchedulerState:
         number = self.tasks.get(name) if isinstance(name, str) else None
         if number is not None:
             return number
+        if isinstance(name, (list, tuple, set)):
+            raise InputError("task", "must be a name (unpack a list of them: *tasks)", name)
         ended = self.ended.get(name) if isinstance(name, str) else None
         if ended is None and len(self.tasks) > _MOST_NAMES_COMPARED:
             raise InputError("task", "must be one that was submitted", name)
@@ -236,6 +242,38 @@ class SchedulerState:
         return dict.fromkeys(runs, "running") | {
             name: _STATES[core.state(self.tasks[name])] for name in waiting
         }
+
+    def where(self, name: str) -> str | None:
+        """Return the server on which a task runs, or None."""
+        if isinstance(name, str) and name in self.ended:
+            return None
+        server = self.core.server_of(self.task(name, "known"))
+        return None if server < 0 else self.server_names[server]
+
+    def placed(self, tasks: Sequence[int], servers: Sequence[int]) -> list[Placed]:
+        """Return tasks and where they start, by name."""
+        names = map(self.task_names.__getitem__, tasks)
+        owners = map(self.owners.__getitem__, tasks)
+        return list(map(Placed, names, owners, map(self.server_names.__getitem__, servers)))
+
+    def observed(self) -> list[dict[str, Any]]:
+        """Return what each user holds on each server, as rows by column name."""
+        core = self.core
+        held: dict[tuple[int, int], list[int]] = {}
+        for task in self.tasks.values():
+            server = core.server_of(task)
+            if server >= 0:
+                need = self.needs[core.shape_of(task)][0]
+                row = held.setdefault((core.user_of(task), server), [0] * len(need))
+                row[:] = map(add, row, need)
+        return [
+            {
+                "user": self.user_names[user],
+                "server": self.server_names[server],
+                **self.units.amounts(row),
+            }
+            for (user, server), row in sorted(held.items())
+        ]
 
     def dominant(self, user: int) -> tuple[str | None, float]:
         """Return the dominant resource of a user, and its part of it."""
@@ -345,6 +383,25 @@ class SchedulerState:
         (self.core.finish if runs else self.core.cancel)(number)
         self.end_task(name, "cancelled")
 
+    def update_task(
+        self, name: str, demand: Amounts | None, servers: Any
+    ) -> tuple[int, Terms | None]:
+        """Change a queued task; return its shape and the terms of its restriction."""
+        core = self.core
+        number = self.task(name, "queued")
+        if core.state(number) == RUNNING:
+            raise InputError("task", "must be queued (it is running)", name)
+        need, restriction = self.needs[core.shape_of(number)]
+        if demand is not None:
+            need = tuple(self.units.demand(demand))
+        own = self.restrictions.pair(restriction)[1]
+        with self.undone_on_error(task_check=True):
+            if servers is not KEEP:
+                own = self.restrictions.read(servers, f"servers of {name}")
+            shape = self.shape_number(need, (self.user_terms[core.user_of(number)], own))
+            core.update(number, shape)
+        return shape, own
+
     def count_evictions(self, names: Sequence[str]) -> None:
         """Count tasks that lost their servers."""
         for name in names:
@@ -418,8 +475,8 @@ class SchedulerState:
         old = [0] * len(size) if position is None else self.core.capacity(position)
         totals = [t - o + n for t, o, n in zip(self.totals, old, size, strict=True)]
         for name, unit, total in zip(self.units.resources, self.units.sizes, totals, strict=True):
-            if total > _LARGEST_TOTAL:
-                rule = f"must be at most {_LARGEST_TOTAL * unit:g} on this cluster"
+            if total > LARGEST_TOTAL:
+                rule = f"must be at most {LARGEST_TOTAL * unit:g} on this cluster"
                 raise InputError(f"total of {name}", rule, total * unit)
         return totals
 

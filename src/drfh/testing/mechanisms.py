@@ -267,22 +267,25 @@ def _scenarios(cases: int, seed: int, assumes: tuple[str, ...] = ()) -> Iterator
         yield random_scenario(rng, assumes)
 
 
-def random_scenario(rng: np.random.Generator, assumes: Sequence[str] = ()) -> Scenario:
+def random_scenario(rng: np.random.Generator | int, assumes: Sequence[str] = ()) -> Scenario:
     """Return a small random problem that fulfils some assumptions.
 
     Parameters
     ----------
     rng
-        Where chance comes from.
+        A generator, or a seed: a whole number ≥ 0.
     assumes
         Names from :data:`drfh.mechanisms.shared.card.ASSUMPTIONS`.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> len(random_scenario(np.random.default_rng(0), ["one server"]).cluster)
+    >>> len(random_scenario(0, ["one server"]).cluster)
     1
     """
+    if isinstance(rng, int) and not isinstance(rng, bool) and rng >= 0:
+        rng = np.random.default_rng(rng)
+    if not isinstance(rng, np.random.Generator):
+        raise InputError("rng", "must be a numpy Generator or a seed, a whole number ≥ 0", rng)
     for name in assumes:
         if name not in ASSUMPTIONS:
             raise UnknownNameError("assumption", name, ASSUMPTIONS)

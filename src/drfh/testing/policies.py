@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from typing import Any
 
@@ -312,9 +312,11 @@ def check_policy(
     lose their server stand in front. Nobody is served while the turn is with somebody else who has
     a task that fits; under ``strict`` nobody at all, and under ``skip`` nothing that fits is left
     waiting. The same history gives the same placements: again, after a snapshot, when the log is
-    replayed, and on the other core.
+    replayed, and on the other core. Functions of your own return what they should, and change
+    nothing that they are given.
 
-    Whose turn it is under ``hdrf`` is not checked: it is more than a number for each user.
+    Your ``turn`` and ``fits`` are taken at their word: whether a turn is fair is not checked, and
+    whose turn it is under ``hdrf`` is not either, as it is more than a number for each user.
 
     Parameters
     ----------
@@ -537,17 +539,26 @@ _OVER = {("cpu", "ceil"), ("cpu", "reject")}
 
 
 def _guarded(policy: Policy) -> Policy:
-    """Return the policy with functions whose answers are checked."""
+    """Return the policy with functions that are checked: what they return, and change."""
     return replace(
         policy,
         **{part: _guard(getattr(policy, part), part) for part in policy.own},
     )
 
 
+def _mappings(views: Sequence[Any]) -> list[dict[str, float]]:
+    """Return copies of the mappings that a function of the policy is given."""
+    values = (getattr(view, entry.name) for view in views for entry in fields(view))
+    return [dict(value) for value in values if isinstance(value, Mapping)]
+
+
 def _guard(function: Callable[..., Any], part: str) -> Callable[..., Any]:
     @functools.wraps(function)
     def guarded(*views: Any) -> Any:
+        before = _mappings(views)
         answer = function(*views)
+        if _mappings(views) != before:
+            raise ConformanceError(f"{part} must not change the mappings that it is given")
         if _ANSWERS[part] == "a number":
             fine = isinstance(answer, Real) and not math.isnan(answer)
         else:
