@@ -273,6 +273,7 @@ def test_many_users(browser: object, tmp_path: Path) -> None:
     plain = users_chart(comparison).to_dict()
     domain = plain["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert domain[0] <= min(spread["min"]) <= max(spread["max"]) <= domain[1]
+    assert plain["title"]["text"]  # without one there is no subtitle
     assert all(mark in str(plain["title"]["subtitle"]) for mark in ("line", "tick", "diamond"))
     assert spread["mechanism"].to_list() == [row.name for row in comparison.rows]
     for row, line in zip(comparison.answered, spread.to_dicts(), strict=True):

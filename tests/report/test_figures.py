@@ -101,3 +101,15 @@ def test_figures_are_saved_as_asked(tmp_path: Path, results: list[drfh.Result]) 
         save_figures(name_runs(results), folder, ["jpg"])
     with pytest.raises(drfh.InputError, match="formats must be some of"):
         save_figures(name_runs(results), folder, [])
+
+
+def test_shares_of_an_allocation_are_all_within_the_figure() -> None:
+    allocation = drfh.allocate(drfh.load_scenario("gpu-cluster"))
+    chart: Any = allocation.plot("shares")
+    assert dict(chart.data.select("user", "share").rows()) == allocation.shares
+    plain = chart.properties(width=252).to_dict()
+    assert plain["width"] == 252
+    domain = plain["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert domain[1] > max(allocation.shares.values())
+    with pytest.raises(drfh.InputError, match=r"did you mean shares\?"):
+        allocation.plot("share")

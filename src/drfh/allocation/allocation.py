@@ -278,11 +278,18 @@ memory is used up on high-cpu.
         """Return everything but the single servers as plain data, ready for JSON."""
         return to_dict(self)
 
-    def plot(self) -> altair.TopLevelMixin:
-        """Return a chart: stacked bars per server group and resource, coloured by user."""
-        from drfh.report.charts.allocation import allocation_chart
+    def plot(self, figure: str = "servers") -> altair.TopLevelMixin:
+        """Return a chart of the allocation.
 
-        return allocation_chart(self)
+        Parameters
+        ----------
+        figure
+            ``servers``: stacked bars per server group and resource, coloured by user; ``shares``:
+            the users' dominant shares.
+        """
+        from drfh.report.charts.allocation import allocation_figure
+
+        return allocation_figure(self, figure)
 
     def to_latex(self) -> str:
         """Return a row for each user as a LaTeX table (booktabs)."""

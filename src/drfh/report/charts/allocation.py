@@ -1,4 +1,4 @@
-"""Chart of an allocation: utilisation of server groups by user."""
+"""Charts of an allocation: utilisation of server groups by user; shares."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ import numpy as np
 import polars
 
 from drfh.allocation.proofs.certificate import proof_text
+from drfh.errors import UnknownNameError
+from drfh.formatting import format_percent
+from drfh.report.charts.axes import GOOD, SHORT_NAMES, WIDTH, on_bars
 from drfh.report.html import offline_page, save_page
 
 if TYPE_CHECKING:
     from drfh.allocation.allocation import Allocation
 
-__all__ = ["allocation_chart", "save_chart", "usage_table"]
+__all__ = ["allocation_chart", "allocation_figure", "save_chart", "shares_chart", "usage_table"]
+
+_FIGURES = ("servers", "shares")
+_MOST_SHARES = 24
 
 _MOST_USERS = 10
 _MOST_GROUPS = 16
@@ -171,6 +177,63 @@ def allocation_chart(allocation: Allocation, title: str = "") -> altair.FacetCha
     if title:
         chart.title = title
     return chart
+
+
+def allocation_figure(allocation: Allocation, name: str) -> altair.TopLevelMixin:
+    """Return the chart ``servers`` or ``shares`` of an allocation.
+
+    Examples
+    --------
+    >>> from drfh import allocate, load_scenario
+    >>> allocation_figure(allocate(load_scenario("paper-two-servers")), "share")
+    Traceback (most recent call last):
+    drfh.errors.UnknownNameError: figure must be one of servers, shares (did you mean shares?), \
+got 'share'
+    """
+    if name not in _FIGURES:
+        raise UnknownNameError("figure", str(name), _FIGURES)
+    return allocation_chart(allocation) if name == "servers" else shares_chart(allocation)
+
+
+def shares_chart(allocation: Allocation) -> altair.LayerChart:
+    """Return the dominant share of each user; of many, the largest.
+
+    Examples
+    --------
+    >>> from drfh import allocate, load_scenario
+    >>> shares_chart(allocate(load_scenario("paper-two-servers"))).data["label"].to_list()
+    ['71.4 %', '71.4 %']
+    """
+    shares, names = allocation.share_vector, [user.name for user in allocation.users]
+    shown = np.sort(np.argsort(-shares, kind="stable")[:_MOST_SHARES]).tolist()
+    users = [names[i] for i in shown]
+    frame = polars.DataFrame(
+        {
+            "user": users,
+            "share": shares[shown],
+            "label": [format_percent(share) for share in shares[shown].tolist()],
+        }
+    )
+    many = f" ({len(users)} of {len(names):,} users)" if len(users) < len(names) else ""
+    widest = max(float(shares.max()), 1e-9)
+    base = altair.Chart(frame).encode(
+        y=altair.Y("user:N", sort=users, title=None, axis=SHORT_NAMES),
+        tooltip=[altair.Tooltip("user:N"), altair.Tooltip("share:Q", format=".2%")],
+    )
+    bars = base.mark_bar(color=GOOD).encode(
+        x=altair.X(
+            "share:Q",
+            title=f"dominant share{many}",
+            axis=altair.Axis(format="~%", tickCount=5, grid=False),
+            scale=altair.Scale(domain=[0, 1.15 * widest], nice=False),  # and room for labels
+        )
+    )
+    return altair.LayerChart(
+        layer=[bars, *on_bars(base, "share", "label", 0.55 * widest)],
+        data=frame,
+        width=WIDTH,
+        height=22 * len(frame),
+    )
 
 
 def save_chart(allocation: Allocation, path: str | os.PathLike[str], *, title: str = "") -> None:

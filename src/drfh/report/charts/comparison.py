@@ -22,6 +22,7 @@ FEW_USERS = 12
 _FIGURES = ("users", "promises")
 _PLACED, _MISSING = "placed", "promised, no place"
 _ROUND_OFF = 1e-6
+_SPREAD = "Shares of the users"
 _MARKS = [
     "line: all users; thicker: the middle 80 %; thickest: the middle 50 %",
     "yellow tick: the median; red diamond: the user furthest below DRFH",
@@ -144,9 +145,10 @@ def users_chart(comparison: Comparison, title: str = "") -> altair.LayerChart:
     """
     few = len(comparison.scenario.users) <= FEW_USERS
     chart = _heat_map(comparison) if few else _spread(comparison)
-    if title or not few:
-        marks = altair.Undefined if few else _MARKS
-        chart.title = altair.Title(title, subtitle=marks, anchor="start")
+    if few and title:
+        chart.title = title
+    elif not few:  # a subtitle is drawn only below a title
+        chart.title = altair.Title(title or _SPREAD, subtitle=_MARKS, anchor="start")
     return chart
 
 
