@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,6 +34,9 @@ from drfh.mechanisms.solvers.oracle import (
     lowest_prices,
 )
 from drfh.mechanisms.solvers.presolve import Classes
+
+if TYPE_CHECKING:
+    from drfh.allocation.proofs.rational import RationalProof
 
 __all__ = ["METHODS", "Unsure", "choose_oracle", "lexicographic", "leximin", "placed"]
 
@@ -325,6 +329,9 @@ def lexicographic(
         if exact is not None:
             return exact
         if used == "simplex" and found and found[-1][0] <= _ILL_CONDITIONED:
+            refined = _refined(problem, rule) if method == "auto" else None
+            if refined is not None and refined.certificate.closed:
+                return refined
             break
     if not found:
         raise failure
@@ -387,10 +394,33 @@ def _exact(problem: Problem, rule: Rule) -> Solution | None:
         proof = rational_leximin(exact, work=_RATIONAL_WORK)
     except TooLargeError:
         return None
+    return _rounded(problem, proof, rule, "rational")
+
+
+def _refined(problem: Problem, rule: Rule) -> Solution | None:
+    """Return the allocation to many digits, where the simplex method needs only those."""
+    entitlement = rule(problem)
+    if rule is by_mix or entitlement.phase is not None:
+        return None
+    from drfh.allocation.proofs.rational import RationalProblem
+    from drfh.mechanisms.solvers.refinement import refined_leximin
+
+    exact = RationalProblem.of(problem, entitlement)
+    if sum(map(len, exact.usable)) > _SPARSE_PAIRS:
+        return None
+    try:
+        proof = refined_leximin(exact)
+    except SolverError:
+        return None
+    return _rounded(problem, proof, rule, "refined")
+
+
+def _rounded(problem: Problem, proof: RationalProof, rule: Rule, method: str) -> Solution:
+    """Return an allocation in fractions as floats, with its proof."""
     users, blocks, tasks = proof.placed()
     pools = Pools.single(len(problem.blocks))
     placement = Placement.fitted(problem, users, blocks, tasks, pools)
-    return Solution(placement, Certificate.rational(placement, proof, rule), "rational")
+    return Solution(placement, Certificate.rational(placement, proof, rule), method)
 
 
 def placed(problem: Problem, promise: Solution | Floats, *, method: str = "auto") -> Solution:
