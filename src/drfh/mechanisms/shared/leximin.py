@@ -398,18 +398,16 @@ def _exact(problem: Problem, rule: Rule) -> Solution | None:
 
 
 def _refined(problem: Problem, rule: Rule) -> Solution | None:
-    """Return the allocation to many digits, where the simplex method needs only those."""
+    """Return the allocation to many digits, where the problem is of moderate size."""
     entitlement = rule(problem)
-    if rule is by_mix or entitlement.phase is not None:
+    pairs = len(problem.users) * len(problem.blocks)
+    if pairs > _SPARSE_PAIRS or rule is by_mix or entitlement.phase is not None:
         return None
     from drfh.allocation.proofs.rational import RationalProblem
     from drfh.mechanisms.solvers.refinement import refined_leximin
 
-    exact = RationalProblem.of(problem, entitlement)
-    if sum(map(len, exact.usable)) > _SPARSE_PAIRS:
-        return None
     try:
-        proof = refined_leximin(exact)
+        proof = refined_leximin(RationalProblem.of(problem, entitlement))
     except SolverError:
         return None
     return _rounded(problem, proof, rule, "refined")

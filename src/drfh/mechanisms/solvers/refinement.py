@@ -34,6 +34,7 @@ _SIGN = _BITS // 4  # bits below which a negative number is 0 in truth
 _SPARE = _SIGN + 16  # bits of an amount that are given up, so that servers hold all
 _FULL = 7  # bits by which numbers are larger to HiGHS, as its tolerance is absolute
 _KEPT = 60  # bits of a correction
+_PIVOTS = 50  # most pivots of all rounds, for each row: some seconds
 _POSED = 12  # most times that a round is posed
 _LARGEST_BOUND, _LARGEST_COST = 1e15, 1e6
 _SMALLEST_ENTRY, _LARGEST_ENTRY = 1e-12, 1e12
@@ -87,6 +88,7 @@ class RefinedSimplex:
         )
         self._amount: Fixed = np.zeros(len(pairs) + 1, dtype=object)
         self._basis: highspy.HighsBasis | None = None
+        self._pivots = _PIVOTS * len(self._right)  # left for all rounds
 
     def raise_level(
         self, held: Sequence[Fraction], rising: Collection[int]
@@ -189,9 +191,13 @@ class RefinedSimplex:
         rate = -self._rate.astype(float) * 2.0**-_BITS
         lp.a_matrix_.value_ = np.concatenate((rate, load[keep]))
         model = exact_model(lp, self._basis)
-        if not (run_from_basis(model, PRIMAL) or run_from_basis(model, DUAL)):
-            raise SolverError("HiGHS finds no basis of a round")
-        return model
+        model.setOptionValue("simplex_strategy", PRIMAL)  # no change is feasible, from the start
+        for strategy in (PRIMAL, DUAL):
+            solved = run_from_basis(model, strategy, self._pivots)
+            self._pivots -= model.getInfo().simplex_iteration_count
+            if solved:
+                return model
+        raise SolverError("HiGHS finds no basis of a round")
 
     def _used(self, amount: Fixed) -> Fixed:
         """Return what each row has of these amounts, times 2^_BITS once more."""
@@ -361,6 +367,6 @@ def _bounds(fixed: Fixed, bits: int) -> Floats:
     return np.where(np.abs(floats) < _LARGEST_BOUND, floats, np.copysign(highspy.kHighsInf, floats))
 
 
-def _magnified(miss: int) -> int:
-    """Return the bits that make 1 of a number that has the wrong sign; for few bits, what is seen."""
-    return _BITS - max(miss.bit_length(), _SIGN)
+def _magnified(wrong: int) -> int:
+    """Return the bits that make 1 of what has the wrong sign; 0 where nothing has."""
+    return _BITS - wrong.bit_length() if wrong >= 1 << _SIGN else 0

@@ -103,14 +103,15 @@ def exact_model(lp: highspy.HighsLp, basis: highspy.HighsBasis | None) -> highsp
     return model
 
 
-def run_from_basis(model: highspy.Highs, strategy: int) -> bool:
+def run_from_basis(model: highspy.Highs, strategy: int, pivots: int | None = None) -> bool:
     """Solve from the last basis, if there is one; return whether that was the end of it."""
     if model.getBasis().valid:
         model.setOptionValue("simplex_strategy", strategy)
     columns = model.getNumCol() - 1
     seconds = model.getRunTime() + _SECONDS + columns / _COLUMNS_A_SECOND
     model.setOptionValue("time_limit", seconds)
-    model.setOptionValue("simplex_iteration_limit", _PIVOTS * model.getNumRow())
+    pivots = _PIVOTS * model.getNumRow() if pivots is None else max(pivots, 0)
+    model.setOptionValue("simplex_iteration_limit", pivots)
     # Else Ctrl-C waits for the end; but the thread that it takes costs a millisecond.
     model.HandleKeyboardInterrupt = columns > _QUICK
     model.solve()
