@@ -9,7 +9,7 @@ solution, magnified until doubles see it (Gleixner, Steffy and Wolter 2016).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -17,7 +17,7 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from drfh.allocation.problem import Bools, Floats, Ints
+from drfh.allocation.problem import Floats, Ints
 from drfh.allocation.proofs.rational import RationalProblem, RationalProof, RationalRound
 from drfh.errors import SolverError
 from drfh.mechanisms.solvers.simplex import DUAL, PRIMAL, exact_model, run_from_basis
@@ -43,8 +43,9 @@ _SMALLEST_ENTRY, _LARGEST_ENTRY = 1e-12, 1e12
 class RefinedSimplex:
     """Raises the tasks of users as far as the blocks hold them, round by round.
 
-    The first column is the level, then every pair of user and block has one. Every capacity has a
-    row, then every user. All units are powers of two, so that scaling rounds nothing.
+    Every capacity is a row, then every user. Columns are the level, every pair of user and block,
+    and for each row what is free of it: of a capacity, or what a user has more than it must. All
+    units are powers of two, so that scaling rounds nothing.
 
     Examples
     --------
@@ -86,9 +87,16 @@ class RefinedSimplex:
             ),
             default=Fraction(1),
         )
-        self._amount: Fixed = np.zeros(len(pairs) + 1, dtype=object)
-        self._basis: highspy.HighsBasis | None = None
-        self._pivots = _PIVOTS * len(self._right)  # left for all rounds
+        rows = len(self._right)
+        self._first = 1 + len(pairs)  # column of what is free
+        self._sign: Ints = np.where(np.arange(rows) < self._size, 1, -1)  # in its row
+        self._value: Fixed = np.zeros(self._first + rows, dtype=object)
+        status = highspy.HighsBasisStatus
+        self._basis = highspy.HighsBasis()
+        self._basis.col_status = [status.kLower] * self._first + [status.kBasic] * rows
+        self._basis.row_status = [status.kLower] * rows
+        self._basis.valid = True
+        self._pivots = _PIVOTS * rows  # left for all rounds
 
     def raise_level(
         self, held: Sequence[Fraction], rising: Collection[int]
@@ -108,23 +116,16 @@ class RefinedSimplex:
             If no basis is found that has the right signs.
         """
         self._set_up(held, rising)
-        cost: Fixed = np.zeros(len(self._amount), dtype=object)
-        cost[0] = -1 << _BITS
-        seen, seen_cost = _FULL, 0  # bits by which amounts and costs are magnified
+        everything = np.arange(len(self._value))
+        cost = self._reduced(np.zeros_like(self._right), everything)
+        seen, seen_cost = _FULL, 0  # bits by which numbers and costs are magnified
         for _ in range(_POSED):
             model = self._posed(cost, seen, seen_cost)
-            status, basic = model.getBasicVariables()
-            if status != highspy.HighsStatus.kOk:
-                break
-            self._basis = model.getBasis()
-            basis = np.asarray(basic)
-            self._amount, price = self._refined(model, basis)
-            cost = self._reduced(price)
-            cost[basis[basis >= 0]] = 0
-            short = max(-min(self._room()), -min(self._amount))
-            cheap = max(max(price[: self._size]), -min(price[self._size :]), -min(cost))
+            price = self._refine(model)
+            cost = self._reduced(price, everything)
+            short, cheap = -min(self._value), -min(cost)
             if max(short, cheap) < 1 << _SIGN:
-                self._level = _fraction(self._amount[0], self._level_unit)
+                self._level = _fraction(self._value[0], self._level_unit)
                 return self._level, self._prices(price)
             seen, seen_cost = _FULL + _magnified(short), _magnified(cheap)
         raise SolverError("the basis of a round is not found")
@@ -132,10 +133,11 @@ class RefinedSimplex:
     def tasks(self) -> dict[tuple[int, int], Fraction]:
         """Return the tasks of each user on each block, where there are any."""
         spare = 1 - Fraction(1, 1 << _BITS - _SPARE)
+        amount = self._value[1 : self._first]
         return {
             (int(self._user[i]), int(self._block[i])): spare
-            * _fraction(self._amount[i + 1], int(self._pair_unit[i]))
-            for i in np.flatnonzero(self._amount[1:] > 0).tolist()
+            * _fraction(amount[i], int(self._pair_unit[i]))
+            for i in np.flatnonzero(amount > 0).tolist()
         }
 
     def _prices(self, price: Fixed) -> dict[tuple[int, int], Fraction]:
@@ -152,136 +154,125 @@ class RefinedSimplex:
         rates = self._problem.rate
         self._level_unit = _exponent(self._level)
         have = [rates[u] * self._level if u in rising else one for u, one in enumerate(held)]
-        self._user_unit = np.array([_exponent(one) for one in have], dtype=np.int64)
+        user_unit: Ints = np.array([_exponent(one) for one in have], dtype=np.int64)
         self._rate: Fixed = np.zeros(len(have), dtype=object)
-        for user, unit in enumerate(self._user_unit.tolist()):
+        for user, unit in enumerate(user_unit.tolist()):
             right = 0
             if user in rising:
                 self._rate[user] = _fixed(rates[user], self._level_unit - unit)
             else:
                 right = _fixed(held[user], -unit)
             self._right[self._size + user] = right
-        if self._amount[0]:
-            self._amount[0] = _fixed(self._level, -self._level_unit)
+        if self._value[0]:
+            self._value[0] = _fixed(self._level, -self._level_unit)
         one = np.full(len(self._user), 1 << _BITS, dtype=object)
-        self._part = _shifted(one, self._pair_unit - self._user_unit[self._user])
+        self._part = _shifted(one, self._pair_unit - user_unit[self._user])
+        self._value[self._first :] = 0
+        self._value[self._first :] = self._missing() * self._sign
 
     def _posed(self, cost: Fixed, seen: int, seen_cost: int) -> highspy.Highs:
         """Return a solved model of what must change, with numbers and costs times powers of two."""
-        users, columns = len(self._rate), len(self._amount)
+        rows, columns, users = len(self._right), len(self._value), len(self._rate)
         load = np.column_stack((self._load, self._part)).astype(float) * 2.0**-_BITS
         load = np.minimum(load, _LARGEST_ENTRY)
         row = np.column_stack((self._load_row, self._size + self._user))
         keep = load > _SMALLEST_ENTRY
-        start = np.concatenate(([0, users], users + np.cumsum(keep.sum(axis=1))))
-        room = _bounds(self._room(), seen)
-        none = np.full(self._size, highspy.kHighsInf), np.full(users, highspy.kHighsInf)
+        count = np.concatenate(([0, users], keep.sum(axis=1), np.ones(rows, dtype=np.int64)))
+        index = np.concatenate((self._size + np.arange(users), row[keep], np.arange(rows)))
         lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = columns, len(room)
-        lp.col_cost_ = np.clip(np.ldexp(cost.astype(float), seen_cost - _BITS), None, _LARGEST_COST)
-        lp.col_lower_ = -_bounds(self._amount, seen)
+        lp.num_col_, lp.num_row_ = columns, rows
+        lp.col_cost_ = np.minimum(np.ldexp(cost.astype(float), seen_cost - _BITS), _LARGEST_COST)
+        lower = -np.ldexp(self._value.astype(float), seen - _BITS)
+        lp.col_lower_ = np.where(lower > -_LARGEST_BOUND, lower, -highspy.kHighsInf)
         lp.col_upper_ = np.full(columns, highspy.kHighsInf)
-        lp.row_lower_ = np.concatenate((-none[0], -room[self._size :]))
-        lp.row_upper_ = np.concatenate((room[: self._size], none[1]))
+        lp.row_lower_ = lp.row_upper_ = np.zeros(rows)
         lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        lp.a_matrix_.start_ = start.astype(np.int32)
-        lp.a_matrix_.index_ = np.concatenate((self._size + np.arange(users), row[keep])).astype(
-            np.int32
-        )
+        lp.a_matrix_.start_ = np.cumsum(count).astype(np.int32)
+        lp.a_matrix_.index_ = index.astype(np.int32)
         rate = -self._rate.astype(float) * 2.0**-_BITS
-        lp.a_matrix_.value_ = np.concatenate((rate, load[keep]))
+        lp.a_matrix_.value_ = np.concatenate((rate, load[keep], self._sign.astype(float)))
         model = exact_model(lp, self._basis)
-        model.setOptionValue("simplex_strategy", PRIMAL)  # no change is feasible, from the start
-        for strategy in (PRIMAL, DUAL):
+        for strategy in (PRIMAL, DUAL, PRIMAL, DUAL):
             solved = run_from_basis(model, strategy, self._pivots)
             self._pivots -= model.getInfo().simplex_iteration_count
-            if solved:
-                return model
+            self._basis, replaced = self._of_columns(model.getBasis())
+            if self._pivots <= 0:
+                raise SolverError("the rounds take too long")
+            if not replaced and (solved or strategy == DUAL):
+                return model  # if it is not solved, refinement shows what is wrong
+            model.setBasis(self._basis)
         raise SolverError("HiGHS finds no basis of a round")
 
-    def _used(self, amount: Fixed) -> Fixed:
-        """Return what each row has of these amounts, times 2^_BITS once more."""
-        used: Fixed = np.zeros(len(self._right), dtype=object)
-        some = np.flatnonzero(amount[1:])
-        here = amount[1:][some]
-        np.add.at(used, self._load_row[some], self._load[some] * here[:, None])
-        np.add.at(used, self._size + self._user[some], self._part[some] * here)
-        used[self._size :] -= self._rate * amount[0]
-        return used
+    def _of_columns(self, basis: highspy.HighsBasis) -> tuple[highspy.HighsBasis, bool]:
+        """Return a basis without rows, which HiGHS puts in where one is singular."""
+        basic, lower = highspy.HighsBasisStatus.kBasic, highspy.HighsBasisStatus.kLower
+        of_column, of_row = list(basis.col_status), list(basis.row_status)
+        rows = [row for row, status in enumerate(of_row) if status == basic]
+        for row in rows:
+            of_column[self._first + row], of_row[row] = basic, lower
+        if rows:
+            basis.col_status, basis.row_status = of_column, of_row
+        return basis, bool(rows)
 
-    def _room(self) -> Fixed:
-        """Return what is free of each capacity, and what each user has more than it must."""
-        room = self._right - (self._used(self._amount) >> _BITS)
-        room[self._size :] *= -1
-        return room
+    def _missing(self) -> Fixed:
+        """Return what each row lacks."""
+        used: Fixed = np.zeros_like(self._right)
+        amount = self._value[1 : self._first]
+        some = np.flatnonzero(amount)
+        np.add.at(used, self._load_row[some], self._load[some] * amount[some, None])
+        np.add.at(used, self._size + self._user[some], self._part[some] * amount[some])
+        used[self._size :] -= self._rate * self._value[0]
+        return self._right - (used >> _BITS) - self._value[self._first :] * self._sign
 
-    def _reduced(self, price: Fixed, columns: Ints | None = None) -> Fixed:
-        """Return the cost of columns that these prices leave; of all by default."""
-        pairs = slice(None) if columns is None else columns[columns > 0] - 1
-        by_row, by_user = price[: self._size], price[self._size :]
-        worth = (self._load[pairs] * by_row[self._load_row[pairs]]).sum(axis=1)
-        worth = worth + self._part[pairs] * by_user[self._user[pairs]]
-        level = (self._rate * by_user).sum() - (1 << 2 * _BITS)
-        if columns is None:
-            return np.concatenate(([level], -worth)) >> _BITS
+    def _reduced(self, price: Fixed, columns: Ints) -> Fixed:
+        """Return the costs of columns that these prices of rows leave."""
         cost: Fixed = np.zeros(len(columns), dtype=object)
-        cost[columns > 0] = -worth
-        cost[columns == 0] = level
-        return cost >> _BITS
+        by_user = price[self._size :]
+        cost[columns == 0] = ((self._rate * by_user).sum() >> _BITS) - (1 << _BITS)
+        paired = (columns > 0) & (columns < self._first)
+        pairs = columns[paired] - 1
+        worth = (self._load[pairs] * price[self._load_row[pairs]]).sum(axis=1)
+        cost[paired] = -((worth + self._part[pairs] * by_user[self._user[pairs]]) >> _BITS)
+        rows = columns[columns >= self._first] - self._first
+        cost[columns >= self._first] = -price[rows] * self._sign[rows]
+        return cost
 
-    def _refined(self, model: highspy.Highs, basis: Ints) -> tuple[Fixed, Fixed]:
-        """Return the amounts of columns and the prices of rows that a basis says."""
-        column = basis >= 0
-        columns = basis[column]
-        bound: Bools = np.ones(len(self._right), dtype=bool)
-        bound[-1 - basis[~column]] = False
-        amount: Fixed = np.zeros_like(self._amount)
+    def _refine(self, model: highspy.Highs) -> Fixed:
+        """Set all values to those of the basis, and return its prices of rows."""
+        status, basic = model.getBasicVariables()
+        basis: Ints = np.asarray(basic)
+        if status != highspy.HighsStatus.kOk or basis.min() < 0:
+            raise SolverError("HiGHS has no basis of a round")
+        self._value = np.zeros_like(self._value)
         price: Fixed = np.zeros_like(self._right)
-
-        def missing() -> Fixed:
-            return np.where(bound, self._right - (self._used(amount) >> _BITS), 0)
-
-        def add(more: Fixed) -> None:
-            amount[columns] += more[column]
-
-        def overpriced() -> Fixed:
-            over: Fixed = np.zeros(len(basis), dtype=object)
-            over[column] = self._reduced(price, columns)
-            return over
-
-        def add_price(more: Fixed) -> None:
-            price[bound] += more[bound]
-
-        _correct(missing, model.getBasisSolve, add)
-        _correct(overpriced, model.getBasisTransposeSolve, add_price)
-        return amount, price
+        for missing, solve, found, where in (
+            (self._missing, model.getBasisSolve, self._value, basis),
+            (
+                lambda: self._reduced(price, basis),
+                model.getBasisTransposeSolve,
+                price,
+                np.arange(len(price)),
+            ),
+        ):
+            for more in _corrections(missing, solve):
+                found[where] += more
+        return price
 
 
-def _correct(
-    missing: Callable[[], Fixed],
-    solve: Callable[[Floats], tuple[highspy.HighsStatus, Floats]],
-    add: Callable[[Fixed], None],
-) -> None:
-    """Add what is missing, solved for in floats, until nothing is."""
+def _corrections(
+    missing: Callable[[], Fixed], solve: Callable[[Floats], tuple[highspy.HighsStatus, Floats]]
+) -> Iterator[Fixed]:
+    """Yield what is to be added, solved for in floats, until nothing is missing."""
     last: int | None = None
-    while True:
-        short = missing()
-        most = max(abs(short), default=0)
-        if most < 1 << _ROUND_OFF:
-            return
+    while (most := max(abs(short := missing()), default=0)) >= 1 << _ROUND_OFF:
         if last is not None and most >= last:
-            break
+            raise SolverError("the numbers of a basis are not found")
         last = most
-        # Floats of 1 at most go in; what comes out is multiplied in integers.
+        # Floats of 1 at most go in; what comes out is brought to size in integers.
         unit = max(most.bit_length() - _KEPT, 0)
-        given = np.ldexp((short >> unit).astype(float), -_KEPT)
-        status, found = solve(given)
-        more = np.asarray(found)
-        if status != highspy.HighsStatus.kOk or not np.isfinite(more).all():
-            break
-        whole = np.array([int(part) for part in np.ldexp(more, _KEPT).tolist()], dtype=object)
-        add(whole << unit)
-    raise SolverError("the numbers of a basis are not found")
+        _, more = solve(np.ldexp((short >> unit).astype(float), -_KEPT))
+        more = np.ldexp(np.nan_to_num(more), _KEPT)
+        yield np.array([int(one) for one in more.tolist()], dtype=object) << unit
 
 
 def refined_leximin(problem: RationalProblem) -> RationalProof:
@@ -359,12 +350,6 @@ def _shifted(fixed: Fixed, shift: Ints) -> Fixed:
     """Return integers times 2^shift."""
     left, right = np.maximum(shift, 0).astype(object), np.maximum(-shift, 0).astype(object)
     return (fixed << left) >> right
-
-
-def _bounds(fixed: Fixed, bits: int) -> Floats:
-    """Return numbers times 2^bits as bounds for HiGHS."""
-    floats: Floats = np.ldexp(fixed.astype(float), bits - _BITS)
-    return np.where(np.abs(floats) < _LARGEST_BOUND, floats, np.copysign(highspy.kHighsInf, floats))
 
 
 def _magnified(wrong: int) -> int:
