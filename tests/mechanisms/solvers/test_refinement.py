@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import highspy
 import pytest
@@ -19,6 +20,7 @@ from drfh.errors import SolverError
 from drfh.mechanisms.solvers import refinement
 from drfh.mechanisms.solvers.rational import rational_leximin
 from drfh.mechanisms.solvers.refinement import refined_leximin
+from drfh.mechanisms.solvers.simplex import exact_model
 from tests.support.examples import examples
 from tests.support.rational import leximin
 from tests.support.strategies import rational_problems
@@ -82,10 +84,10 @@ def test_numbers_far_apart_are_solved_or_given_up(problem: RationalProblem) -> N
 
 def test_a_basis_that_is_wrong_with_all_digits_is_mended(monkeypatch: pytest.MonkeyPatch) -> None:
     """HiGHS is made to stop early, at numbers that are a tenth below 0."""
-    sharp, runs = refinement.exact_model, []
+    runs = []
 
     def loose(lp: highspy.HighsLp, basis: highspy.HighsBasis | None) -> highspy.Highs:
-        model = sharp(lp, basis)
+        model = exact_model(lp, basis)
         for kind in ("primal", "dual"):
             model.setOptionValue(f"{kind}_feasibility_tolerance", 0.1)
         runs.append(model)
@@ -120,7 +122,7 @@ def test_a_damaged_proof_is_refused() -> None:
     place, price = max(stop.prices.items(), key=lambda item: item[1])
     pair, amount = max(proof.placement.items(), key=lambda item: item[1])
 
-    def changed(**changes: object) -> tuple[RationalRound, ...]:
+    def changed(**changes: Any) -> tuple[RationalRound, ...]:
         rounds = list(proof.rounds)
         rounds[number] = replace(stop, **changes)
         return tuple(rounds)

@@ -330,7 +330,7 @@ def lexicographic(
             return exact
         if used == "simplex" and found and found[-1][0] <= _ILL_CONDITIONED:
             refined = _refined(problem, rule) if method == "auto" else None
-            if refined is not None and refined.certificate.closed:
+            if refined is not None:
                 return refined
             break
     if not found:
@@ -394,11 +394,11 @@ def _exact(problem: Problem, rule: Rule) -> Solution | None:
         proof = rational_leximin(exact, work=_RATIONAL_WORK)
     except TooLargeError:
         return None
-    return _rounded(problem, proof, rule, "rational")
+    return Solution(*_rounded(problem, proof, rule), "rational")
 
 
 def _refined(problem: Problem, rule: Rule) -> Solution | None:
-    """Return the allocation to many digits, where the problem is of moderate size."""
+    """Return the allocation with many digits, where that is not too large and closes."""
     entitlement = rule(problem)
     pairs = len(problem.users) * len(problem.blocks)
     if pairs > _SPARSE_PAIRS or rule is by_mix or entitlement.phase is not None:
@@ -410,15 +410,16 @@ def _refined(problem: Problem, rule: Rule) -> Solution | None:
         proof = refined_leximin(RationalProblem.of(problem, entitlement))
     except SolverError:
         return None
-    return _rounded(problem, proof, rule, "refined")
+    placement, certificate = _rounded(problem, proof, rule)
+    return Solution(placement, certificate, "refined") if certificate.closed else None
 
 
-def _rounded(problem: Problem, proof: RationalProof, rule: Rule, method: str) -> Solution:
-    """Return an allocation in fractions as floats, with its proof."""
+def _rounded(problem: Problem, proof: RationalProof, rule: Rule) -> tuple[Placement, Certificate]:
+    """Return the placement of a proof in floats, and its certificate."""
     users, blocks, tasks = proof.placed()
     pools = Pools.single(len(problem.blocks))
     placement = Placement.fitted(problem, users, blocks, tasks, pools)
-    return Solution(placement, Certificate.rational(placement, proof, rule), method)
+    return placement, Certificate.rational(placement, proof, rule)
 
 
 def placed(problem: Problem, promise: Solution | Floats, *, method: str = "auto") -> Solution:

@@ -34,7 +34,8 @@ _SIGN = _BITS // 4  # bits below which a negative number is 0 in truth
 _SPARE = _SIGN + 16  # bits of an amount that are given up, so that servers hold all
 _FULL = 7  # bits by which numbers are larger to HiGHS, as its tolerance is absolute
 _KEPT = 60  # bits of a correction
-_PIVOTS = 50  # most pivots of all rounds, for each row: some seconds
+_PIVOTS = 30  # most pivots of all rounds, for each row: some seconds
+_PRODUCTS = 20_000_000  # most products of integers in all rounds: some seconds, too
 _POSED = 12  # most times that a round is posed
 _LARGEST_BOUND, _LARGEST_COST = 1e15, 1e6
 _SMALLEST_ENTRY, _LARGEST_ENTRY = 1e-12, 1e12
@@ -65,13 +66,15 @@ class RefinedSimplex:
         self._user, self._block = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         capacity, self._block_unit = _scaled(problem.capacity)
         demand, unit = _scaled(problem.demand)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = np.ldexp(
                 capacity[self._block].astype(float) / demand[self._user].astype(float),
                 self._block_unit[self._block] - unit[self._user],
             )
         # Tasks of the user if it had the block.
         alone: Floats = np.where(demand[self._user] > 0, ratio, math.inf).min(axis=1)
+        if not np.isfinite(alone).all():
+            raise SolverError("numbers are too far apart")
         self._pair_unit: Ints = np.frexp(alone)[1].astype(np.int64)
         shift = unit[self._user] + self._pair_unit[:, None] - self._block_unit[self._block]
         self._load = _shifted(demand[self._user], shift)
@@ -97,6 +100,7 @@ class RefinedSimplex:
         self._basis.row_status = [status.kLower] * rows
         self._basis.valid = True
         self._pivots = _PIVOTS * rows  # left for all rounds
+        self._products = _PRODUCTS
 
     def raise_level(
         self, held: Sequence[Fraction], rising: Collection[int]
@@ -173,7 +177,7 @@ class RefinedSimplex:
     def _posed(self, cost: Fixed, seen: int, seen_cost: int) -> highspy.Highs:
         """Return a solved model of what must change, with numbers and costs times powers of two."""
         rows, columns, users = len(self._right), len(self._value), len(self._rate)
-        load = np.column_stack((self._load, self._part)).astype(float) * 2.0**-_BITS
+        load = np.column_stack((_floats(self._load), _floats(self._part)))
         load = np.minimum(load, _LARGEST_ENTRY)
         row = np.column_stack((self._load_row, self._size + self._user))
         keep = load > _SMALLEST_ENTRY
@@ -181,16 +185,16 @@ class RefinedSimplex:
         index = np.concatenate((self._size + np.arange(users), row[keep], np.arange(rows)))
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = columns, rows
-        lp.col_cost_ = np.minimum(np.ldexp(cost.astype(float), seen_cost - _BITS), _LARGEST_COST)
-        lower = -np.ldexp(self._value.astype(float), seen - _BITS)
+        lp.col_cost_ = np.minimum(_floats(cost, seen_cost), _LARGEST_COST)
+        lower = -_floats(self._value, seen)
         lp.col_lower_ = np.where(lower > -_LARGEST_BOUND, lower, -highspy.kHighsInf)
         lp.col_upper_ = np.full(columns, highspy.kHighsInf)
         lp.row_lower_ = lp.row_upper_ = np.zeros(rows)
         lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
         lp.a_matrix_.start_ = np.cumsum(count).astype(np.int32)
         lp.a_matrix_.index_ = index.astype(np.int32)
-        rate = -self._rate.astype(float) * 2.0**-_BITS
-        lp.a_matrix_.value_ = np.concatenate((rate, load[keep], self._sign.astype(float)))
+        entries = -_floats(self._rate), load[keep], self._sign.astype(float)
+        lp.a_matrix_.value_ = np.concatenate(entries)
         model = exact_model(lp, self._basis)
         for strategy in (PRIMAL, DUAL, PRIMAL, DUAL):
             solved = run_from_basis(model, strategy, self._pivots)
@@ -219,10 +223,12 @@ class RefinedSimplex:
         used: Fixed = np.zeros_like(self._right)
         amount = self._value[1 : self._first]
         some = np.flatnonzero(amount)
+        self._count(some)
         np.add.at(used, self._load_row[some], self._load[some] * amount[some, None])
         np.add.at(used, self._size + self._user[some], self._part[some] * amount[some])
         used[self._size :] -= self._rate * self._value[0]
-        return self._right - (used >> _BITS) - self._value[self._first :] * self._sign
+        missing: Fixed = self._right - (used >> _BITS) - self._value[self._first :] * self._sign
+        return missing
 
     def _reduced(self, price: Fixed, columns: Ints) -> Fixed:
         """Return the costs of columns that these prices of rows leave."""
@@ -231,11 +237,17 @@ class RefinedSimplex:
         cost[columns == 0] = ((self._rate * by_user).sum() >> _BITS) - (1 << _BITS)
         paired = (columns > 0) & (columns < self._first)
         pairs = columns[paired] - 1
+        self._count(pairs)
         worth = (self._load[pairs] * price[self._load_row[pairs]]).sum(axis=1)
         cost[paired] = -((worth + self._part[pairs] * by_user[self._user[pairs]]) >> _BITS)
         rows = columns[columns >= self._first] - self._first
         cost[columns >= self._first] = -price[rows] * self._sign[rows]
         return cost
+
+    def _count(self, pairs: Ints) -> None:
+        self._products -= len(pairs) * (self._load.shape[1] + 1)
+        if self._products < 0:
+            raise SolverError("the rounds take too long")
 
     def _refine(self, model: highspy.Highs) -> Fixed:
         """Set all values to those of the basis, and return its prices of rows."""
@@ -271,8 +283,10 @@ def _corrections(
         # Floats of 1 at most go in; what comes out is brought to size in integers.
         unit = max(most.bit_length() - _KEPT, 0)
         _, more = solve(np.ldexp((short >> unit).astype(float), -_KEPT))
-        more = np.ldexp(np.nan_to_num(more), _KEPT)
-        yield np.array([int(one) for one in more.tolist()], dtype=object) << unit
+        more = np.asarray(more) * 2.0**_KEPT
+        if not np.isfinite(more).all():
+            raise SolverError("the numbers of a basis are not found")
+        yield np.array([int(one) << unit for one in more.tolist()], dtype=object)
 
 
 def refined_leximin(problem: RationalProblem) -> RationalProof:
@@ -349,7 +363,17 @@ def _scaled(table: Sequence[Sequence[Fraction]]) -> tuple[Fixed, Ints]:
 def _shifted(fixed: Fixed, shift: Ints) -> Fixed:
     """Return integers times 2^shift."""
     left, right = np.maximum(shift, 0).astype(object), np.maximum(-shift, 0).astype(object)
-    return (fixed << left) >> right
+    shifted: Fixed = (fixed << left) >> right
+    return shifted
+
+
+def _floats(fixed: Fixed, bits: int = 0) -> Floats:
+    """Return numbers in fixed point times 2^bits as floats."""
+    most = 1 << _BITS + 200
+    floats = np.minimum(np.maximum(fixed, -most), most).astype(float)
+    with np.errstate(over="ignore"):
+        result: Floats = np.ldexp(floats, bits - _BITS)
+    return result
 
 
 def _magnified(wrong: int) -> int:
