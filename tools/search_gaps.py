@@ -9,8 +9,9 @@ Three families: two zones with nearly equal levels; amounts from 10⁻¹² to 10
 demands, servers that lack a resource, restrictions and finite tasks. Small problems are compared
 with leximin in rational arithmetic, which shares no code with the package. Wide numbers that are
 too many for that, and mixtures that need more digits than a double has, were solved by exact or
-nearly exact arithmetic of the package's own, and their proof is checked in fractions. Of the others some users are asked for one by one, by a linear program of scipy:
-how far could this one rise if nobody fell below it, or had less and was below it before? That
+nearly exact arithmetic of the package's own, and their proof is checked in fractions. Of the
+others some users are asked for one by one, by a linear program of scipy: how far could this one
+rise if nobody fell below it, or had less and was below it before? That
 is the definition, and it needs no rounds.
 """
 
