@@ -8,9 +8,10 @@ Run it from the project's root::
 Three families: two zones with nearly equal levels; amounts from 10⁻¹² to 10¹²; mixtures of zero
 demands, servers that lack a resource, restrictions and finite tasks. Small problems are compared
 with leximin in rational arithmetic, which shares no code with the package. Wide numbers that are
-too many for that were solved by rational arithmetic of the package's own, and their proof is
-checked in it. Of the others some users are asked for one by one, by a linear program of scipy:
-how far could this one rise if nobody fell below it, or had less and was below it before? That
+too many for that, and mixtures that need more digits than a double has, were solved by exact or
+nearly exact arithmetic of the package's own, and their proof is checked in fractions. Of the
+others some users are asked for one by one, by a linear program of scipy: how far could this one
+rise if nobody fell below it, or had less and was below it before? That
 is the definition, and it needs no rounds.
 """
 
@@ -43,6 +44,7 @@ ASKED = 3  # users asked for one by one
 SPARE = 1e-12
 MANY_PAIRS = 30_000  # from which on only one is asked for, by the interior-point method
 LP_ERROR = 1e-7  # of scipy's answers, where the user has little of what there is
+EXACTLY_PROVEN = ("rational", "refined")  # methods whose proof has no round-off
 EXACT_ENTRIES = 150  # users × servers × resources up to which plain rational arithmetic ends
 
 
@@ -149,7 +151,7 @@ def off_by(cluster: Cluster, users: list[User], allocation: Allocation) -> tuple
     if problem.demand.size * len(problem.blocks) <= EXACT_ENTRIES:
         right = np.array([float(x) for x in rational_shares(problem)])
         return float(np.max(np.abs(share - right) / np.maximum(right, 1e-300))), 1e-13
-    if allocation.method == "rational":
+    if allocation.method in EXACTLY_PROVEN:
         return (0.0 if allocation.verify() else math.inf), 0.0
     weight = np.array([user.weight for user in users])
     level = share / weight

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from hypothesis import strategies as st
 
 from drfh import Cluster, Server, User
+from drfh.allocation.proofs.rational import RationalProblem
 
 RESOURCES = ("cpu", "memory", "gpu", "disk", "net")
 AMOUNTS = st.sampled_from([0, 0.25, 0.5, 1, 2, 3, 5, 8, 12])
@@ -92,3 +95,39 @@ def problems(
             )
         )
     return cluster, users
+
+
+@st.composite
+def rational_problems(
+    draw: st.DrawFn, numbers: str = "0 0 1 2 3 5 1/3 1e9 1e-9"
+) -> RationalProblem:
+    """Draw small problems in fractions, with ties, zeros and by default numbers far apart."""
+    amount = st.sampled_from([Fraction(number) for number in numbers.split()])
+    n, k, m = draw(st.integers(1, 4)), draw(st.integers(1, 4)), draw(st.integers(1, 4))
+
+    def table(rows: int) -> list[list[Fraction]]:
+        return [[draw(amount) for _ in range(m)] for _ in range(rows)]
+
+    demand, capacity = table(n), table(k)
+    for row in demand:
+        if not any(row):
+            row[draw(st.integers(0, m - 1))] = Fraction(1)
+    usable = [
+        tuple(
+            s
+            for s in range(k)
+            if all(capacity[s][r] or not need for r, need in enumerate(row)) and draw(st.booleans())
+        )
+        for row in demand
+    ]
+    caps = [draw(st.none() | st.integers(0, 5)) for _ in range(n)]
+    return RationalProblem(
+        tuple(map(tuple, demand)),
+        tuple(map(tuple, capacity)),
+        tuple(usable),
+        tuple(Fraction(draw(st.integers(1, 3))) for _ in range(n)),
+        tuple(
+            Fraction(0) if not where else None if cap is None else Fraction(cap)
+            for cap, where in zip(caps, usable, strict=True)
+        ),
+    )

@@ -368,7 +368,7 @@ class Certificate:
                 table *= totals / totals.max()
                 prices = TablePrices(table, np.arange(len(problem.blocks)))
             rounds.append(Round(np.array(stop.users), level, prices, level, 0.0))
-        gap = proof.error(placement.user_tasks)
+        gap = _rational_gap(placement, proof)
         return cls(placement, tuple(rounds), gap, 10 * TOLERANCE, rule, proof)
 
     @property
@@ -434,8 +434,7 @@ class Certificate:
             same = self.exact.problem == type(self.exact.problem).of(
                 problem, entitlement, mixed=mixed
             )
-            proven = same and self.exact.holds()
-            gap = self.exact.error(placement.user_tasks) if proven else math.inf
+            gap = _rational_gap(placement, self.exact) if same else math.inf
         checks = (
             *placement_checks(placement, entitlement.cap),
             Check("negative or infinite task or price", float(unsound), 0.0),
@@ -443,6 +442,11 @@ class Certificate:
             Check("relative gap", gap, self.tolerance),
         )
         return Verification(checks)
+
+
+def _rational_gap(placement: Placement, proof: RationalProof) -> float:
+    """Return how far any user of a placement may be from the tasks that a proof is about."""
+    return proof.error(placement.user_tasks) + proof.gap()
 
 
 def placement_checks(placement: Placement, cap: Floats | None = None) -> tuple[Check, ...]:

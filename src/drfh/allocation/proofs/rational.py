@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -100,17 +101,19 @@ class RationalProblem:
             return self.mixes.rates(rising)
         return {user: self.rate[user] for user in rising}
 
-    def unit_price(self, user: int, prices: Mapping[tuple[int, int], Fraction]) -> Fraction:
-        """Return the least price of one task over the blocks of a user."""
-        demand = self.demand[user]
-        costs = [
-            sum(
-                (prices.get((block, r), Fraction(0)) * one for r, one in enumerate(demand) if one),
-                Fraction(0),
-            )
-            for block in self.usable[user]
-        ]
-        return min(costs, default=Fraction(0))
+    def unit_prices(self, prices: Mapping[tuple[int, int], Fraction]) -> list[Fraction]:
+        """Return the least price of one task of each user over all blocks that it may use."""
+        below = math.lcm(*(price.denominator for price in prices.values()))
+        table = np.zeros((len(self.capacity), len(self.capacity[0])), dtype=object)
+        for key, price in prices.items():
+            table[key] = price.numerator * (below // price.denominator)
+        result = []
+        for demand, usable in zip(self.demand, self.usable, strict=True):
+            unit = math.lcm(*(one.denominator for one in demand))
+            need = np.array([one.numerator * (unit // one.denominator) for one in demand], object)
+            costs = table[list(usable)] @ need
+            result.append(Fraction(min(costs, default=0), below * unit))
+        return result
 
 
 def _mixes(problem: Problem) -> RationalMixes:
@@ -134,7 +137,7 @@ class RationalRound:
 
 @dataclass(frozen=True, slots=True)
 class RationalProof:
-    """An exact allocation: placement, and exact prices for each round.
+    """An allocation as fractions, exact or to many digits: placement, and prices of each round.
 
     Attributes
     ----------
@@ -169,55 +172,64 @@ class RationalProof:
             level = stop.level
         return result
 
-    def holds(self) -> bool:
-        """Return whether the placement fits and the prices of every round prove it, exactly."""
+    def gap(self) -> float:
+        """Return how far, relatively, any single user may be from its exact tasks.
+
+        It is 0 where all equations hold exactly, and infinite where this is no proof. Who stops
+        could get what the prices leave unspent, and what those before it may have too much.
+        Only results are rounded, upwards.
+        """
         problem, after = self.problem, self._after_rounds()
         users = range(len(problem.rate))
-        stopped = sorted(user for stop in self.rounds for user in stop.users)
-        if stopped != list(users):
-            return False
-        placed = [Fraction(0)] * len(users)
+        lacking = self._lacking()
+        if lacking is None or sorted(u for stop in self.rounds for u in stop.users) != [*users]:
+            return math.inf
+        off = list(lacking)
+        last = Fraction(0)
+        rising = {user for user, most in enumerate(problem.cap) if most != 0}
+        for stop, have in zip(self.rounds, after, strict=True):
+            prices = stop.prices or {}
+            # Who reaches its last task stops there: its rate ends, and that of its mix changes.
+            beyond = any((cap := problem.cap[u]) is not None and have[u] > cap for u in rising)
+            if stop.level < last or beyond or any(price < 0 for price in prices.values()):
+                return math.inf
+            last = stop.level
+            rising.difference_update(stop.users)
+            unit = problem.unit_prices(prices) if prices else [Fraction(0)] * len(users)
+            paid = [one * has for one, has in zip(unit, have, strict=True)]
+            worth = (price * problem.capacity[b][r] for (b, r), price in prices.items())
+            unspent = abs(sum(worth, Fraction(0)) - sum(paid, Fraction(0)))
+            unspent += sum((Fraction(off[u]) * paid[u] for u in users if off[u]), Fraction(0))
+            for user in stop.users:
+                cap, slack = problem.cap[user], math.inf
+                if unit[user]:
+                    slack = _upwards(unspent, paid[user])
+                if cap is not None:
+                    slack = min(slack, _upwards(cap - have[user], cap))
+                off[user] = lacking[user] + slack
+        return max(off, default=0.0)
+
+    def _lacking(self) -> list[float] | None:
+        """Return the part of its tasks that each user lacks; None if the placement is not valid."""
+        problem = self.problem
+        placed = [Fraction(0)] * len(problem.rate)
         load = [[Fraction(0)] * len(row) for row in problem.capacity]
         for (user, block), amount in self.placement.items():
             if amount < 0 or block not in problem.usable[user]:
-                return False
+                return None
             placed[user] += amount
             for resource, one in enumerate(problem.demand[user]):
                 load[block][resource] += one * amount
-        if any(have < need for have, need in zip(placed, after[-1], strict=True)):
-            return False
         if any(
             used > size
             for row, sizes in zip(load, problem.capacity, strict=True)
             for used, size in zip(row, sizes, strict=True)
         ):
-            return False
-        last = Fraction(0)
-        rising = {user for user, most in enumerate(problem.cap) if most != 0}
-        for stop, have in zip(self.rounds, after, strict=True):
-            if stop.level < last:
-                return False
-            last = stop.level
-            # Who reaches its last task stops there: its rate ends, and that of its mix changes.
-            if any(
-                (most := problem.cap[user]) is not None and have[user] > most for user in rising
-            ):
-                return False
-            prices = stop.prices or {}
-            if any(price < 0 for price in prices.values()):
-                return False
-            unit = [problem.unit_price(user, prices) for user in users]
-            worth = sum(
-                (price * problem.capacity[block][r] for (block, r), price in prices.items()),
-                Fraction(0),
-            )
-            spent = sum((one * has for one, has in zip(unit, have, strict=True)), Fraction(0))
-            if prices and spent != worth:
-                return False
-            if any(unit[user] == 0 and have[user] != problem.cap[user] for user in stop.users):
-                return False
-            rising.difference_update(stop.users)
-        return True
+            return None
+        return [
+            _upwards(max(need - have, Fraction(0)), need)
+            for have, need in zip(placed, self.tasks(), strict=True)
+        ]
 
     def placed(self) -> tuple[Ints, Ints, Floats]:
         """Return the entries of the placement: user, block, tasks; nothing above the exact sum."""
@@ -241,3 +253,10 @@ class RationalProof:
             if given != right:
                 worst = max(worst, abs(given - right) / right) if right else Fraction(1)
         return float(worst)
+
+
+def _upwards(part: Fraction, whole: Fraction) -> float:
+    """Return a part of a whole as a float that is not below it."""
+    if not part:
+        return 0.0
+    return math.nextafter(float(part / whole), math.inf) if whole else math.inf

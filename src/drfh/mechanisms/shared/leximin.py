@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,6 +34,9 @@ from drfh.mechanisms.solvers.oracle import (
     lowest_prices,
 )
 from drfh.mechanisms.solvers.presolve import Classes
+
+if TYPE_CHECKING:
+    from drfh.allocation.proofs.rational import RationalProof
 
 __all__ = ["METHODS", "Unsure", "choose_oracle", "lexicographic", "leximin", "placed"]
 
@@ -325,6 +329,9 @@ def lexicographic(
         if exact is not None:
             return exact
         if used == "simplex" and found and found[-1][0] <= _ILL_CONDITIONED:
+            refined = _refined(problem, rule) if method == "auto" else None
+            if refined is not None:
+                return refined
             break
     if not found:
         raise failure
@@ -387,10 +394,32 @@ def _exact(problem: Problem, rule: Rule) -> Solution | None:
         proof = rational_leximin(exact, work=_RATIONAL_WORK)
     except TooLargeError:
         return None
+    return Solution(*_rounded(problem, proof, rule), "rational")
+
+
+def _refined(problem: Problem, rule: Rule) -> Solution | None:
+    """Return the allocation with many digits, where that is not too large and closes."""
+    entitlement = rule(problem)
+    pairs = len(problem.users) * len(problem.blocks)
+    if pairs > _SPARSE_PAIRS or rule is by_mix or entitlement.phase is not None:
+        return None
+    from drfh.allocation.proofs.rational import RationalProblem
+    from drfh.mechanisms.solvers.refinement import refined_leximin
+
+    try:
+        proof = refined_leximin(RationalProblem.of(problem, entitlement))
+    except SolverError:
+        return None
+    placement, certificate = _rounded(problem, proof, rule)
+    return Solution(placement, certificate, "refined") if certificate.closed else None
+
+
+def _rounded(problem: Problem, proof: RationalProof, rule: Rule) -> tuple[Placement, Certificate]:
+    """Return the placement of a proof in floats, and its certificate."""
     users, blocks, tasks = proof.placed()
     pools = Pools.single(len(problem.blocks))
     placement = Placement.fitted(problem, users, blocks, tasks, pools)
-    return Solution(placement, Certificate.rational(placement, proof, rule), "rational")
+    return placement, Certificate.rational(placement, proof, rule)
 
 
 def placed(problem: Problem, promise: Solution | Floats, *, method: str = "auto") -> Solution:

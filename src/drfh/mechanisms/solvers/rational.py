@@ -281,7 +281,8 @@ def rational_leximin(problem: RationalProblem, *, work: float) -> RationalProof:
             have[user] += rate * rise.step
         stopped = {user for user in active if have[user] == cap[user]}
         if rise.prices is not None:
-            stopped |= {user for user in active if problem.unit_price(user, rise.prices) > 0}
+            unit = problem.unit_prices(rise.prices)
+            stopped |= {user for user in active if unit[user]}
         rounds.append(RationalRound(tuple(sorted(stopped)), level, rise.prices))
         active -= stopped
     return RationalProof(problem, tuple(rounds), tableau.tasks())

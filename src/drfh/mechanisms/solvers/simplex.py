@@ -15,7 +15,7 @@ from drfh.errors import SolverError
 from drfh.mechanisms.solvers.oracle import NOTHING_STOPS, Cut, raised_prices
 from drfh.mechanisms.solvers.presolve import Classes
 
-__all__ = ["Simplex", "run_highs"]
+__all__ = ["DUAL", "PRIMAL", "Simplex", "exact_model", "run_from_basis", "run_highs"]
 
 _SMALLEST_COEFFICIENT = 1e-12
 _LARGEST_COEFFICIENT = 1e12
@@ -79,15 +79,48 @@ _EXACT = {
     "factor_pivot_threshold": 0.5,
     "primal_simplex_bound_perturbation_multiplier": 0.0,
 }
-_DUAL, _PRIMAL = 1, 4  # strategies of HiGHS
+DUAL, PRIMAL = 1, 4  # strategies of HiGHS
 # Parts of what is held that may be given up, and strategies, if HiGHS finds no way else.
-_GIVEN_UP = ((0.0, _DUAL), (1e-15, _PRIMAL), (1e-13, _PRIMAL), (1e-11, _PRIMAL), (1e-9, _PRIMAL))
+_GIVEN_UP = ((0.0, DUAL), (1e-15, PRIMAL), (1e-13, PRIMAL), (1e-11, PRIMAL), (1e-9, PRIMAL))
 _WELL_SCALED = (0.1, 10.0)
 _ADDED = 3  # most columns that join at a time, for each server
 _PRICE_ERROR = 1e-10  # part of a price that is round-off
 _NOTHING_LEFT = 1e-9  # part of what a late user would have alone
 _FAINTEST = 1e-15  # duals sum to about 1; below this one cannot be told from 0
 _CORRECTIONS = 2
+
+
+def exact_model(lp: highspy.HighsLp, basis: highspy.HighsBasis | None) -> highspy.Highs:
+    """Return a model that HiGHS solves as it is, from a basis if there is one."""
+    model = highspy.Highs()
+    model.silent()
+    for option, value in _EXACT.items():
+        model.setOptionValue(option, value)
+    if model.passModel(lp) == highspy.HighsStatus.kError:
+        raise SolverError("HiGHS refused the model of a round")
+    if basis is not None and basis.valid:
+        model.setBasis(basis)
+    return model
+
+
+def run_from_basis(model: highspy.Highs, strategy: int, pivots: int | None = None) -> bool:
+    """Solve from the last basis, if there is one; return whether that was the end of it."""
+    if model.getBasis().valid:
+        model.setOptionValue("simplex_strategy", strategy)
+    columns = model.getNumCol() - 1
+    seconds = model.getRunTime() + _SECONDS + columns / _COLUMNS_A_SECOND
+    model.setOptionValue("time_limit", seconds)
+    pivots = _PIVOTS * model.getNumRow() if pivots is None else max(pivots, 0)
+    model.setOptionValue("simplex_iteration_limit", pivots)
+    # Else Ctrl-C waits for the end; but the thread that it takes costs a millisecond.
+    model.HandleKeyboardInterrupt = columns > _QUICK
+    model.solve()
+    status = model.getModelStatus()
+    if status == highspy.HighsModelStatus.kInterrupt:
+        raise KeyboardInterrupt
+    if status == highspy.HighsModelStatus.kTimeLimit:
+        raise SolverError("HiGHS finds no end of a round")
+    return bool(status == highspy.HighsModelStatus.kOptimal)
 
 
 class Simplex:
@@ -224,15 +257,7 @@ class Simplex:
         lp.a_matrix_.start_ = np.concatenate(([0], start + users)).astype(np.int32)
         lp.a_matrix_.index_ = np.concatenate((size + np.arange(users), rows)).astype(np.int32)
         lp.a_matrix_.value_ = np.concatenate((self._rate, values))
-        model = highspy.Highs()
-        model.silent()
-        for option, value in _EXACT.items():
-            model.setOptionValue(option, value)
-        if model.passModel(lp) == highspy.HighsStatus.kError:
-            raise SolverError("HiGHS refused the model of a round")
-        if basis is not None and basis.valid:
-            model.setBasis(basis)
-        self._model = model
+        self._model = exact_model(lp, basis)
 
     def _entries(self, chosen: Ints) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats]:
         """Return the entries of columns: where each begins, rows and values.
@@ -259,9 +284,9 @@ class Simplex:
         assert model is not None
         while True:
             held = self._held
-            for given_up, strategy in ((0.0, _PRIMAL), *_GIVEN_UP):
+            for given_up, strategy in ((0.0, PRIMAL), *_GIVEN_UP):
                 self._hold(held * (1 - given_up))
-                if self._run(strategy):
+                if run_from_basis(model, strategy):
                     break
             else:  # numbers that are too far apart
                 self._model = model = run_highs(model.getLp())
@@ -277,26 +302,6 @@ class Simplex:
                 len(rows), start[:-1], rows, values,
             )  # fmt: skip
             self._columns = np.concatenate((self._columns, more))
-
-    def _run(self, strategy: int) -> bool:
-        """Solve from the last basis, if there is one; return whether that was the end of it."""
-        model = self._model
-        assert model is not None
-        if model.getBasis().valid:
-            model.setOptionValue("simplex_strategy", strategy)
-        columns = len(self._columns)
-        seconds = model.getRunTime() + _SECONDS + columns / _COLUMNS_A_SECOND
-        model.setOptionValue("time_limit", seconds)
-        model.setOptionValue("simplex_iteration_limit", _PIVOTS * model.getNumRow())
-        # Else Ctrl-C waits for the end; but the thread that it takes costs a millisecond.
-        model.HandleKeyboardInterrupt = columns > _QUICK
-        model.solve()
-        status = model.getModelStatus()
-        if status == highspy.HighsModelStatus.kInterrupt:
-            raise KeyboardInterrupt
-        if status == highspy.HighsModelStatus.kTimeLimit:
-            raise SolverError("HiGHS finds no end of a round")
-        return bool(status == highspy.HighsModelStatus.kOptimal)
 
     def _read(self) -> tuple[float, Floats, Floats]:
         """Return the part of the unit, prices by class and the worth of users' shares."""
