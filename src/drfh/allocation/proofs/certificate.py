@@ -178,7 +178,7 @@ class TablePrices:
         return table
 
 
-_ROUND_OFF = float(np.finfo(float).eps)  # part of a sum
+_ROUND_OFF = 1e-15  # part of a sum of many products
 _ALL = 1e-12  # part of all tasks that may be lacking by round-off
 _PAST = 1e-7  # relative rise that is no round-off
 
