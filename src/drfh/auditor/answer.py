@@ -421,8 +421,8 @@ def answer_of(case: Case) -> FairnessAnswer:
     >>> answer = answer_of(case_of(load_scenario("paper-two-servers"), observed=rows))
     >>> answer.missing, [(team.name, round(team.difference, 4)) for team in answer.short]
     (0.25, [('ann', -0.3571)])
-    >>> print(answer.sentences[0])
-    Not fair: 25.0 % of all fair shares is missing; ann is worst off, with 50.0 % of its own.
+    >>> answer.worst_off, answer["ann"].fits
+    ('ann', 5.0)
     """
     problem, best = case.problem, case.fair
     fair_tasks, tasks = best.placement.user_tasks, case.bundles.unlimited_tasks
