@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from drfh.allocation.problem import (
 )
 from drfh.allocation.proofs.certificate import Certificate, Prices, ResourcePrices, Round
 from drfh.errors import InputError, SolverError, UnknownNameError
+from drfh.kernels.threads import one_thread
 from drfh.mechanisms.solvers.closed_form import ProportionalServers, TwoResources
 from drfh.mechanisms.solvers.oracle import (
     NOTHING_STOPS,
@@ -317,7 +319,8 @@ def lexicographic(
     failure = SolverError("no solver was tried")
     for oracle, used, unsure in _attempts(problem, method, progress, found):
         try:
-            placement, certificate = leximin(problem, oracle, rule, unsure)
+            with one_thread() if used == "interior-point" else nullcontext():
+                placement, certificate = leximin(problem, oracle, rule, unsure)
         except SolverError as error:
             failure = error
         else:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from drfh.allocation.problem import Bools, Floats, Ints
-from drfh.kernels.threads import one_thread
 from drfh.mechanisms.solvers.interior.points import (
     FEW_USERS,
     Columns,
@@ -446,7 +445,6 @@ def _search(
     return search
 
 
-@one_thread()
 def solve_radial(
     d: Floats,
     c: Floats,
