@@ -40,12 +40,13 @@ def with_tasks(allocation: Allocation, tasks: np.ndarray) -> Certificate:
     return replace(allocation.certificate, placement=placed)
 
 
-@pytest.mark.parametrize("method", ["closed-form", "simplex"])
-def test_a_good_certificate_passes(method: str) -> None:
+# Prices of a solver are summed up over servers: that round-off is in the gap.
+@pytest.mark.parametrize(("method", "most"), [("closed-form", 2e-15), ("simplex", 1e-14)])
+def test_a_good_certificate_passes(method: str, most: float) -> None:
     certificate = fig1(method=method).certificate
     assert isinstance(certificate, Certificate)
     assert failing(certificate) == set()
-    assert certificate.gap <= 2e-15
+    assert certificate.gap <= most
 
 
 @given(problems(), st.floats(1e-6, 0.5))

@@ -180,7 +180,10 @@ def large(servers: int, users: int, seed: int) -> Scenario:
     )
 
 
-@pytest.mark.parametrize(("servers", "users", "seed"), [(30, 10, 2), (200, 50, 3)])
+@pytest.mark.parametrize(
+    ("servers", "users", "seed"),
+    [(30, 10, 2), pytest.param(200, 50, 3, marks=pytest.mark.slow)],
+)
 def test_pareto_knows_round_off_from_a_gain(servers: int, users: int, seed: int) -> None:
     scenario = large(servers, users, seed)
     report = audit(scenario, mechanism=one_after_another, properties=["feasible", "pareto"])
