@@ -159,14 +159,29 @@ def test_only_who_holds_what_is_lacking_is_in_the_way() -> None:
     assert (found["z"].fits, found["z"].held_by) == (0, ("x",))
     assert (found["z"].resource, found["z"].amount, found["z"].fair_amount) == ("gpu", 0, 2)
     assert found["z"].sentences == (
-        "z has 0.0 % of the cluster's gpu now (0), 50.0 % in the fair allocation (2): less than "
-        "its fair share.",
+        "z has a share of 0.0 % now, 50.0 % in the fair allocation: less than its fair share.",
+        "It is largest in gpu: 0 now, 2 in the fair allocation.",
         "4 tasks of it wait; 0 would fit now.",
         "What the rest needs is held by others: x has more than its fair share, on servers that z "
         "may use.",
     )
     with pytest.raises(drfh.errors.UnknownNameError, match="team must be one of x, y, z"):
         found["w"]
+
+
+def test_the_largest_resource_now_may_be_another_one() -> None:
+    """x runs gpu tasks alone: what it gives back is a part of its share, of gpu."""
+    cluster = Cluster([Server({"cpu": 8, "gpu": 4}, name="a")])
+    mixed = User("x", kinds=[Kind({"cpu": 4}, tasks=1), Kind({"gpu": 1}, tasks=4)])
+    users = [mixed, User("y", {"gpu": 1}, tasks=4)]
+    observed = [{"user": "x", "kind": "2", "server": "a", "tasks": 4}]
+    found = answer(users, observed, cluster)
+    x = found["x"]
+    assert (x.now, x.resource, x.amount) == (1.0, "gpu", 4)
+    assert x.fair < 1
+    given = 4 * (1 - x.fair)
+    assert f"x {given:.4g} gpu" in said(found, Topic.CHANGE)
+    assert x.sentences[0].startswith("x has a share of 100.0 % now, ")
 
 
 def test_sums_of_groups_are_said_to_be_sums() -> None:

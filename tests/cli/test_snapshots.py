@@ -464,7 +464,7 @@ def test_the_answer_of_a_large_cluster(capsys: pytest.CaptureFixture[str], tmp_p
 def test_a_team_explained(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "audit", CLUSTER, "--explain", "research")
     assert code == 0
-    assert out.startswith("research has 52.1 % of the cluster's nvidia.com/gpu now (")
+    assert out.startswith("research has a share of 52.1 % now, 100.0 % in the fair allocation")
     assert " tasks " in out
     assert "in the fair allocation" in out
     code, out, _ = run(capsys, "audit", CLUSTER, "--explain", "research", "--json")

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from drfh.allocation.allocation import Allocation
 from drfh.allocation.problem import Problem
-from drfh.auditor.answer import FairnessAnswer, Sentence, TeamShare, Topic, answer_of
+from drfh.auditor.answer import FairnessAnswer, Sentence, TeamShare, Topic
 from drfh.auditor.bundles import Bundles
 from drfh.auditor.case import Case
 from drfh.auditor.finding import OBSERVED, Counterexample, Finding, Report
@@ -30,6 +30,7 @@ from drfh.auditor.properties.reductions import (
 )
 from drfh.auditor.properties.sharing import dedicated_cloud, sharing_incentive
 from drfh.auditor.properties.truthfulness import group_truthful, split_proof, truthful
+from drfh.auditor.running import answer_of
 from drfh.errors import InputError, UnknownNameError
 from drfh.mechanisms import Mechanism, check_kinds, check_parameters, find_mechanism, solve
 from drfh.mechanisms.drfh import drfh
