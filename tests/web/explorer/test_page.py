@@ -273,9 +273,46 @@ def test_a_damaged_link_is_said_and_the_page_opens(browser: Any, site: Site) -> 
     with explorer_tab(browser, site, f"?s={bomb}&m=:window.hacked=1&panel=__proto__") as page:
         text = page.part("trouble").inner_text()
         assert "the link must hold at most 500,000 bytes" in text
-        page.page.wait_for_selector(".q-notification:has-text(':window.hacked=1')")
+        assert ":window.hacked=1" in text
         check_users(page, paper())
         assert page.page.evaluate("window.hacked") is None
+
+
+def test_an_unknown_mechanism_is_said_and_the_own_one_answers(browser: Any, site: Site) -> None:
+    with explorer_tab(browser, site, "?m=drhf") as page:
+        assert "drhf" in page.part("trouble").inner_text()
+        assert "drfh" in page.part("mechanism").input_value()
+        check_users(page, paper())
+
+
+def test_title_and_description_follow_the_own_data(browser: Any, site: Site) -> None:
+    with explorer_tab(browser, site) as page:
+        assert page.page.locator(".about").inner_text()
+        page.edit("users", 0, "weight", "2")
+        page.expect(page.page.locator(".about")).to_be_empty()
+        page.part("title").click()
+        page.page.keyboard.press("ControlOrMeta+a")
+        page.page.keyboard.type("Our <b>cluster")
+        page.page.keyboard.press("Enter")
+        page.expect(page.part("scenario")).to_have_value("Our <b>cluster")
+        page.page.wait_for_url("**/?s=*")
+        link = page.page.url.partition("/?")[2]
+        with explorer_tab(browser, site, f"?{link}") as other:
+            assert other.part("title").inner_text() == "Our <b>cluster"
+
+
+def test_back_goes_to_the_panel_before(browser: Any, site: Site) -> None:
+    with explorer_tab(browser, site) as page:
+        page.part("tab-whatif").click()
+        page.expect(page.part("steps-title")).to_be_visible()
+        page.part("tab-compare").click()
+        page.expect(page.part("compare-table")).to_be_visible()
+        page.page.go_back()
+        page.expect(page.part("steps-title")).to_be_visible()
+        page.page.go_back()
+        page.expect(page.part("users-title")).to_be_visible()
+        page.page.go_forward()
+        page.expect(page.part("steps-title")).to_be_visible()
 
 
 @pytest.mark.slow

@@ -9,6 +9,10 @@ document.addEventListener("keydown", (event) => {
   emitEvent("drfh-" + name);
 });
 
+// Back and forward: the panel is a part of the address.
+addEventListener("popstate", () =>
+  emitEvent("drfh-back", new URLSearchParams(location.search).get("panel") ?? ""));
+
 const drfhPage = {
   // Mark the page as ready, and return whether it is dark.
   ready() {

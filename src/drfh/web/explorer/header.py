@@ -67,7 +67,7 @@ class HeaderBar:
         page = self.page
         self._updating = True
         try:
-            own = page.shipped_name
+            own = page.shipped_name if page.book.title == page.book.base.title else ""
             names = shipped_titles() | {
                 f"file:{name}": name for name in scenario_files(page.folder)
             }

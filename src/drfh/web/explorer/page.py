@@ -17,7 +17,7 @@ from nicegui import ui
 from drfh.errors import DrfhError
 from drfh.model.scenario import Scenario
 from drfh.report.html import stylesheet
-from drfh.web.components.controls import container, heading
+from drfh.web.components.controls import container
 from drfh.web.components.jobs import BackgroundJobs
 from drfh.web.components.panel import Page, Panel
 from drfh.web.explorer.files import Files, open_share_dialog
@@ -30,7 +30,7 @@ from drfh.web.explorer.panels.whatif import WhatIfPanel
 from drfh.web.play.panel import PlayPanel
 from drfh.web.runs.figures import vega_bundle
 from drfh.web.runs.panel import RunsPanel
-from drfh.web.session.answers import Answer, answer_of, own_mechanism
+from drfh.web.session.answers import Answer, answer_of, check_mechanism, own_mechanism
 from drfh.web.session.open_file import is_quick_to_open, open_named
 from drfh.web.session.share_links import book_from_link, book_to_link
 from drfh.web.session.workbook import Workbook, base_from_data
@@ -128,6 +128,11 @@ class Explorer(Page):
                 book = open_named(name, start.folder)
         except DrfhError as error:
             self._error = f"{error}. This is {book.title or 'the first scenario'} instead."
+        try:
+            check_mechanism(mechanism)
+        except DrfhError as error:
+            self._error = f"{self._error} {error}. This is answered with its own.".strip()
+            mechanism = ""
         super().__init__(book, mechanism)
         self.folder, self.run, self.trace = start.folder, start.run, start.trace
         self.dark = False
@@ -160,12 +165,22 @@ class Explorer(Page):
                 close.on_click(lambda: self._error_box.set_visibility(False))
                 close.props('flat dense round size=sm aria-label="close"')
             self._jobs = BackgroundJobs(self.notify, self.on_stop)
-            self._title = heading(testid="title", level=1)
+            with ui.element("h1"):
+                self._title = ui.label().props("contenteditable=plaintext-only role=textbox")
+                self._title.tag = "span"
+                self._title.props('data-testid=title aria-label="title, click to change it"')
+                self._title.on("keydown.enter.prevent", js_handler="(e) => e.target.blur()")
+                self._title.on(
+                    "blur",
+                    lambda event: self.rename(str(event.args)),
+                    js_handler="(e) => emit(e.target.innerText.slice(0, 1000))",
+                )
             self._about = ui.label().classes("about")
             self._build_tabs()
         ui.skip_link(target=main)
         ui.on("drfh-undo", self.undo_clicked)
         ui.on("drfh-redo", self.redo_clicked)
+        ui.on("drfh-back", lambda event: self._went_back(str(event.args)))
         self._client.on_exception(self._failed)
         try:
             self.solve()
@@ -216,12 +231,20 @@ class Explorer(Page):
         """Open another panel, by its name."""
         if panel not in self._panels:
             return
-        self._visible = panel
         if self._tabs.value != panel:
             self._tabs.set_value(panel)  # comes back here
             return
+        if self._visible != panel:
+            self._visible = panel
+            ui.navigate.history.push(self._own_address())
         self._show_panel()
-        self._schedule_address()
+
+    def _went_back(self, panel: str) -> None:
+        """Show the panel of the address that the browser went back to."""
+        panel = panel or next(iter(self._panels))
+        if panel in self._panels:
+            self._visible = panel
+            self.open(panel)
 
     def notify(self, text: str, kind: str = "info") -> None:
         """Show a line: info, positive, warning or negative."""
@@ -320,6 +343,8 @@ class Explorer(Page):
     def _show_title(self) -> None:
         """Show the title of the scenario, or that of the runs."""
         title, about = self.book.title or "A scenario without a title", self.book.base.description
+        if self.book.steps:  # what it says is of the scenario before them
+            about = ""
         if self._visible == "runs":
             title, about = "Runs", ""
         self._title.set_text(title)
@@ -354,7 +379,8 @@ class Explorer(Page):
     def _own_address(self) -> str:
         """Return the address of what is on the page."""
         query = {}
-        if self.shipped_name and not (self.book.steps or self.book.undone):
+        own = self.book.title == self.book.base.title
+        if self.shipped_name and own and not (self.book.steps or self.book.undone):
             query["open"] = self.shipped_name
         elif (text := book_to_link(self.book)) is not None:
             query["s"] = text

@@ -19,7 +19,7 @@ from drfh.auditor.comparison import WHOLE_TASKS
 from drfh.auditor.lies import utility
 from drfh.errors import DrfhError, InputError, SolverError
 from drfh.formatting import format_count, format_elapsed, join_names
-from drfh.mechanisms import WHOLE_PARAMETERS, Mechanism, Solution, allocate_problem
+from drfh.mechanisms import WHOLE_PARAMETERS, Mechanism, Solution, allocate_problem, find_mechanism
 from drfh.model.scenario import Scenario
 from drfh.model.users import User
 from drfh.web.session.steps import WorkbookState
@@ -33,6 +33,7 @@ __all__ = [
     "answer_of",
     "change_text",
     "changes",
+    "check_mechanism",
     "is_quick",
     "mechanism_of",
     "own_mechanism",
@@ -159,6 +160,18 @@ def mechanism_of(name: str) -> str | Mechanism:
     from drfh.mechanisms.shared.slots import slots_mechanism
 
     return slots_mechanism(name)
+
+
+def check_mechanism(name: str) -> None:
+    """Raise if there is no mechanism of a name that :func:`answer_of` takes; empty is the own one.
+
+    Examples
+    --------
+    >>> check_mechanism("tsf"), check_mechanism("whole-tasks")
+    (None, None)
+    """
+    if name and name != WHOLE_TASKS:
+        find_mechanism(mechanism_of(name))
 
 
 def _allocation(state: WorkbookState, mechanism: str) -> Allocation:

@@ -119,6 +119,12 @@ class Session(ABC):
         """Open another workbook, by default with its own mechanism."""
         self._change_to(book, mechanism or own_mechanism(book.scenario))
 
+    def rename(self, title: str) -> None:
+        """Give the workbook another title; an empty one changes nothing."""
+        if title.strip() and title.strip() != self.book.title:
+            self.book.rename(title)
+            self.refresh()
+
     def choose_mechanism(self, mechanism: str) -> None:
         """Answer with another mechanism."""
         if mechanism != self.mechanism:

@@ -216,6 +216,10 @@ class Workbook:
         """Every user that lies, with its true values."""
         return self.state.true_users
 
+    def rename(self, title: str) -> None:
+        """Change the title, cut to :data:`LONGEST_TITLE`."""
+        self.title = _title(title)
+
     def after(self, *steps: Step) -> list[WorkbookState]:
         """Return the state after each step; the workbook stays as it is.
 
