@@ -97,7 +97,7 @@ def runs(page: Any) -> None:
 
 #: Name of the picture: the address, and what is done there.
 SCENES: dict[str, tuple[str, Callable[[Any], None]]] = {
-    "shares": ("?open=google-2011&panel=shares", shares),
+    "shares": ("?open=google-2011", shares),
     "compare": ("?panel=compare", compare),
     "card": ("?open=nsdi11-single-server&m=nash&panel=card", card),
     "whatif": ("?open=google-2011&panel=whatif", what_if),

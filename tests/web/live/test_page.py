@@ -29,9 +29,9 @@ from drfh.web.live.history import SPANS
 from drfh.web.live.labels import (
     choose_users,
     events_markup,
-    facts_of,
     pending_markup,
     shares_text,
+    status_tiles,
     users_markup,
 )
 from drfh.web.live.pending import Pending
@@ -45,7 +45,7 @@ from tests.web.live.server import USERS, made_up
 
 def test_numbers_at_the_top() -> None:
     live = cluster_of(read_state(NODES, JOBS, NOW), SITE)
-    facts = {fact.name: fact for fact in facts_of(status_of(live))}
+    facts = {fact.name: fact for fact in status_tiles(status_of(live))}
     assert (facts["distance"].value, facts["distance"].note) == (
         "41.7 %", "bob has 0 % of its fair share")  # fmt: skip
     assert facts["jobs"].value == "3 run, 11 wait"
@@ -54,9 +54,11 @@ def test_numbers_at_the_top() -> None:
     assert (facts["used-cpu"].value, facts["used-cpu"].note) == ("58.3 %", "7 of 12")
     assert facts["used-memory"].note == "3Gi of 16Gi"
     even = [job(1, "ann", 2, on="n0"), job(2, "bob", 2, on="n0")]
-    facts_even = facts_of(status_of(cluster_of(read_state([node("n0")], even, NOW), SlurmConfig())))
+    facts_even = status_tiles(
+        status_of(cluster_of(read_state([node("n0")], even, NOW), SlurmConfig()))
+    )
     assert facts_even[0].note == "nobody has less than its fair share"
-    empty = facts_of(status_of(cluster_of(read_state([node("n0")], [], NOW), SlurmConfig())))
+    empty = status_tiles(status_of(cluster_of(read_state([node("n0")], [], NOW), SlurmConfig())))
     assert empty[0].note == "nobody has jobs that could run"
     assert empty[2].note == "all of them"
 
@@ -151,8 +153,8 @@ def check_page(page: LiveTab, nodes: int) -> None:
     status = made_up(nodes)
     assert page.text("live-title") == "sandbox, live"
     assert "best-fit-drfh places jobs by user" in page.text("live-how")
-    for fact in facts_of(status):
-        shown = page.text(f"fact-{fact.name}")
+    for fact in status_tiles(status):
+        shown = page.text(f"tile-{fact.name}")
         assert [fact.label, fact.value] == shown.splitlines()[:2]
         assert fact.note in shown
     users = page.text("live-users")
@@ -214,12 +216,12 @@ def check_follows(page: LiveTab, view: View, nodes: int) -> None:
     page.page.wait_for_timeout(1100)  # a point of the past is a second at least
     view.tell("step")
     status = made_up(nodes, 1)
-    facts = {fact.name: fact for fact in facts_of(status)}
+    facts = {fact.name: fact for fact in status_tiles(status)}
     page.page.wait_for_function(
-        "text => document.querySelector('[data-testid=fact-jobs]').innerText.includes(text)",
+        "text => document.querySelector('[data-testid=tile-jobs]').innerText.includes(text)",
         arg=facts["jobs"].value,
     )
-    assert facts["distance"].note in page.text("fact-distance")
+    assert facts["distance"].note in page.text("tile-distance")
     [ann] = [user.share for user in status.users if user.name == "ann"]
     position = choose_users(status, [], 6).index("ann")
     page.page.wait_for_function(
@@ -238,12 +240,12 @@ def test_the_page_follows_by_itself_and_can_be_paused(browser: Any, small: View)
     page.page.click("[data-testid=live-pause]")
     page.page.wait_for_selector("[data-testid=live-pause]:has-text('go on')")
     small.tell("step")
-    news = facts_of(made_up(64, 2))[1].value
-    other.page.wait_for_selector(f"[data-testid=fact-jobs]:has-text('{news}')")
+    news = status_tiles(made_up(64, 2))[1].value
+    other.page.wait_for_selector(f"[data-testid=tile-jobs]:has-text('{news}')")
     page.page.wait_for_timeout(1500)
-    assert facts_of(made_up(64, 1))[1].value in page.text("fact-jobs")
+    assert status_tiles(made_up(64, 1))[1].value in page.text("tile-jobs")
     page.page.click("[data-testid=live-pause]")
-    page.page.wait_for_selector(f"[data-testid=fact-jobs]:has-text('{news}')")
+    page.page.wait_for_selector(f"[data-testid=tile-jobs]:has-text('{news}')")
     page.close()
     other.close()
 
@@ -373,35 +375,35 @@ def test_a_live_run(browser: Any, quiet_slurm: Sandbox, start: Any) -> None:
     assert page.page.locator("[data-testid=heat-view]").get_attribute("data-cells") == "16"
     options = ("--partition=main",)
     games = [quiet_slurm.submit("sleep 600", *options, user="games", cpus=4) for _ in range(4)]
-    shown(page, "fact-jobs", "4 run, 0 wait")
+    shown(page, "tile-jobs", "4 run, 0 wait")
     shown(page, "live-users", "games")
     total = sum(one.cpus for one in quiet_slurm.nodes.values())
     assert format_percent(16 / total, trim=True) in page.text("live-users")
     shown(page, "live-events", f"job {games[0]} of games on n")
     mail = [quiet_slurm.submit("sleep 600", *options, user="mail", cpus=8) for _ in range(2)]
     large = quiet_slurm.submit("sleep 600", *options, user="news", cpus=64)
-    shown(page, "fact-jobs", "6 run, 0 wait")
+    shown(page, "tile-jobs", "6 run, 0 wait")
     shown(page, "live-users", "mail")
     shown(page, "live-waits", f"job {large} of news never runs: it needs 64 cpu")
     page.page.wait_for_function(
         f"""JSON.parse(document.querySelector("[data-testid=live-shares-chart]").dataset.last)
           .filter((share) => Math.abs(share - {16 / total}) < 1e-4).length >= 2"""
     )
-    shown(page, "fact-used-cpu", f"32 of {total}")
+    shown(page, "tile-used-cpu", f"32 of {total}")
     quiet_slurm.run("scontrol", "update", "NodeName=n15", "State=DRAIN", "Reason=test")
     shown(page, "live-events", "n15 takes nothing new")
-    shown(page, "fact-nodes", "15 up")
+    shown(page, "tile-nodes", "15 up")
     page.page.fill("[data-testid=live-job]", mail[0])
     page.page.keyboard.press("Enter")
     shown(page, "live-answer", f"job {mail[0]} of mail runs on n")
     # Another page, of somebody who only looks.
     watcher, other_url = start("status", "--web-port", "0", "0.5")
     other = LiveTab(browser, other_url, width=900)
-    shown(other, "fact-jobs", "6 run, 0 wait")
+    shown(other, "tile-jobs", "6 run, 0 wait")
     assert "a view that only looks" in other.text("live-how")
     quiet_slurm.run("scancel", *games)
     for one in (page, other):
-        shown(one, "fact-jobs", "2 run, 0 wait")
+        shown(one, "tile-jobs", "2 run, 0 wait")
         shown(one, "live-events", "ended")
         one.close()
     watcher.send_signal(signal.SIGINT)

@@ -233,7 +233,7 @@ def test_a_run_its_figures_and_another_one(browser: Any, site: Site, folder: Pat
                 start, later = (labels.filter(has_text=re.compile(f"^{n}$")) for n in (0, 20))
                 expect(start).to_have_count(int(plot == "tasks"))
                 expect(later).to_have_count(1)
-            page.part("tab-shares").click()
+            page.part("tab-tables").click()
             expect(page.part("shares-server-table")).to_be_attached(timeout=LONG)
             page.part("tab-runs").click()
         # One figure alone.

@@ -22,10 +22,9 @@ from drfh.web.components.jobs import BackgroundJobs
 from drfh.web.components.panel import Page, Panel
 from drfh.web.explorer.files import Files, open_share_dialog
 from drfh.web.explorer.header import FIRST, Examples, HeaderBar
+from drfh.web.explorer.panels.cluster import ClusterPanel
 from drfh.web.explorer.panels.compare import ComparePanel
 from drfh.web.explorer.panels.report_card import CardPanel
-from drfh.web.explorer.panels.shares import SharesPanel
-from drfh.web.explorer.panels.tables import TablesPanel
 from drfh.web.explorer.panels.whatif import WhatIfPanel
 from drfh.web.play.panel import PlayPanel
 from drfh.web.runs.figures import vega_bundle
@@ -46,8 +45,7 @@ T = TypeVar("T")
 
 #: The panels, in the order of their tabs.
 PANELS: tuple[Callable[[], Panel], ...] = (
-    TablesPanel,
-    SharesPanel,
+    ClusterPanel,
     ComparePanel,
     CardPanel,
     WhatIfPanel,
@@ -151,6 +149,7 @@ class Explorer(Page):
         self._client = ui.context.client
         ui.add_css(stylesheet("drfh.web", "explorer.css"))
         ui.add_css(stylesheet("drfh.web", "panel.css"))
+        ui.add_css(stylesheet("drfh.web", "tiles.css"))
         for name in ("explorer.js", "grid.js"):
             ui.add_body_html(f"<script>{_script(name)}</script>")
         self._build_scheme()
@@ -266,7 +265,7 @@ class Explorer(Page):
     def undo_clicked(self) -> None:
         """Undo refused input of a cell, else the last step."""
         panel = self._panels[self._visible]
-        if isinstance(panel, TablesPanel) and panel.forget_refused():
+        if isinstance(panel, ClusterPanel) and panel.forget_refused():
             return
         if self.book.steps:
             self.attempt(self.undo)

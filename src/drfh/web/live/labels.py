@@ -1,10 +1,9 @@
-"""Texts and markup of the live view: facts, users, pending jobs, events."""
+"""Texts and markup of the live view: tiles, users, pending jobs, events."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from drfh.formatting import (
@@ -17,6 +16,7 @@ from drfh.formatting import (
     short_resource,
 )
 from drfh.report.html import Cell, Content, Markup, join, table, tag
+from drfh.web.components.tiles import Tile
 from drfh.web.live.events import KINDS
 
 if TYPE_CHECKING:
@@ -26,12 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FEW_USERS",
-    "Fact",
     "choose_users",
     "events_markup",
-    "facts_of",
     "pending_markup",
     "shares_text",
+    "status_tiles",
     "users_markup",
 ]
 
@@ -41,31 +40,20 @@ _ALL_USERS = 500
 _MOST_EVENTS = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """Number at the top of the page; `part`, from 0 to 1, is drawn as a bar."""
-
-    name: str
-    label: str
-    value: str
-    note: str = ""
-    part: float | None = None
-
-
-def facts_of(status: Status) -> list[Fact]:
-    """Return the facts: distance from fair, jobs, nodes, each resource.
+def status_tiles(status: Status) -> list[Tile]:
+    """Return the tiles: distance from fair, jobs, nodes, each resource.
 
     Examples
     --------
     >>> from drfh.engines.status import Status, Total
     >>> status = Status(0.0, "p", (), {"cpu": Total(8.0, 2.0)}, (), 0.0, None, {})
-    >>> [(fact.label, fact.value, fact.note) for fact in facts_of(status)][-1]
+    >>> [(tile.label, tile.value, tile.note) for tile in status_tiles(status)][-1]
     ('cpu used', '25 %', '2 of 8')
     """
     return [_distance(status), _jobs(status), _nodes(status), *_resources(status)]
 
 
-def _distance(status: Status) -> Fact:
+def _distance(status: Status) -> Tile:
     note = "nobody has jobs that could run"
     if status.worst is not None:
         user = next(user for user in status.users if user.name == status.worst)
@@ -75,10 +63,10 @@ def _distance(status: Status) -> Fact:
     elif any(user.fair_share for user in status.users):
         note = "nobody has less than its fair share"
     value = format_percent(status.distance, trim=True)
-    return Fact("distance", "distance from fair", value, note, status.distance)
+    return Tile("distance", "distance from fair", value, note, status.distance)
 
 
-def _jobs(status: Status) -> Fact:
+def _jobs(status: Status) -> Tile:
     running = sum(user.running + user.starting for user in status.users)
     waiting = sum(user.waiting for user in status.users)
     more = {
@@ -88,24 +76,24 @@ def _jobs(status: Status) -> Fact:
         "not drfh's": sum(status.unmanaged.values()),
     }
     note = ", ".join(f"{number:,} {word}" for word, number in more.items() if number)
-    return Fact("jobs", "jobs", f"{running:,} run, {waiting:,} wait", note)
+    return Tile("jobs", "jobs", f"{running:,} run, {waiting:,} wait", note)
 
 
-def _nodes(status: Status) -> Fact:
+def _nodes(status: Status) -> Tile:
     states = Counter(node.state for node in status.nodes)
     texts = {"closing": "draining", "down": "down"}
     note = ", ".join(f"{states[state]:,} {word}" for state, word in texts.items() if states[state])
-    return Fact("nodes", "nodes", f"{states['up']:,} up", note or "all of them")
+    return Tile("nodes", "nodes", f"{states['up']:,} up", note or "all of them")
 
 
-def _resources(status: Status) -> list[Fact]:
+def _resources(status: Status) -> list[Tile]:
     found = []
     for name, total in status.totals.items():
         part = total.used / total.capacity if total.capacity else 0.0
         note = " of ".join(format_amount(a, like=a) for a in (total.used, total.capacity))
         shown = short_resource(name)
         found.append(
-            Fact(f"used-{shown}", f"{shown} used", format_percent(part, trim=True), note, part)
+            Tile(f"used-{shown}", f"{shown} used", format_percent(part, trim=True), note, part)
         )
     return found
 

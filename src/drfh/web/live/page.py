@@ -6,7 +6,7 @@ Each browser tab has a page of its own, which polls the store twice a second and
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,15 +18,15 @@ from drfh.report.html import PALETTE, Markup, stylesheet, tag
 from drfh.web.components.controls import container, heading, markup, section
 from drfh.web.components.heat_map import HeatMap
 from drfh.web.components.lines import Line, LineChart
+from drfh.web.components.tiles import Tiles
 from drfh.web.live.history import SPANS, HistoryColumns
 from drfh.web.live.labels import (
     FEW_USERS,
-    Fact,
     choose_users,
     events_markup,
-    facts_of,
     pending_markup,
     shares_text,
+    status_tiles,
     users_markup,
 )
 from drfh.web.live.store import LiveStore, LiveView
@@ -86,11 +86,11 @@ class LivePage:
         self.drawn: list[str] = []
         self.chosen: list[str] = []
         self.job_asked = ""
-        self.facts: dict[str, _FactBox] = {}
 
     def build(self) -> None:
         """Create the elements, fill them, and start polling."""
-        ui.add_css(stylesheet("drfh.web", "live.css"))
+        for sheet in ("live.css", "tiles.css"):
+            ui.add_css(stylesheet("drfh.web", sheet))
         self.dark = ui.dark_mode(None)
         ui.colors(primary=_PRIMARY)
         with ui.element("main").classes("live"):
@@ -136,8 +136,7 @@ class LivePage:
         _label("live-lost", "trouble lost").props("role=alert").set_text(_LOST)
         self.trouble = _label("live-trouble", "trouble").props("role=alert")
         self.trouble.set_visibility(False)
-        with container("facts", "live-facts"):
-            self._fact_boxes()
+        self.tiles = Tiles(testid="live-tiles")
 
     def _build_shares(self) -> None:
         with container("pick"):
@@ -232,7 +231,7 @@ class LivePage:
         status = now.status
         if status is None:
             return
-        self._show_facts(facts_of(status))
+        self.tiles.show(status_tiles(status))
         self.users.set_content(users_markup(status, everyone=self.everyone))
         self.all_users.set_visibility(sum(bool(user.jobs) for user in status.users) > FEW_USERS)
         self.pending.set_content(pending_markup(now.pending))
@@ -257,18 +256,6 @@ class LivePage:
     def _warn(self, text: str) -> None:
         self.trouble.set_visibility(bool(text))
         self.trouble.set_text(text)
-
-    def _show_facts(self, facts: list[Fact]) -> None:
-        if list(self.facts) != [fact.name for fact in facts]:
-            self._fact_boxes.refresh(facts)
-            return
-        for fact in facts:
-            self.facts[fact.name].show(fact)
-
-    @ui.refreshable_method
-    def _fact_boxes(self, facts: Sequence[Fact] = ()) -> None:
-        """Make a box for each fact."""
-        self.facts = {fact.name: _FactBox(fact) for fact in facts}
 
     def _show_lines(self, now: LiveView) -> None:
         assert now.status is not None
@@ -322,25 +309,3 @@ def _section(title: str) -> ui.element:
 
 def _label(testid: str, classes: str) -> ui.label:
     return ui.label().classes(classes).props(f"data-testid={testid}")
-
-
-class _FactBox:
-    """Element of a fact: label, value, bar, note."""
-
-    def __init__(self, fact: Fact) -> None:
-        box = container(f"fact {fact.name}")
-        with box.props(f"data-testid='fact-{fact.name}'"):
-            self.label = _label("label", "label")
-            self.value = _label("value", "value")
-            self.bar = container("bar")
-            self.note = _label("note", "remark")
-        self.show(fact)
-
-    def show(self, fact: Fact) -> None:
-        self.label.set_text(fact.label)
-        self.value.set_text(fact.value)
-        self.note.set_text(fact.note)
-        if fact.part is None:
-            self.bar.set_visibility(False)
-        else:
-            self.bar.style(f"--part: {100 * min(max(fact.part, 0.0), 1.0):.1f}%")

@@ -187,7 +187,7 @@ def test_names_are_only_text(browser: Any, site: Site) -> None:
 def test_panels_fit_and_can_be_read(browser: Any, site: Site, scheme: str) -> None:
     with opened(browser, site, "shares", "gpu-cluster", scheme=scheme, width=400) as page:
         for panel, name in (
-            ("shares", "shares-user-table"),
+            ("tables", "shares-user-table"),
             ("compare", "compare-table"),
             ("card", "finding-fair"),
         ):

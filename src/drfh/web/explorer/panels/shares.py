@@ -1,4 +1,4 @@
-"""The panel "Who gets what": usage of servers, shares of users, what limits them."""
+"""Who gets what: usage of servers, shares of users, what limits them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,6 @@ _MOST_LISTED = 16
 
 class SharesPanel:
     """Charts and tables of usage and shares."""
-
-    name = "shares"
-    title = "Who gets what"
-    icon = "stacked_bar_chart"
 
     def __init__(self) -> None:
         self._answer: Answer | None = None

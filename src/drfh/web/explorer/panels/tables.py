@@ -1,4 +1,4 @@
-"""The panel "Cluster and users": two tables whose cells can be edited."""
+"""Cluster and users: two tables whose cells can be edited."""
 
 from __future__ import annotations
 
@@ -44,10 +44,6 @@ __all__ = ["TablesPanel"]
 
 class TablesPanel:
     """Tables of server groups and users, with what each gets."""
-
-    name = "tables"
-    title = "Cluster and users"
-    icon = "table_rows"
 
     def build(self, page: Page) -> None:
         """Make both tables."""
