@@ -132,9 +132,8 @@ class Grid:
         """Start editing a cell."""
         if self._grid is None or name not in self._keys:
             return
-        row = next(i for i, r in enumerate(self._rows) if r["name"] == name)
-        self._grid.run_grid_method("ensureIndexVisible", row)
-        self._grid.run_grid_method("startEditingCell", {"rowIndex": row, "colKey": field})
+        cell = f"{json.dumps(self._keys[name])}, {json.dumps(field)}"
+        ui.run_javascript(f"drfhGrid.edit({self._grid.id}, {cell})")
 
     async def selected(self) -> list[str]:
         """Return the names of the rows that are ticked."""
@@ -222,9 +221,9 @@ class Grid:
             "suppressScrollOnNewData": True,
             "tooltipShowDelay": 200,
             "animateRows": False,
-            "maintainColumnOrder": True,
             "suppressNoRowsOverlay": True,  # read to who cannot see it, with rows or without
             ":onGridReady": f"drfhGrid.ready({json.dumps(self.label)})",
+            ":onNewColumnsLoaded": "drfhGrid.arrange",
             "rowHeight": _ROW,
             "headerHeight": _HEAD,
         }

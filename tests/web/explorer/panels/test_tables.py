@@ -1,0 +1,85 @@
+"""The tables of the explorer in a real browser: data entry by keyboard, order of columns, units."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import drfh
+from drfh.web.session.workbook import Workbook
+from tests.web.explorer.site import ExplorerTab, Site, check_users, explorer_tab
+
+_TITLES = """table => [...document.querySelectorAll(`[data-testid=${table}-table] .ag-header-cell`)]
+    .map(e => [e.getBoundingClientRect().x, e.innerText]).sort((a, b) => a[0] - b[0])
+    .map(e => e[1]).filter(text => text)"""
+
+
+def walk_to(page: ExplorerTab, testid: str, key: str = "Tab") -> None:
+    """Press a key until an element has the focus."""
+    for _ in range(150):
+        if page.focused("data-testid") == testid:
+            return
+        page.page.keyboard.press(key)
+    raise AssertionError(f"{testid} cannot be reached by {key}")
+
+
+def type_row(page: ExplorerTab, *texts: str) -> None:
+    """Type into the cell that is edited and those after it; the last text is entered."""
+    for text in texts:
+        page.page.wait_for_selector(".ag-cell-inline-editing input:focus")
+        page.page.keyboard.press("ControlOrMeta+a")
+        page.page.keyboard.type(text)
+        page.page.keyboard.press("Enter" if text is texts[-1] else "Tab")
+
+
+def test_a_cluster_is_entered_with_keys_alone(browser: Any, site: Site) -> None:
+    with explorer_tab(browser, site) as page:
+        keyboard = page.page.keyboard
+        # Another resource: its column stands beside the others in both tables.
+        walk_to(page, "add-resource")
+        keyboard.press("Enter")
+        page.expect(page.part("resource-name")).to_be_focused()
+        keyboard.type("gpu")
+        walk_to(page, "resource-add")
+        keyboard.press("Enter")
+        page.wait_for("servers", 0, "r2", "1")
+        assert page.page.evaluate(_TITLES, "users")[:5] == [
+            "user",
+            "cpu",
+            "memory",
+            "gpu",
+            "weight",
+        ]
+        assert page.page.evaluate(_TITLES, "servers") == [
+            "servers", "count", "cpu", "memory", "gpu", "labels",
+            "cpu used", "memory used", "gpu used",
+        ]  # fmt: skip
+        page.expect(page.page.locator(".q-dialog")).to_have_count(0)
+        walk_to(page, "add-servers", "Shift+Tab")
+        keyboard.press("Enter")
+        page.wait_for("servers", 2, "name", "")
+        type_row(page, "gpu nodes", "4", "32", "128", "8")
+        page.wait_for("servers", 2, "r2", "8")
+        # Each row after the first: what is typed must not go to the row that was edited before.
+        walk_to(page, "add-users", "Shift+Tab")
+        for row, texts in enumerate([("ml", "4", "16", "1"), ("web", "1", "0.5", "0", "2")], 2):
+            keyboard.press("Enter")
+            page.wait_for("users", row, "name", "")
+            type_row(page, *texts)
+            page.wait_for("users", row, "name", texts[0])
+            walk_to(page, "add-users", "Shift+Tab")
+        start = drfh.load_scenario("paper-two-servers")
+        high, low = start.cluster.servers
+        servers = [
+            drfh.Server({**high.resources, "gpu": 1}, name=high.name),
+            low,
+            drfh.Server({"cpu": 32, "memory": 128, "gpu": 8}, name="gpu nodes", count=4),
+        ]
+        users = (
+            *start.users,
+            drfh.User("ml", {"cpu": 4, "memory": 16, "gpu": 1}),
+            drfh.User("web", {"cpu": 1, "memory": 0.5, "gpu": 0}, weight=2),
+        )
+        check_users(page, Workbook(drfh.Scenario(drfh.Cluster(servers), users)))
+        for row, server in enumerate(servers):
+            page.wait_for("servers", row, "name", str(server.name))
+            page.wait_for("servers", row, "count", str(server.count))
