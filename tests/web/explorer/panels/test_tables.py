@@ -83,3 +83,24 @@ def test_a_cluster_is_entered_with_keys_alone(browser: Any, site: Site) -> None:
         for row, server in enumerate(servers):
             page.wait_for("servers", row, "name", str(server.name))
             page.wait_for("servers", row, "count", str(server.count))
+
+
+def test_units_belong_to_their_columns_and_are_shown_as_typed(browser: Any, site: Site) -> None:
+    with explorer_tab(browser, site) as page:
+        for table, field, text, rule in (
+            ("servers", "r0", "16 GB", "cpu of high-memory must be a number, such as 4, 0.5 or"),
+            ("users", "r0", "1Gi", "cpu of ann must be a number, such as 4, 0.5 or 500m"),
+            ("users", "tasks", "5Gi", "tasks of ann must be a number without a unit"),
+            ("users", "weight", "2k", "weight of ann must be a number without a unit"),
+            ("servers", "count", "5k", "count of high-memory must be a whole number"),
+        ):
+            page.edit(table, 0, field, text)
+            page.expect(page.part(f"{table}-refused")).to_contain_text(rule)
+            page.expect(page.cell(table, 0, field)).to_have_attribute("aria-invalid", "true")
+        page.page.reload()
+        page.page.wait_for_selector("body[data-ready]")
+        for text, shown in (("64Gi", "64Gi"), ("16 GB", "16G"), ("1500M", "1.5G")):
+            page.edit("servers", 0, "r1", text)
+            page.wait_for("servers", 0, "r1", shown)
+        page.edit("users", 0, "tasks", "1048576")
+        page.wait_for("users", 0, "tasks", "1048576")

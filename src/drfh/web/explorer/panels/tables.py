@@ -8,7 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from drfh.errors import DrfhError
-from drfh.formatting import format_count, format_quantity
+from drfh.formatting import format_count
 from drfh.model.edits import fresh_name
 from drfh.web.components.controls import (
     container,
@@ -21,6 +21,7 @@ from drfh.web.components.controls import (
 from drfh.web.components.grid import Grid
 from drfh.web.components.panel import Page
 from drfh.web.session.answers import Answer
+from drfh.web.session.cell_input import shown_amount
 from drfh.web.session.steps import (
     AddServer,
     AddUser,
@@ -99,14 +100,14 @@ class TablesPanel:
     def _new_user(self) -> tuple[Step, str]:
         users = self.page.book.scenario.users
         name = fresh_name("user", {user.name for user in users})
-        demand = {r: format_quantity(a) for r, a in users[-1].demand.items()}
+        demand = {r: shown_amount(a) for r, a in users[-1].demand.items()}
         return AddUser(name, demand), name
 
     def _new_servers(self) -> tuple[Step, str]:
         cluster = self.page.book.scenario.cluster
         name = fresh_name("servers", cluster.group_index)
         last = cluster.servers[-1].resources
-        return AddServer(name, {r: format_quantity(a) for r, a in last.items()}), name
+        return AddServer(name, {r: shown_amount(a) for r, a in last.items()}), name
 
     def _ask_resource(self) -> None:
         names = list(self.page.book.scenario.cluster.names)
