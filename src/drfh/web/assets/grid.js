@@ -35,6 +35,8 @@ const drfhGrid = {
       : { minimumFractionDigits: 1, maximumFractionDigits: 1 }) + " %",
   change: (p) => (p.value > 0 ? "+" : "") + drfhGrid.number(p),
   partStyle: (p) => ({ "--part": Math.min(100, Math.max(0, 100 * (p.value ?? 0))) + "%" }),
+  // What is too long is refused, and must be short enough to be sent.
+  typed: (p) => typeof p.newValue === "string" ? p.newValue.slice(0, 1001) : p.newValue,
   rowId: (p) => p.data.id,
   pin: (side, least) => innerWidth < least ? null : side,
   width: (narrow, wide) => innerWidth < 700 ? narrow : wide,

@@ -104,3 +104,44 @@ def test_units_belong_to_their_columns_and_are_shown_as_typed(browser: Any, site
             page.wait_for("servers", 0, "r1", shown)
         page.edit("users", 0, "tasks", "1048576")
         page.wait_for("users", 0, "tasks", "1048576")
+
+
+_FORGE = """() => {
+    const table = document.querySelector("[data-testid=users-table] > *");
+    const id = Number(table.id.slice(1));
+    const listeners = mounted_app.elements[id].events.map(e => e.listener_id);
+    const long = "x".repeat(9e5);  // no browser sends more
+    const all = ["cell", [], 7, {rowId: ["k0"], colId: {}, newValue: []}, {rowId: long},
+                 {rowId: "k0", colId: "weight", newValue: {a: 1}}];
+    const send = (name, message) => window.socket.emit(name, message);
+    for (const listener_id of listeners)
+        for (const args of all)
+            send("event", {id, client_id: window.clientId, listener_id,
+                           args: [JSON.stringify(args)]});
+    for (const message of [null, 3, [], {}, {client_id: []}, {client_id: window.clientId},
+                           {id, client_id: window.clientId, listener_id: "none", args: ["{"]}])
+        for (const name of ["event", "ack", "log", "javascript_response", "handshake"])
+            send(name, message);
+}"""
+
+
+def test_forged_events_and_names_without_end_are_refused(browser: Any, site: Site) -> None:
+    with explorer_tab(browser, site) as page:
+        page.page.evaluate(_FORGE)
+        page.cell("users", 0, "name").click()
+        page.page.keyboard.press("ControlOrMeta+a")
+        page.page.keyboard.insert_text("x" * 1_000_000)
+        page.page.keyboard.press("Enter")
+        refused = page.part("users-refused")
+        page.expect(refused).to_contain_text("name of ann must have at most 1,000 characters")
+        assert len(refused.inner_text()) < 300
+        page.expect(page.cell("users", 0, "name")).to_have_text("x" * 1_000)
+        page.part("add-resource").click()
+        page.part("resource-name").click()
+        page.page.keyboard.insert_text("y" * 1_000_000)
+        page.part("resource-add").click()
+        page.expect(page.page.locator(".q-dialog .refused")).to_contain_text("at most 1,000")
+        page.page.keyboard.press("Escape")
+        page.edit("users", 1, "weight", "2")
+        page.wait_for("users", 1, "weight", "2")
+    assert not any("Traceback" in line for line in site.lines), site.lines

@@ -21,7 +21,7 @@ from drfh.web.components.controls import (
 from drfh.web.components.grid import Grid
 from drfh.web.components.panel import Page
 from drfh.web.session.answers import Answer
-from drfh.web.session.cell_input import shown_amount
+from drfh.web.session.cell_input import LONGEST, read_name, shown_amount
 from drfh.web.session.steps import (
     AddServer,
     AddUser,
@@ -113,7 +113,7 @@ class TablesPanel:
         names = list(self.page.book.scenario.cluster.names)
         with open_dialog("A new resource", "a new resource") as dialog:
             resource = ui.input("name, such as gpu").props("dense outlined autofocus")
-            resource.props("data-testid=resource-name")
+            resource.props(f"data-testid=resource-name maxlength={LONGEST + 1}")
             group = ui.select(names, value=names[0], label="servers that have it")
             group.props("dense outlined data-testid=resource-group").classes("full-width")
             amount = ui.input("how much one of them has", value="1").props("dense outlined")
@@ -121,10 +121,10 @@ class TablesPanel:
             error_text = error_label()
 
             def add() -> None:
-                field = str(resource.value or "").strip()
-                if field in ("name", "count", "labels"):
-                    field = f"resources.{field}"
                 try:
+                    field = read_name(resource.value or "", "name")
+                    if field in ("name", "count", "labels"):
+                        field = f"resources.{field}"
                     self.page.do(SetServer(str(group.value), field, str(amount.value or "")))
                 except DrfhError as error:
                     error_text.set_text(str(error))
@@ -172,17 +172,16 @@ class _Table:
         self._error.set_text("")
 
     def _edited(self, name: str, column: TableColumn, text: str) -> None:
-        step = self._edit(name, column, text)
         self.grid.unmark(name, column)
         renamed = column.field == "name" and text.strip()
         if renamed:
             self.grid.rename(name, text.strip())
         try:
-            self.page.do(step)
+            self.page.do(self._edit(name, column, text))
         except DrfhError as error:
             if renamed:
                 self.grid.rename(text.strip(), name)
-            self.grid.mark(name, column, text, str(error))
+            self.grid.mark(name, column, text[:LONGEST], str(error))
             self._error.set_text(str(error))
 
     def _added(self) -> None:
