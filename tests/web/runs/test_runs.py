@@ -113,6 +113,20 @@ def test_bad_runs_are_one_line(folder: Path, name: str, text: str) -> None:
     assert name in str(error.value)
 
 
+def test_names_without_end_are_refused(folder: Path, tmp_path: Path) -> None:
+    import polars as pl
+
+    for kind in ("value", "column"):
+        run = shutil.copytree(folder / "names", tmp_path / kind)
+        jobs = pl.read_parquet(run / "users.parquet")
+        text = pl.lit("x" * 1_000_000)
+        jobs = jobs.with_columns(text.alias("user") if kind == "value" else text.alias("y" * 2_000))
+        jobs.write_parquet(run / "users.parquet", compression="zstd")
+        assert (run / "users.parquet").stat().st_size < 20_000
+        with pytest.raises(InputError, match=r"names of at most 1,000 bytes \(users.parquet\)"):
+            run_page([find_run(kind, tmp_path)], quiet)
+
+
 def test_patterns_are_no_paths(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "names", tmp_path / "*")
     with pytest.raises(InputError, match="none of"):

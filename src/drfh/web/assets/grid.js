@@ -35,13 +35,24 @@ const drfhGrid = {
       : { minimumFractionDigits: 1, maximumFractionDigits: 1 }) + " %",
   change: (p) => (p.value > 0 ? "+" : "") + drfhGrid.number(p),
   partStyle: (p) => ({ "--part": Math.min(100, Math.max(0, 100 * (p.value ?? 0))) + "%" }),
+  // What is too long is refused, and must be short enough to be sent.
+  typed: (p) => typeof p.newValue === "string" ? p.newValue.slice(0, 1001) : p.newValue,
   rowId: (p) => p.data.id,
   pin: (side, least) => innerWidth < least ? null : side,
   width: (narrow, wide) => innerWidth < 700 ? narrow : wide,
   ready: (label) => (p) => {
     p.api.setGridAriaProperty("label", label);
-    // Where not everything is in sight, what everybody gets stands beside the names.
-    if (innerWidth < 700) p.api.moveColumns(["gets", "share"], 2);
+    drfhGrid.arrange(p);
+  },
+  // Where not everything is in sight, what everybody gets stands beside the names.
+  arrange: (p) => innerWidth < 700 && p.api.moveColumns(["gets", "share"], 2),
+  // Without the focus, Tab would go on from the cell that was edited before.
+  edit(id, row, colKey) {
+    const api = getElement(id)?.api, rowIndex = api?.getRowNode(row)?.rowIndex;
+    if (rowIndex == null) return;
+    api.ensureIndexVisible(rowIndex);
+    api.setFocusedCell(rowIndex, colKey);
+    api.startEditingCell({ rowIndex, colKey });
   },
   // Only what changed is sent, and only what is in sight is drawn again.
   patch(id, changes) {

@@ -132,15 +132,14 @@ class Grid:
         """Start editing a cell."""
         if self._grid is None or name not in self._keys:
             return
-        row = next(i for i, r in enumerate(self._rows) if r["name"] == name)
-        self._grid.run_grid_method("ensureIndexVisible", row)
-        self._grid.run_grid_method("startEditingCell", {"rowIndex": row, "colKey": field})
+        cell = f"{json.dumps(self._keys[name])}, {json.dumps(field)}"
+        ui.run_javascript(f"drfhGrid.edit({self._grid.id}, {cell})")
 
     async def selected(self) -> list[str]:
         """Return the names of the rows that are ticked."""
         if self._grid is None:
             return []
-        ids = {row["id"] for row in await self._grid.get_selected_rows()}
+        ids = [row["id"] for row in await self._grid.get_selected_rows()]
         return [row["name"] for row in self._rows if row["id"] in ids]
 
     def _renew(self, name: str) -> None:
@@ -212,6 +211,7 @@ class Grid:
                 "suppressHeaderMenuButton": True,
                 "cellDataType": False,
                 ":cellRenderer": "drfhGrid.cell",
+                ":valueParser": "drfhGrid.typed",
                 ":cellClassRules": "drfhGrid.classes",
                 ":tooltipValueGetter": "drfhGrid.tooltip",
             },
@@ -222,9 +222,9 @@ class Grid:
             "suppressScrollOnNewData": True,
             "tooltipShowDelay": 200,
             "animateRows": False,
-            "maintainColumnOrder": True,
             "suppressNoRowsOverlay": True,  # read to who cannot see it, with rows or without
             ":onGridReady": f"drfhGrid.ready({json.dumps(self.label)})",
+            ":onNewColumnsLoaded": "drfhGrid.arrange",
             "rowHeight": _ROW,
             "headerHeight": _HEAD,
         }
@@ -244,12 +244,14 @@ class Grid:
             self._grid.run_grid_method("setGridOption", "rowData", self._rows)
 
     def _changed(self, event: Any) -> None:
-        key, field = event.args.get("rowId"), event.args.get("colId")
-        text = str(event.args.get("newValue") or "")
+        args = event.args if isinstance(event.args, dict) else {}  # anybody may send anything
+        key, field, text = args.get("rowId"), args.get("colId"), args.get("newValue") or ""
         column = next((c for c in self._columns if c.field == field and c.step), None)
         name = next((name for name, known in self._keys.items() if known == key), None)
         row = next((row for row in self._rows if row["id"] == key), None)
         if column is None or name is None or row is None or self._edited is None:
+            return
+        if not isinstance(text, str):
             return
         # What the browser shows now, and what should be there until the edit is accepted.
         row["was"] = {column.field: row.get(column.field)} | row.get("was", {})

@@ -107,7 +107,10 @@ class RunFigures(Element, component="../assets/run_figures.js"):
         self.run_method("showSpan", start, end)
 
     def _on_span(self, event: GenericEventArguments) -> None:
-        start, end = (min(max(float(part), 0.0), 1.0) for part in event.args)
+        try:
+            start, end = (min(max(float(part), 0.0), 1.0) for part in event.args)
+        except (TypeError, ValueError, OverflowError):  # anybody may send anything
+            return
         self._span = (start, end)
         self._moved(start, end)
 

@@ -17,6 +17,7 @@ from drfh.experiments.reproduction import SUMMARY_FILE, TABLES, Reproduction
 from drfh.files.atomic import shown_path
 from drfh.formatting import format_count
 from drfh.simulation.result import RUN_FILE, Result
+from drfh.web.session.cell_input import LONGEST
 from drfh.web.session.open_file import path_inside
 
 __all__ = [
@@ -264,8 +265,15 @@ def _check(name: str, root: Path, texts: Sequence[Path], tables: Sequence[Path])
     for path in tables:
         if path in sizes:
             table = pl.scan_parquet(path)
-            rows = int(table.select(pl.len()).collect().item())
-            if rows * len(table.collect_schema()) > _MAX_VALUES:
+            rows, columns = int(table.select(pl.len()).collect().item()), table.collect_schema()
+            texts_of = pl.col(pl.String, pl.Categorical).cast(pl.String).str.len_bytes().max()
+            sizes_of = table.select(texts_of).collect().rows()
+            if max((n or 0 for row in sizes_of for n in row), default=0) > LONGEST or any(
+                len(column) > LONGEST for column in columns
+            ):
+                rule = f"must have names of at most {LONGEST:,} bytes ({path.name})"
+                raise InputError("run", rule, name)
+            if rows * len(columns) > _MAX_VALUES:
                 rule = f"must have at most {_MAX_VALUES:,} numbers in a table to be shown here"
                 raise InputError("run", f"{rule} ({path.name}; see drfh report)", name)
 

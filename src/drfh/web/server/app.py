@@ -9,9 +9,11 @@ import secrets
 import socket
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from drfh.errors import DrfhError, InputError
@@ -112,8 +114,13 @@ def listen(
 
 
 def _sanitise(record: logging.LogRecord) -> bool:
-    """Remove control characters from a log record, and cut it: browsers write into it."""
+    """Make a log record one line, and cut it: browsers write into it."""
     text = record.getMessage()[:_MAX_LOG_LINE]
+    if record.exc_info and record.exc_info[1]:  # of an event, which may be forged
+        *_, last = traceback.extract_tb(record.exc_info[2]) or [None]
+        place = f" ({Path(last.filename).name}, line {last.lineno})" if last else ""
+        text = f"{type(record.exc_info[1]).__name__}: {text}{place}"
+        record.exc_info = record.exc_text = None
     record.msg, record.args = "".join(c if c.isprintable() else " " for c in text), ()
     return True
 
@@ -150,7 +157,12 @@ class PageServer:
         from nicegui import app as pages
         from nicegui import ui
 
-        from drfh.web.server.limits import MAX_HEADER_BYTES, LimitedProtocol, limit_pages
+        from drfh.web.server.limits import (
+            MAX_HEADER_BYTES,
+            LimitedProtocol,
+            limit_events,
+            limit_pages,
+        )
 
         logging.getLogger("nicegui").addFilter(_sanitise)
         self.address, self._listener = address, listener
@@ -169,6 +181,7 @@ class PageServer:
             reconnect_timeout=_RECONNECT_TIMEOUT,
             message_history_length=100,
         )
+        limit_events()
         config = uvicorn.Config(
             AuthMiddleware(app, address.token),
             http=LimitedProtocol,

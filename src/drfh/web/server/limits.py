@@ -7,15 +7,17 @@ a controller, which needs file descriptors and memory of its own.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import wraps
+from inspect import isawaitable
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 __all__ = ["MAX_CONNECTIONS", "MAX_HEADER_BYTES", "MAX_PAGES", "MAX_UNSHOWN_PAGES",
-           "LimitedProtocol", "limit_pages"]  # fmt: skip
+           "LimitedProtocol", "limit_events", "limit_pages"]  # fmt: skip
 
 #: Open connections of all browsers together; a process may often have 1,024 files open.
 MAX_CONNECTIONS = 400
@@ -25,6 +27,7 @@ MAX_HEADER_BYTES = 65_536
 MAX_PAGES = 200
 #: Pages requested and not yet shown, which takes a browser a moment.
 MAX_UNSHOWN_PAGES = 24
+_LOG = logging.getLogger(__name__)
 _HEADER_TIMEOUT = 10.0  # seconds until the headers are complete
 
 
@@ -61,6 +64,29 @@ class LimitedProtocol(H11Protocol):
         if self._timeout is not None:
             self._timeout.cancel()
             self._timeout = None
+
+
+def limit_events() -> None:
+    """Make NiceGUI ignore events of browsers that are not as its own pages send them."""
+    from nicegui import core
+
+    handlers = core.sio.handlers["/"]
+    for name in ("handshake", "event", "javascript_response", "ack", "log"):
+        if not hasattr(handlers[name], "__wrapped__"):
+            handlers[name] = _forgiving(handlers[name])
+
+
+def _forgiving(handler: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(handler)
+    async def handled(*args: Any) -> Any:
+        try:
+            found = handler(*args)
+            return await found if isawaitable(found) else found
+        except Exception as error:
+            _LOG.warning("event ignored error=%s", type(error).__name__)
+            return False
+
+    return handled
 
 
 def limit_pages(page: Callable[..., Any]) -> Callable[..., Any]:

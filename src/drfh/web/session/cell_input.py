@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from drfh.errors import InputError
@@ -16,6 +16,7 @@ __all__ = [
     "CellValue",
     "amounts_text",
     "frozen",
+    "is_in_bytes",
     "labels_text",
     "plain",
     "read_amount",
@@ -27,6 +28,8 @@ __all__ = [
     "read_tasks",
     "read_weight",
     "servers_text",
+    "shown_amount",
+    "shown_number",
     "shown_servers",
     "shown_value",
     "tasks_text",
@@ -44,6 +47,11 @@ _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f]")
 _HALF = re.compile("[\ud800-\udfff]")  # half a character cannot be sent
 _NO_END = frozenset({"", "∞", "inf", "no end", "endless"})
 _EVERYWHERE = frozenset({"", "all", "everywhere"})
+_WITH_BYTES = re.compile(r"(?:[kKMGTPE]i?[bB]?|[bB])\s*")
+_BYTES = re.compile("mem|ram|stor|disk|ssd|hdd|nvme|scratch|swap|cache|volume|byte|hugepages", re.I)
+_COUNTED = re.compile("[cgt]pu|fpga|core|slot|licen|node|pod|port", re.I)
+_MANY = 1e6  # amounts from here on are taken for bytes
+_DECIMAL = (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6))
 _SERVERS_RULE = "must be servers such as 'big', 'big or small/0' or 'zone=a|b', or 'all'"
 _LABELS_RULE = "must be labels such as 'zone=a, disk=ssd'"
 
@@ -108,18 +116,50 @@ def read_name(value: CellValue, field: str) -> str:
     return text
 
 
-def read_amount(value: CellValue, field: str) -> float:
+def is_in_bytes(resource: str, amounts: Iterable[float] = ()) -> bool:
+    """Return whether a resource may have units of bytes, by its name and its amounts.
+
+    Examples
+    --------
+    >>> is_in_bytes("gpu-memory"), is_in_bytes("gpu"), is_in_bytes("x", [4]), is_in_bytes("x")
+    (True, False, False, True)
+    """
+    most = max(amounts, default=0.0)
+    new = most == 0 and not _COUNTED.search(resource)
+    return most >= _MANY or new or bool(_BYTES.search(resource))
+
+
+def read_amount(
+    value: CellValue, resource: str, in_bytes: Callable[[str], bool] = is_in_bytes
+) -> float:
     """Read an amount of a resource; an empty cell is 0.
 
     Examples
     --------
     >>> read_amount("500m", "cpu"), read_amount("", "gpu")
     (0.5, 0.0)
+    >>> read_amount("16 GB", "cpu")
+    Traceback (most recent call last):
+    drfh.errors.InputError: cpu must be a number, such as 4, 0.5 or 500m: it is not in bytes, \
+got '16 GB'
     """
-    return parse_quantity(0 if _empty(value) else value, field)
+    amount = parse_quantity(0 if _empty(value) else value, resource)
+    if isinstance(value, str) and _WITH_BYTES.search(value) and not in_bytes(resource):
+        rule = "must be a number, such as 4, 0.5 or 500m: it is not in bytes"
+        raise InputError(resource, rule, value)
+    return amount
 
 
-def read_amounts(value: CellValue, field: str) -> dict[str, float]:
+def _read_number(value: CellValue, field: str, rule: str) -> float:
+    number = parse_quantity(value, field, rule)
+    if isinstance(value, str) and value.strip()[-1].isalpha():
+        raise InputError(field, "must be a number without a unit, such as 1 or 2.5", value)
+    return number
+
+
+def read_amounts(
+    value: CellValue, field: str, in_bytes: Callable[[str], bool] = is_in_bytes
+) -> dict[str, float]:
     """Read amounts by resource.
 
     Examples
@@ -129,7 +169,7 @@ def read_amounts(value: CellValue, field: str) -> dict[str, float]:
     """
     if not isinstance(value, Mapping):
         raise InputError(field, "must map resource names to amounts, such as {'cpu': 4}", value)
-    return {read_name(r, field): read_amount(amount, r) for r, amount in value.items()}
+    return {read_name(r, field): read_amount(amount, r, in_bytes) for r, amount in value.items()}
 
 
 def read_weight(value: CellValue, field: str) -> float:
@@ -141,7 +181,7 @@ def read_weight(value: CellValue, field: str) -> float:
     2.5
     """
     rule = "must be a number > 0, such as 1 or 2.5"
-    weight = parse_quantity(value, field, rule)
+    weight = _read_number(value, field, rule)
     if weight <= 0:
         raise InputError(field, rule, value)
     return weight
@@ -176,7 +216,8 @@ def read_tasks(value: CellValue, field: str) -> float | None:
     """
     if value is None or (isinstance(value, str) and value.strip().lower() in _NO_END):
         return None
-    return parse_quantity(value, field, "must be a number ≥ 0, such as 100 (empty for no end)")
+    rule = "must be a number ≥ 0, such as 100 (empty for no end)"
+    return _read_number(value, field, rule)
 
 
 def read_labels(value: CellValue, field: str) -> dict[str, str]:
@@ -270,6 +311,33 @@ def shown_servers(restriction: Any) -> str:
     return "" if restriction is None else shown_restriction(restriction)
 
 
+def shown_amount(amount: float) -> str:
+    """Return an amount as it was typed: with a binary unit or, where that is odd, a decimal one.
+
+    Examples
+    --------
+    >>> [shown_amount(parse_quantity(text)) for text in ("64Gi", "16 GB", "0.5", "1500M")]
+    ['64Gi', '16G', '0.5', '1.5G']
+    """
+    text = format_quantity(amount)
+    if amount >= _MANY and (text[-1].isdigit() or parse_quantity(text) != amount):
+        for name, size in _DECIMAL:
+            if amount >= size and amount / size * 100 % 1 == 0:
+                return f"{amount / size:.15g}{name}"
+    return text
+
+
+def shown_number(number: float) -> str:
+    """Return a weight or a number of tasks: it has no unit.
+
+    Examples
+    --------
+    >>> shown_number(2.0**20), shown_number(0.5)
+    ('1048576', '0.5')
+    """
+    return f"{number:.15g}"
+
+
 def shown_value(value: CellValue) -> str:
     """Return a typed value as text.
 
@@ -279,7 +347,7 @@ def shown_value(value: CellValue) -> str:
     ('16Gi', '2', '')
     """
     if isinstance(value, int | float):
-        return format_quantity(float(value)) if abs(value) < 1e300 else str(value)[:20]
+        return shown_amount(float(value)) if abs(value) < 1e300 else str(value)[:20]
     return "" if value is None else str(value).strip()
 
 
@@ -308,7 +376,7 @@ def tasks_text(value: CellValue) -> str:
         tasks = read_tasks(value, "tasks")
     except InputError:
         return f"{shown_value(value)} tasks"
-    return "no end" if tasks is None else f"{shown_value(value)} {plural(tasks, 'task')}"
+    return "no end" if tasks is None else f"{shown_number(tasks)} {plural(tasks, 'task')}"
 
 
 def servers_text(value: CellValue) -> str:

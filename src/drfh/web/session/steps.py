@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 from drfh.allocation.problem import Problem
 from drfh.errors import InputError, UnknownNameError
 from drfh.files.validation import problems
-from drfh.formatting import format_count, format_quantity, plural
+from drfh.formatting import format_count, plural
 from drfh.model import edits
 from drfh.model.cluster import Server
 from drfh.model.users import User, resolve_restriction
@@ -18,6 +18,7 @@ from drfh.web.session.cell_input import (
     CellValue,
     amounts_text,
     frozen,
+    is_in_bytes,
     labels_text,
     plain,
     read_amount,
@@ -29,6 +30,8 @@ from drfh.web.session.cell_input import (
     read_tasks,
     read_weight,
     servers_text,
+    shown_amount,
+    shown_number,
     shown_servers,
     shown_value,
     tasks_text,
@@ -77,6 +80,12 @@ class WorkbookState(edits.ReportedScenario):
     def problem(self) -> Problem:
         """The scenario as arrays."""
         return self.unrestricted_problem.restricted()
+
+    def is_in_bytes(self, resource: str) -> bool:
+        """Return whether amounts of a resource may have units of bytes."""
+        held = [server.resources for server in self.scenario.cluster.servers]
+        held += [user.demand for user in self.scenario.users]
+        return is_in_bytes(resource, (amounts.get(resource, 0.0) for amounts in held))
 
     @property
     def true_users(self) -> dict[str, User]:
@@ -260,7 +269,7 @@ class SetServer(Step):
             return self.text
         server = before.group(self.group)
         old = {"count": f"{server.count:,}", "labels": labels_text(server.labels) or "none"}
-        amount = format_quantity(server.resources.get(self._resource, 0.0))
+        amount = shown_amount(server.resources.get(self._resource, 0.0))
         return f"{self.text} instead of {old.get(self.field, amount)}"
 
     @property
@@ -280,7 +289,7 @@ class SetServer(Step):
             new = replace(server, labels=read_labels(self.value, self.field))
         else:
             resource = read_name(self._resource, self.field)
-            amount = read_amount(self.value, self.field)
+            amount = read_amount(self.value, resource, state.is_in_bytes)
             new = replace(server, resources={**server.resources, resource: amount})
         return edits.set_group(state, self.group, new)
 
@@ -325,7 +334,7 @@ class AddServer(Step):
 
     def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
         server = Server(
-            read_amounts(self.resources, "resources"),
+            read_amounts(self.resources, "resources", state.is_in_bytes),
             name=read_name(self.name, "name") if shown_value(self.name) else None,
             count=read_count(self.count, "count"),
             labels=read_labels(self.labels, "labels"),
@@ -427,12 +436,12 @@ class SetUser(Step):
             return self.text
         user = before.user(self.user)
         old = {
-            "weight": format_quantity(user.weight),
-            "tasks": "no end" if user.tasks is None else format_quantity(user.tasks),
+            "weight": shown_number(user.weight),
+            "tasks": "no end" if user.tasks is None else shown_number(user.tasks),
             "servers": shown_servers(user.servers) or "all",
             "parent": user.parent or "none",
         }
-        amount = format_quantity(user.demand.get(self._resource, 0.0))
+        amount = shown_amount(user.demand.get(self._resource, 0.0))
         return f"{self.text} instead of {old.get(self.field, amount)}"
 
     @property
@@ -457,7 +466,7 @@ class SetUser(Step):
             value = read_name(self.value, self.field) if shown_value(self.value) else None
         else:
             resource = read_name(self._resource, self.field)
-            demand = {**user.demand, resource: read_amount(self.value, self.field)}
+            demand = {**user.demand, resource: read_amount(self.value, resource, state.is_in_bytes)}
             return edits.set_user(state, self.user, replace(user, demand=demand))
         return edits.set_user(state, self.user, replace(user, **{self.field: value}))
 
@@ -512,7 +521,7 @@ class AddUser(Step):
     def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
         user = User(
             read_name(self.name, "name"),
-            read_amounts(self.demand, "demand"),
+            read_amounts(self.demand, "demand", state.is_in_bytes),
             weight=read_weight(self.weight, "weight"),
             tasks=read_tasks(self.tasks, "tasks"),
             servers=_servers(self.servers, state),
@@ -608,7 +617,7 @@ class LieStep(Step):
     def change(self, state: WorkbookState) -> WorkbookState:  # noqa: D102
         claim: dict[str, Any] = {}
         if self.demand != SAME:
-            claim["demand"] = read_amounts(self.demand, "demand")
+            claim["demand"] = read_amounts(self.demand, "demand", state.is_in_bytes)
         if self.tasks != SAME:
             claim["tasks"] = read_tasks(self.tasks, "tasks")
         if self.servers != SAME:

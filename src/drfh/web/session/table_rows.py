@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from drfh.formatting import format_quantity
 from drfh.model.cluster import Server
 from drfh.model.users import User
 from drfh.web.session.answers import Answer, real_tasks
-from drfh.web.session.cell_input import labels_text, shown_servers
+from drfh.web.session.cell_input import labels_text, shown_amount, shown_number, shown_servers
 
 __all__ = [
     "RowCache",
@@ -170,7 +169,7 @@ class RowCache:
                 held = record.resources if isinstance(record, Server) else record.demand
                 for i, resource in enumerate(resources):
                     amount = held.get(resource)
-                    cells[f"r{i}"] = "" if amount is None else format_quantity(amount)
+                    cells[f"r{i}"] = "" if amount is None else shown_amount(amount)
                 entry = record, resources, cells
             known[id(record)] = entry
             rows.append(dict(entry[2]))
@@ -189,8 +188,8 @@ def _server(server: Server) -> dict[str, Any]:
 def _user(user: User) -> dict[str, Any]:
     return {
         "name": user.name,
-        "weight": format_quantity(user.weight),
-        "tasks": "" if user.tasks is None else format_quantity(user.tasks),
+        "weight": shown_number(user.weight),
+        "tasks": "" if user.tasks is None else shown_number(user.tasks),
         "servers": shown_servers(user.servers),
         "parent": user.parent or "",
     }

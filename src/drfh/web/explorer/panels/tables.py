@@ -8,7 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from drfh.errors import DrfhError
-from drfh.formatting import format_count, format_quantity
+from drfh.formatting import format_count
 from drfh.model.edits import fresh_name
 from drfh.web.components.controls import (
     container,
@@ -21,6 +21,7 @@ from drfh.web.components.controls import (
 from drfh.web.components.grid import Grid
 from drfh.web.components.panel import Page
 from drfh.web.session.answers import Answer
+from drfh.web.session.cell_input import LONGEST, read_name, shown_amount
 from drfh.web.session.steps import (
     AddServer,
     AddUser,
@@ -95,20 +96,20 @@ class TablesPanel:
     def _new_user(self) -> tuple[Step, str]:
         users = self.page.book.scenario.users
         name = fresh_name("user", {user.name for user in users})
-        demand = {r: format_quantity(a) for r, a in users[-1].demand.items()}
+        demand = {r: shown_amount(a) for r, a in users[-1].demand.items()}
         return AddUser(name, demand), name
 
     def _new_servers(self) -> tuple[Step, str]:
         cluster = self.page.book.scenario.cluster
         name = fresh_name("servers", cluster.group_index)
         last = cluster.servers[-1].resources
-        return AddServer(name, {r: format_quantity(a) for r, a in last.items()}), name
+        return AddServer(name, {r: shown_amount(a) for r, a in last.items()}), name
 
     def _ask_resource(self) -> None:
         names = list(self.page.book.scenario.cluster.names)
         with open_dialog("A new resource", "a new resource") as dialog:
             resource = ui.input("name, such as gpu").props("dense outlined autofocus")
-            resource.props("data-testid=resource-name")
+            resource.props(f"data-testid=resource-name maxlength={LONGEST + 1}")
             group = ui.select(names, value=names[0], label="servers that have it")
             group.props("dense outlined data-testid=resource-group").classes("full-width")
             amount = ui.input("how much one of them has", value="1").props("dense outlined")
@@ -116,10 +117,10 @@ class TablesPanel:
             error_text = error_label()
 
             def add() -> None:
-                field = str(resource.value or "").strip()
-                if field in ("name", "count", "labels"):
-                    field = f"resources.{field}"
                 try:
+                    field = read_name(resource.value or "", "name")
+                    if field in ("name", "count", "labels"):
+                        field = f"resources.{field}"
                     self.page.do(SetServer(str(group.value), field, str(amount.value or "")))
                 except DrfhError as error:
                     error_text.set_text(str(error))
@@ -167,17 +168,16 @@ class _Table:
         self._error.set_text("")
 
     def _edited(self, name: str, column: TableColumn, text: str) -> None:
-        step = self._edit(name, column, text)
         self.grid.unmark(name, column)
         renamed = column.field == "name" and text.strip()
         if renamed:
             self.grid.rename(name, text.strip())
         try:
-            self.page.do(step)
+            self.page.do(self._edit(name, column, text))
         except DrfhError as error:
             if renamed:
                 self.grid.rename(text.strip(), name)
-            self.grid.mark(name, column, text, str(error))
+            self.grid.mark(name, column, text[:LONGEST], str(error))
             self._error.set_text(str(error))
 
     def _added(self) -> None:
