@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from drfh import Cluster, InputError, Scenario, Server, User, load_scenario
-from drfh.auditor import PROPERTIES, Finding, PropertyGroup, Report, audit
+from drfh.auditor import PROPERTIES, Finding, Report, audit
 from drfh.auditor.comparison import Comparison, Row, compare
+from drfh.auditor.questions import QUESTIONS, answers_by_question
 from drfh.files.scenario_file import scenario_text
 from drfh.report.charts.audit import failures_chart, fair_chart
 from drfh.report.charts.comparison import promise_chart, users_chart
@@ -83,11 +84,15 @@ def test_the_page_of_an_audit(
     save_audit(report, file)
     page = opened(browser, file, scheme, width)
     assert page.inner_text("p.headline") == audit_headline(report)
-    assert page.locator("h3").all_text_contents() == [group.value for group in PropertyGroup]
+    answers = answers_by_question(report)
+    assert page.locator("h3").all_text_contents() == [answer.question for answer in answers]
+    lines_of_answers = page.locator("p.mark").all_text_contents()
+    assert [line[2:] for line in lines_of_answers] == [answer.text for answer in answers]
     cards = page.locator("table.cards")
-    assert cards.count() == len(PropertyGroup)
-    for number, group in enumerate(PropertyGroup):  # the worst first, none without a sign
-        here = [f for f in report if PROPERTIES[f.name].group is group]
+    tables = [a for a in answers if any(f.verdict != "not applicable" for f in a.findings)]
+    assert cards.count() == len(tables)
+    for number, answer in enumerate(tables):  # none without a sign
+        here = answer.findings
         applies = [f for f in here if f.verdict != "not applicable"]
         lines = cards.nth(number).locator("tr")
         assert lines.count() == 1 + len(applies)
@@ -191,7 +196,8 @@ def test_a_case_opens_and_is_the_scenario(browser: object, tmp_path: Path) -> No
     page = opened(browser, tmp_path / "page.html")
     assert page.locator("body > details[id]").count() == len(report.failed)
     for name in report.failed:
-        example = report[name].counterexample
+        shown = [f for answer in answers_by_question(report) for f in answer.findings]
+        example = next(f for f in shown if f.name == name).counterexample
         assert example is not None
         block = page.locator(f"#case-{name}")
         assert not block.locator("pre").first.is_visible()
@@ -332,6 +338,33 @@ def test_a_comparison_without_an_answer(tmp_path: Path) -> None:
     comparison = replace(comparison, rows=(Row("bbf", None, "why not"),))
     save_comparison(comparison, tmp_path / "page.html")
     assert "why not" in (tmp_path / "page.html").read_text()
+
+
+def test_every_property_answers_one_question() -> None:
+    assert sorted(name for names in QUESTIONS.values() for name in names) == sorted(PROPERTIES)
+
+
+def test_a_made_up_example_decides_no_answer_and_is_marked(tmp_path: Path) -> None:
+    report = audited("claim-b-user-leaves", "drfh")
+    answers = {name: a for a in answers_by_question(report) for name in QUESTIONS[a.question]}
+    assert report["resource-monotone"].verdict == "fails"
+    buying = answers["resource-monotone"]
+    assert buying.verdict == "not found"
+    assert "resource-monotone" in buying.made_up
+    assert answers["envy-free"].text == "No (proven)"
+    assert answers["population-monotone"].text.startswith("Yes: when ")
+    assert answers["population-monotone"].findings[-1].name == "consistent"
+    save_audit(report, tmp_path / "page.html")
+    assert "Made-up example, not your cluster:" in (tmp_path / "page.html").read_text()
+
+
+def test_more_of_the_own_servers_decide_where_the_worst_is_made_up() -> None:
+    report = audited("gpu-cluster", "drfh")
+    buying = next(a for a in answers_by_question(report) if "buy" in a.question)
+    assert report["resource-monotone"].text.startswith("with a server of ")
+    assert buying.verdict == "fails"
+    assert buying.text.startswith("Yes: with 11 times as many servers ")
+    assert not buying.made_up
 
 
 def test_every_verdict_has_a_sign() -> None:

@@ -88,6 +88,8 @@ class Finding:
         Why the property is known to fail in other cases, if it is.
     tries : int or None
         For searches: how many cases were tried.
+    own_kinds : Finding or None
+        Where the cluster grows by servers of another kind: what more of its own kinds do.
     seconds : float
         How long it took.
     """
@@ -102,7 +104,15 @@ class Finding:
     outside: tuple[str, ...] = ()
     known: str = ""
     tries: int | None = None
+    own_kinds: Finding | None = None
     seconds: float = 0.0
+
+    def shown_in(self, scenario: Scenario) -> bool:
+        """Return whether a scenario shows it as it is: there is no other case."""
+        if self.counterexample is None:
+            return True
+        case = self.counterexample.scenario
+        return (case.cluster, case.users) == (scenario.cluster, scenario.users)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as plain data."""
@@ -220,11 +230,8 @@ class Report:
 
     def shows_itself(self, name: str) -> bool:
         """Return whether a counterexample is the audited case itself, and not another one."""
-        example, same = self[name].counterexample, self.scenario
-        return example is not None and (example.scenario.cluster, example.scenario.users) == (
-            same.cluster,
-            same.users,
-        )
+        finding = self[name]
+        return finding.counterexample is not None and finding.shown_in(self.scenario)
 
     @property
     def failed(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import compress
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,6 +20,8 @@ __all__ = ["population_monotone", "resource_monotone", "without_user"]
 
 _MOST_USERS = 200
 _MOST_GROUPS = 8
+# Label, cluster, whether of its own kinds; then what users have, and what they miss.
+_Growth: TypeAlias = tuple[str, Cluster, bool, Floats, Floats]
 
 
 def without_user(problem: Problem, user: int) -> Problem:
@@ -85,15 +88,23 @@ def population_monotone(case: Case) -> Finding:
 
 def resource_monotone(case: Case) -> Finding:
     """When the cluster grows, nobody has less: servers added, and single resources enlarged."""
+    tried: list[_Growth] = []
+    for label, cluster, own in case.timed(list(_growth(case))):
+        answer = case.answer(cluster, case.scenario.users)
+        then = case.outcome_of(answer)
+        tried.append((label, cluster, own, then, case.fall(answer, case.outcome, then)))
+    finding = _worst_growth(case, tried)
+    return replace(
+        finding, own_kinds=_worst_growth(case, [growth for growth in tried if growth[2]])
+    )
+
+
+def _worst_growth(case: Case, tried: list[_Growth]) -> Finding:
     worst, what = np.zeros(len(case.scenario.users)), ""
     grown: Cluster | None = None
     after: Floats = case.outcome
-    tries = 0
-    for label, cluster in case.timed(list(_growth(case))):
-        tries += 1
-        answer = case.answer(cluster, case.scenario.users)
-        then = case.outcome_of(answer)
-        fall = case.fall(answer, case.outcome, then)
+    tries = len(tried)
+    for label, cluster, _, then, fall in tried:
         if fall.max() > worst.max() + 1e-12:
             worst, what, grown, after = fall, label, cluster, then
     text = f"nobody has less after any of {format_count(tries, 'addition')} to the cluster"
@@ -113,8 +124,8 @@ def resource_monotone(case: Case) -> Finding:
     )  # fmt: skip
 
 
-def _growth(case: Case) -> Iterator[tuple[str, Cluster]]:
-    """Yield additions: a server of one resource, more of a group, more of one resource of it."""
+def _growth(case: Case) -> Iterator[tuple[str, Cluster, bool]]:
+    """Yield additions, and whether they are servers of the same kinds."""
     cluster = case.scenario.cluster
     name = next(n for k in range(len(cluster) + 1) if (n := f"added-{k + 1}") not in cluster.names)
     for r, resource in enumerate(cluster.resources):
@@ -125,15 +136,16 @@ def _growth(case: Case) -> Iterator[tuple[str, Cluster]]:
                 yield (
                     f"a server of {format_amount(part * total)} {resource} and nothing else",
                     cluster.plus(extra),
+                    False,
                 )
     servers = cluster.servers
     for g in case.shuffled(len(servers), _MOST_GROUPS):
         group = servers[g]
         for times in (2, 11):
             more = [*servers[:g], replace(group, count=group.count * times), *servers[g + 1 :]]
-            yield f"{times} times as many servers {group.name}", Cluster(more)
+            yield f"{times} times as many servers {group.name}", Cluster(more), True
         for resource, amount in group.resources.items():
             if amount > 0:
                 larger = {**group.resources, resource: 2 * amount}
                 more = [*servers[:g], replace(group, resources=larger), *servers[g + 1 :]]
-                yield f"twice the {resource} on {group.name}", Cluster(more)
+                yield f"twice the {resource} on {group.name}", Cluster(more), False

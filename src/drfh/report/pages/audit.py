@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from drfh.auditor import PROPERTIES, PropertyGroup
+from drfh.auditor import PROPERTIES
+from drfh.auditor.questions import QuestionAnswer, answers_by_question
 from drfh.errors import InputError
 from drfh.files.scenario_file import scenario_text
 from drfh.formatting import format_count, format_percent, format_rest, plural
@@ -30,7 +32,7 @@ from drfh.report.html import (
 if TYPE_CHECKING:
     from drfh.auditor import Counterexample, FairnessAnswer, Finding, Report, TeamShare
 
-__all__ = ["audit_headline", "before_after", "finding_text", "legend", "save_audit"]
+__all__ = ["answer_line", "audit_headline", "before_after", "finding_text", "legend", "save_audit"]
 
 
 _MOST_HURT = 5
@@ -84,7 +86,13 @@ def audit_headline(report: Report) -> str:
     return " ".join(parts)
 
 
-def finding_text(finding: Finding) -> Markup:
+def answer_line(answer: QuestionAnswer) -> Markup:
+    """Return a question as a heading, and its answer with a mark."""
+    sign, kind = MARKS[answer.verdict]
+    return join([tag("h3", answer.question), tag("p", f"{sign} {answer.text}", f"mark {kind}")])
+
+
+def finding_text(finding: Finding, *, made_up: bool = False) -> Markup:
     """Return the text of a finding: result, users hurt, proof.
 
     Examples
@@ -94,6 +102,8 @@ def finding_text(finding: Finding) -> Markup:
     ann has 3 tasks of 4<span class="soft">Hurt, worst first: ann</span>
     """
     lines = [finding.text]
+    if made_up:
+        lines.insert(0, tag("span", "Made-up example, not your cluster:", "soft"))
     if finding.hurt:
         named = ", ".join(finding.hurt[:_MOST_HURT])
         more = len(finding.hurt) - _MOST_HURT
@@ -196,6 +206,7 @@ def _page(report: Report, title: str, notes: Sequence[str]) -> str:
     ]
     if report.answer is not None:
         parts += _answer(report.answer)
+    parts += [tag("h2", "Report card"), *_card(report), legend()]
     if report.failed:
         parts += [tag("h2", "What fails, and by how much"), Figure(failures_chart(report), True)]
     chart = fair_chart(report)
@@ -211,8 +222,8 @@ def _page(report: Report, title: str, notes: Sequence[str]) -> str:
             ),
             Figure(chart, True),
         ]
-    parts += [tag("h2", "Report card"), *_card(report), legend()]
-    cases = [_case(finding, report) for finding in report if finding.counterexample is not None]
+    shown = [finding for answer in answers_by_question(report) for finding in answer.findings]
+    cases = [_case(finding, report) for finding in shown if finding.counterexample is not None]
     if cases:
         parts += [
             tag("h2", "Cases that show it"),
@@ -228,10 +239,7 @@ def _summary(report: Report, *, named: bool) -> str:
     cluster, users = scenario.cluster, len(scenario.users)
     where = "" if named else f"{report.subject}. "
     where += f"{scenario.title}: " if scenario.title else ""
-    count = {"holds": 0, "not found": 0, "not applicable": 0}
-    for finding in report:
-        if finding.verdict in count:
-            count[finding.verdict] += 1
+    count = Counter(finding.verdict for finding in report)
     rest = (
         (count["holds"], plural(count["holds"], "holds", "hold")),
         (count["not found"], "searched without finding a counterexample"),
@@ -277,16 +285,14 @@ def _teams(answer: FairnessAnswer, teams: Sequence[TeamShare]) -> Markup:
 
 
 def _card(report: Report) -> list[Markup]:
-    """Return a table for each group of properties, and a line of those that do not apply."""
+    """Return a table for each question, and a line of what does not apply."""
     parts = []
-    for group in PropertyGroup:
-        here = [finding for finding in report if PROPERTIES[finding.name].group is group]
-        counted = [finding for finding in here if finding.verdict != "not applicable"]
-        skipped = [finding for finding in here if finding.verdict == "not applicable"]
-        if here:
-            parts.append(tag("h3", group.value))
+    for answer in answers_by_question(report):
+        counted = [finding for finding in answer.findings if finding.verdict != "not applicable"]
+        skipped = [finding for finding in answer.findings if finding.verdict == "not applicable"]
+        parts.append(answer_line(answer))
         if counted:
-            rows = [_card_row(finding) for finding in counted]
+            rows = [_card_row(finding, finding.name in answer.made_up) for finding in counted]
             parts.append(table(["", "property", "by how much", "what was found"], rows, "cards"))
         if skipped:
             reasons = [tag("li", f"{finding.name}: {finding.text}") for finding in skipped]
@@ -295,7 +301,7 @@ def _card(report: Report) -> list[Markup]:
     return parts
 
 
-def _card_row(finding: Finding) -> list[Content]:
+def _card_row(finding: Finding, made_up: bool) -> list[Content]:
     shown = finding.name
     if finding.counterexample is not None:
         shown = Markup('<a href="#case-{0}">{0}</a>').format(finding.name)
@@ -305,7 +311,7 @@ def _card_row(finding: Finding) -> list[Content]:
         mark(finding),
         Cell(join([tag("b", shown), title]), "name"),
         bar(amount),
-        Cell(finding_text(finding)),
+        Cell(finding_text(finding, made_up=made_up)),
     ]
 
 
@@ -320,9 +326,7 @@ def _case(finding: Finding, report: Report) -> Markup:
     content = [tag("p", example.story)] if example.detail else []
     if example.before or example.after:
         content.append(before_after(finding.name, example))
-    content += _again(
-        finding.name, example, again=report.again(finding.name, f"{finding.name}.yaml")
-    )
+    content += _again(finding.name, example, report.again(finding.name, f"{finding.name}.yaml"))
     return details(head, join(content, "\n"), name=f"case-{finding.name}")
 
 
@@ -346,18 +350,13 @@ def _again(name: str, example: Counterexample, again: str) -> list[Markup]:
 
 
 def _tasks(report: Report) -> Markup:
-    fair: dict[str, float] = {}
-    for finding in report:
-        if finding.name == "fair" and finding.counterexample is not None:
-            fair = finding.counterexample.after
+    cases = [finding.counterexample for finding in report if finding.name == "fair"]
+    fair = cases[0].after if cases and cases[0] is not None else {}
     users = list(report.tasks.items())
     rows = [[user, tasks, fair.get(user)] for user, tasks in users[:_MOST_USERS]]
     width = 3 if fair else 2
     shown = table(["user", "tasks", "fair level"][:width], [row[:width] for row in rows])
     if len(users) > _MOST_USERS:
         shown = join([shown, tag("p", format_rest(len(users) - _MOST_USERS), "note")])
-    return (
-        details(f"{len(report.scenario.users):,} users", shown)
-        if len(users) > _FEW_USERS
-        else shown
-    )
+    head = f"{len(report.scenario.users):,} users"
+    return details(head, shown) if len(users) > _FEW_USERS else shown

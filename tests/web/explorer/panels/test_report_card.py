@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import drfh
+from drfh.auditor.questions import answers_by_question
 from drfh.formatting import format_percent
 from drfh.web.explorer.panels.report_card import SMALL, applied_markup, case_markup
 from drfh.web.session.answers import answer_of
@@ -50,8 +51,11 @@ def test_the_card_is_the_auditors(browser: Any, site: Site) -> None:
         scenario = scenario_of("claim-b-user-leaves")
         report = drfh.audit(scenario, tries=1_000)
         shown = page.page.locator(".finding .name b").all_inner_texts()
-        assert shown == [finding.name for finding in report]
-        for finding in report:
+        answers = answers_by_question(report)
+        assert shown == [finding.name for answer in answers for finding in answer.findings]
+        questions = page.part("card-list").locator("h3").all_inner_texts()
+        assert questions == [answer.question for answer in answers]
+        for finding in (finding for answer in answers for finding in answer.findings):
             text = page.part(f"finding-{finding.name}").inner_text()
             assert finding.verdict == "measured" or finding.verdict in text
             if finding.verdict == "fails":

@@ -8,10 +8,11 @@ from typing import TypeAlias
 from nicegui import ui
 
 from drfh.auditor import PROPERTIES, Finding, Report
+from drfh.auditor.questions import answers_by_question
 from drfh.formatting import format_number, format_percent, format_rest
 from drfh.model.scenario import Scenario
 from drfh.report.html import Content, Markup, join, mark, table, tag
-from drfh.report.pages.audit import audit_headline, before_after, finding_text, legend
+from drfh.report.pages.audit import answer_line, audit_headline, before_after, finding_text, legend
 from drfh.web.components.controls import container, markup, section
 from drfh.web.components.jobs import JobPanel, PanelJob, ReportProgress
 from drfh.web.components.panel import Page
@@ -48,7 +49,7 @@ class CaseDialog:
             lie = any(isinstance(step, LieStep) for step in steps)
             label = "Apply this lie and see" if lie else "Apply this and see"
             buttons.append((label, "case-apply", lambda: self._apply(finding, answer, steps)))
-        elif not _same(finding, answer.scenario):
+        elif not finding.shown_in(answer.scenario):
             buttons.append(("Open this case", "case-open", lambda: self._load(finding, answer)))
         self._content.refresh(case_markup(finding, answer.scenario, steps), buttons)
         self._dialog.open()
@@ -103,14 +104,6 @@ class CaseDialog:
             self._page.attempt(lambda: self._page.load(book, answer.mechanism))
 
 
-def _same(finding: Finding, scenario: Scenario) -> bool:
-    """Return whether a finding's case is the scenario itself."""
-    if finding.counterexample is None:
-        return True
-    case = finding.counterexample.scenario
-    return (case.cluster, case.users) == (scenario.cluster, scenario.users)
-
-
 def case_markup(finding: Finding, scenario: Scenario, steps: list[Step]) -> Markup:
     """Return a counterexample: its story, numbers and steps.
 
@@ -152,7 +145,7 @@ def case_markup(finding: Finding, scenario: Scenario, steps: list[Step]) -> Mark
         if any(isinstance(step, LieStep) for step in steps):
             text = "Nothing else changes: what the user really needs stays what it was."
             parts.append(tag("p", text, "note"))
-    elif _same(finding, scenario):
+    elif finding.shown_in(scenario):
         text = "Nothing needs to change: this is the scenario as it is, and its numbers as shown."
         parts.append(tag("p", text, "note"))
     else:
@@ -233,7 +226,7 @@ SMALL = 2_000
 
 
 class CardPanel(JobPanel):
-    """The auditor's findings, the worst first."""
+    """The auditor's findings, by question."""
 
     name = "card"
     title = "Report card"
@@ -291,7 +284,7 @@ class CardPanel(JobPanel):
 
     def _draw(self, report: Report, answer: Answer) -> None:
         parts = [tag("p", audit_headline(report), "headline")]
-        about = f"{report.subject}, audited in {report.seconds:.2g} s, the worst first."
+        about = f"{report.subject}, audited in {report.seconds:.2g} s."
         if answer.truths:
             about += f" As the users report it: {', '.join(answer.truths)} lies."
         parts.append(tag("p", about, "note"))
@@ -303,14 +296,17 @@ class CardPanel(JobPanel):
     @ui.refreshable_method
     def _findings(self) -> None:
         if self._report is not None and self._report_of is not None:
-            for finding in self._report:
-                self._row(finding, self._report_of)
+            for group in answers_by_question(self._report):
+                with container().props("role=listitem"):
+                    markup(answer_line(group))
+                    for finding in group.findings:
+                        self._row(finding, self._report_of, finding.name in group.made_up)
 
-    def _row(self, finding: Finding, answer: Answer) -> None:
+    def _row(self, finding: Finding, answer: Answer, made_up: bool) -> None:
         sign = mark(finding)
         title = PROPERTIES[finding.name].title if finding.name in PROPERTIES else ""
         row = container("finding")
-        with row.props(f"role=listitem data-testid=finding-{finding.name}"):
+        with row.props(f"data-testid=finding-{finding.name}"):
             markup(tag("span", sign.content, sign.kind)).classes("sign")
             name = join([tag("b", finding.name), tag("span", title, "soft")])
             markup(name).classes("name")
@@ -318,7 +314,7 @@ class CardPanel(JobPanel):
             amount = ui.label(format_percent(finding.amount, trim=True) if measured else "")
             if measured:
                 amount.classes("bar amount").style(f"--part: {100 * min(finding.amount, 1.0):.2f}%")
-            markup(finding_text(finding)).classes("text")
+            markup(finding_text(finding, made_up=made_up)).classes("text")
             if finding.counterexample is not None:
                 label = f"See a case for {finding.name}"
                 see = ui.button("See why", on_click=lambda: self._dialog.open(finding, answer))
