@@ -36,6 +36,7 @@ __all__ = [
     "Cell",
     "Figure",
     "Markup",
+    "Tile",
     "as_cell",
     "bar",
     "body_of",
@@ -119,6 +120,33 @@ class Cell:
 
 
 Content: TypeAlias = str | int | float | Cell | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A number at the top of a page, with its label.
+
+    Attributes
+    ----------
+    name : str
+        For tests and styles.
+    label, value, note : str
+        What it is, the number, and what stands below it.
+    part : float or None
+        From 0 to 1: a thin bar under the number.
+    hint : str
+        What the label means, as a tooltip.
+    tone : str
+        ``good``, ``bad`` or nothing.
+    """
+
+    name: str
+    label: str
+    value: str
+    note: str = ""
+    part: float | None = None
+    hint: str = ""
+    tone: str = ""
 
 
 @dataclass(frozen=True)

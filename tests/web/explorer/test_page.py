@@ -290,12 +290,14 @@ def test_title_and_description_follow_the_own_data(browser: Any, site: Site) -> 
         assert page.page.locator(".about").inner_text()
         page.edit("users", 0, "weight", "2")
         page.expect(page.page.locator(".about")).to_be_empty()
+        page.page.wait_for_url("**/?s=*")
+        before = page.page.url
         page.part("title").click()
         page.page.keyboard.press("ControlOrMeta+a")
         page.page.keyboard.type("Our <b>cluster")
         page.page.keyboard.press("Enter")
         page.expect(page.part("scenario")).to_have_value("Our <b>cluster")
-        page.page.wait_for_url("**/?s=*")
+        page.page.wait_for_url(lambda url: url != before)
         link = page.page.url.partition("/?")[2]
         with explorer_tab(browser, site, f"?{link}") as other:
             assert other.part("title").inner_text() == "Our <b>cluster"

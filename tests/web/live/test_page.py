@@ -305,7 +305,7 @@ def test_trouble_old_numbers_and_faults_are_shown(browser: Any) -> None:
         assert not page.page.is_visible("[data-testid=live-lost]")
         page.check()
     page.page.wait_for_selector("[data-testid=live-lost]:has-text('no connection to drfh')")
-    assert page.page.is_visible("[data-testid=live-facts]")  # the last numbers stay
+    assert page.page.is_visible("[data-testid=live-tiles]")  # the last numbers stay
     page.discard()
 
 

@@ -19,6 +19,7 @@ __all__ = ["Grid"]
 
 _ROW, _HEAD, _REST = 34, 36, 20  # pixels
 _NARROW_NAME, _NARROW = 125, 92
+_FEW_COLUMNS = 30  # all drawn at once, so that keys reach those out of sight
 
 # Columns with a format of their own, a function of assets/grid.js.
 _FORMATS = ("number", "part", "change")
@@ -222,6 +223,7 @@ class Grid:
             "suppressScrollOnNewData": True,
             "tooltipShowDelay": 200,
             "animateRows": False,
+            "suppressColumnVirtualisation": len(self._columns) <= _FEW_COLUMNS,
             "suppressNoRowsOverlay": True,  # read to who cannot see it, with rows or without
             ":onGridReady": f"drfhGrid.ready({json.dumps(self.label)})",
             ":onNewColumnsLoaded": "drfhGrid.arrange",

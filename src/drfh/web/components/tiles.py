@@ -3,40 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nicegui import ui
 
+from drfh.report.html import Tile
 from drfh.web.components.controls import container
 
-__all__ = ["Tile", "Tiles"]
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """A number with its label.
-
-    Attributes
-    ----------
-    name : str
-        For tests and styles.
-    label, value, note : str
-        What it is, the number, and what stands below it.
-    part : float or None
-        From 0 to 1: a thin bar under the number.
-    hint : str
-        What the label means, as a tooltip.
-    tone : str
-        ``good``, ``bad`` or nothing.
-    """
-
-    name: str
-    label: str
-    value: str
-    note: str = ""
-    part: float | None = None
-    hint: str = ""
-    tone: str = ""
+__all__ = ["Tiles"]
 
 
 class Tiles:

@@ -15,8 +15,7 @@ from drfh.formatting import (
     plural,
     short_resource,
 )
-from drfh.report.html import Cell, Content, Markup, join, table, tag
-from drfh.web.components.tiles import Tile
+from drfh.report.html import Cell, Content, Markup, Tile, join, table, tag
 from drfh.web.live.events import KINDS
 
 if TYPE_CHECKING:

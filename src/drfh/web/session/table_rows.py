@@ -59,7 +59,7 @@ class TableColumn:
     hint: str = ""
     step: str = ""
     kind: str = "text"
-    width: int = 110
+    width: int = 82
     empty: str = ""
     pinned: bool = False
 
@@ -73,7 +73,7 @@ def _resource_columns(
     }[prefix]
     return [
         TableColumn(f"r{i}", name, f"{name}: {hint}", f"{prefix}.{name}" if name in taken else name,
-               "amount", 105, empty="0")
+               "amount", 82, empty="0")
         for i, name in enumerate(resources)
     ]  # fmt: skip
 
@@ -93,18 +93,18 @@ def server_columns(answer: Answer) -> list[TableColumn]:
     cluster = answer.scenario.cluster
     own = ("name", "count", "labels")
     columns = [
-        TableColumn("name", "servers", "name of the group", "name", width=150),
+        TableColumn("name", "servers", "name of the group", "name", width=120),
         TableColumn(
             "count", "count", "how many servers are alike: a whole number", "count", "amount"
         ),
         *_resource_columns(cluster.resources, "resources", own),
         TableColumn(
-            "labels", "labels", "such as zone=a, disk=ssd", "labels", width=130, empty="none"
+            "labels", "labels", "such as zone=a, disk=ssd", "labels", width=110, empty="none"
         ),
     ]
     used = cluster.resources if len(cluster.resources) <= _MOST_USED else ()
     columns += [
-        TableColumn(f"u{i}", f"{name} used", f"part of {name} in use", kind="part", width=120)
+        TableColumn(f"u{i}", f"{name} used", f"part of {name} in use", kind="part", width=100)
         for i, name in enumerate(used)
     ]
     return columns
@@ -125,14 +125,14 @@ def user_columns(answer: Answer) -> list[TableColumn]:
     scenario = answer.scenario
     own = ("name", "weight", "tasks", "servers", "parent")
     columns = [
-        TableColumn("name", "user", "name of the user", "name", width=150),
+        TableColumn("name", "user", "name of the user", "name", width=120),
         *_resource_columns(scenario.cluster.resources, "demand", own),
         TableColumn("weight", "weight", "a number > 0: twice the weight, twice the share", "weight",
                "amount"),
         TableColumn("tasks", "tasks", "how many it has; empty for no end", "tasks", "amount",
                empty="no end"),
         TableColumn("servers", "may use", "servers such as big or zone=a; empty for all", "servers",
-               width=130, empty="all"),
+               width=110, empty="all"),
     ]  # fmt: skip
     if any(user.parent for user in scenario.users):
         columns.append(TableColumn("parent", "parent", "whose part it is", "parent"))

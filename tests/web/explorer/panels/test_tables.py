@@ -9,7 +9,7 @@ from drfh.web.session.workbook import Workbook
 from tests.web.explorer.site import ExplorerTab, Site, check_users, explorer_tab
 
 _TITLES = """table => [...document.querySelectorAll(`[data-testid=${table}-table] .ag-header-cell`)]
-    .map(e => [e.getBoundingClientRect().x, e.innerText]).sort((a, b) => a[0] - b[0])
+    .map(e => [+e.ariaColIndex, e.innerText]).sort((a, b) => a[0] - b[0])
     .map(e => e[1]).filter(text => text)"""
 
 

@@ -9,9 +9,10 @@ from drfh.auditor.comparison import WHOLE_TASKS
 from drfh.formatting import format_percent
 from drfh.mechanisms import find_mechanism
 from drfh.mechanisms.shared.card import card_of
+from drfh.report.html import Tile
 from drfh.web.components.controls import container, flat_button
 from drfh.web.components.panel import Page
-from drfh.web.components.tiles import Tile, Tiles
+from drfh.web.components.tiles import Tiles
 from drfh.web.explorer.panels.shares import SharesPanel
 from drfh.web.explorer.panels.tables import TablesPanel
 from drfh.web.session.answers import Answer, mechanism_of, own_parameters
